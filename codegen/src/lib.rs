@@ -1,0 +1,1 @@
+//! YAML in, Rust text out: operators and derivatives.

@@ -1,0 +1,1 @@
+//! Records a graph of operators and walks it backwards.

@@ -1,0 +1,1 @@
+//! A tensor library with automatic differentiation.

@@ -1,0 +1,1 @@
+//! Modules, optimisers, schedules, data loading and checkpoints.

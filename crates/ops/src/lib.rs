@@ -1,0 +1,1 @@
+//! The Tensor handle, the dispatcher, the iterator and the CPU kernels.

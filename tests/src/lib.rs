@@ -1,0 +1,1 @@
+//! The library from outside: one row per operator drives every check.
