@@ -1,1 +1,3 @@
 //! The Tensor handle, the dispatcher, the iterator and the CPU kernels.
+
+pub mod parallel;

@@ -1,0 +1,261 @@
+//! The helper threads: one open job, seats that helpers take, and a caller that works beside them.
+//!
+//! The caller publishes a job that lives on its stack and opens a number of seats. A helper takes a seat under the
+//! lock, which counts it as active; from then on it may look at the job. The caller claims chunks too. When none are
+//! left it closes the remaining seats and waits for the active helpers only, each of which is inside its last chunk.
+//!
+//! `std`'s locks are used because each is a word of its own: `parking_lot` keeps its waiting threads in a table of
+//! the process, which a fork may copy while it is locked.
+#![expect(
+    unsafe_code,
+    reason = "helpers reach a job on the caller's stack, which the count of active helpers keeps"
+)]
+
+use std::{
+    any::Any,
+    cell::Cell,
+    panic::{self, AssertUnwindSafe},
+    ptr,
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{chunks::Chunks, num_threads};
+
+/// How long an idle helper, or a caller waiting for the last chunk, polls before it sleeps in the kernel. Longer than
+/// the few microseconds between two operators of a model, too short to be felt by other users of the core.
+const SPIN: Duration = Duration::from_micros(5);
+
+thread_local! {
+    static IN_REGION: Cell<bool> = const { Cell::new(false) };
+}
+
+pub(super) fn in_region() -> bool {
+    IN_REGION.get()
+}
+
+/// Calls `f` once for every chunk index, on this thread and on as many helpers as are allowed and free.
+#[inline(never)]
+pub(super) fn run(chunks: Chunks, f: &(dyn Fn(usize) + Sync)) {
+    let count = chunks.count();
+    let wanted = num_threads().min(count) - 1;
+    let pool = if wanted == 0 || in_region() { None } else { Pool::acquire() };
+    match pool {
+        Some(pool) => pool.run(&Job::new(count, f), wanted),
+        None => (0..count).for_each(f),
+    }
+}
+
+type Payload = Box<dyn Any + Send>;
+
+/// Chunks to be claimed, one index at a time.
+struct Job<'a> {
+    next: AtomicUsize,
+    count: usize,
+    f: &'a (dyn Fn(usize) + Sync),
+    panic: Mutex<Option<Payload>>,
+}
+
+impl<'a> Job<'a> {
+    fn new(count: usize, f: &'a (dyn Fn(usize) + Sync)) -> Self {
+        Self { next: AtomicUsize::new(0), count, f, panic: Mutex::new(None) }
+    }
+
+    /// Claims and runs chunks until none are left, or one panics: the first payload is kept, the rest of the work is
+    /// not handed out.
+    fn work(&self) {
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
+            while let Some(index) = self.claim() {
+                (self.f)(index);
+            }
+        }));
+        if let Err(payload) = outcome {
+            self.next.store(self.count, Ordering::Relaxed);
+            lock(&self.panic).get_or_insert(payload);
+        }
+    }
+
+    /// Relaxed: what chunks write is ordered by the lock that each helper takes when it leaves.
+    fn claim(&self) -> Option<usize> {
+        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        (index < self.count).then_some(index)
+    }
+}
+
+/// A job whose lifetime the pool vouches for.
+#[derive(Clone, Copy)]
+struct OpenJob(*const Job<'static>);
+
+// SAFETY: a `Job` is shared by the threads that work on it (all its fields are `Sync`); the pointer only carries it.
+unsafe impl Send for OpenJob {}
+
+/// What changes together, under the lock.
+struct State {
+    job: Option<OpenJob>,
+    helpers: usize,
+    asleep: usize,
+}
+
+/// The helpers of one process. Never freed: its threads refer to it for as long as the process lives.
+struct Pool {
+    process: u32,
+    /// Held by the one caller whose job is open.
+    busy: AtomicBool,
+    /// Seats not yet taken; written under the lock, polled outside it.
+    seats: AtomicUsize,
+    /// Helpers that may be looking at the job; written under the lock, polled outside it.
+    active: AtomicUsize,
+    state: Mutex<State>,
+    opened: Condvar,
+    finished: Condvar,
+}
+
+static POOL: AtomicPtr<Pool> = AtomicPtr::new(ptr::null_mut());
+
+impl Pool {
+    fn new(process: u32) -> Self {
+        Self {
+            process,
+            busy: AtomicBool::new(false),
+            seats: AtomicUsize::new(0),
+            active: AtomicUsize::new(0),
+            state: Mutex::new(State { job: None, helpers: 0, asleep: 0 }),
+            opened: Condvar::new(),
+            finished: Condvar::new(),
+        }
+    }
+
+    /// The pool of this process. A forked child finds its parent's, whose threads it does not have, and leaves it.
+    fn current() -> &'static Self {
+        let process = std::process::id();
+        loop {
+            let found = POOL.load(Ordering::Acquire);
+            // SAFETY: null, or a pool that was leaked below.
+            if let Some(pool) = unsafe { found.as_ref() }.filter(|pool| pool.process == process) {
+                return pool;
+            }
+            let fresh = Box::into_raw(Box::new(Self::new(process)));
+            if POOL.compare_exchange(found, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                // SAFETY: made four lines above and shown to nobody, since the exchange failed.
+                drop(unsafe { Box::from_raw(fresh) });
+            }
+        }
+    }
+
+    /// The pool, if no other caller is using it.
+    fn acquire() -> Option<&'static Self> {
+        let pool = Self::current();
+        (!pool.busy.swap(true, Ordering::Acquire)).then_some(pool)
+    }
+
+    /// Runs `job` with up to `wanted` helpers. The caller has acquired the pool, which is released here.
+    fn run(&'static self, job: &Job<'_>, wanted: usize) {
+        self.open(job, wanted);
+        IN_REGION.set(true);
+        job.work();
+        IN_REGION.set(false);
+        self.close();
+        self.busy.store(false, Ordering::Release);
+        if let Some(payload) = lock(&job.panic).take() {
+            panic::resume_unwind(payload);
+        }
+    }
+
+    fn open(&'static self, job: &Job<'_>, wanted: usize) {
+        let mut state = lock(&self.state);
+        while state.helpers < wanted && self.spawn() {
+            state.helpers += 1;
+        }
+        // `close` runs before `job` goes: nothing between the two unwinds, since `work` catches panics.
+        state.job = Some(OpenJob(ptr::from_ref(job).cast()));
+        self.seats.store(wanted, Ordering::Release);
+        let sleepers = state.asleep.min(wanted);
+        drop(state);
+        for _ in 0..sleepers {
+            self.opened.notify_one();
+        }
+    }
+
+    /// Takes the job back: no helper can find it any more, and those that did have left it.
+    fn close(&self) {
+        let mut state = lock(&self.state);
+        state.job = None;
+        self.seats.store(0, Ordering::Relaxed);
+        drop(state);
+        if !spin_until(|| self.active.load(Ordering::Acquire) == 0) {
+            let mut state = lock(&self.state);
+            while self.active.load(Ordering::Relaxed) > 0 {
+                state = wait(&self.finished, state);
+            }
+        }
+    }
+
+    /// False if the system has no thread to give: the call then runs with fewer, and to the same result.
+    fn spawn(&'static self) -> bool {
+        thread::Builder::new().name("flambeau-helper".into()).spawn(|| self.help()).is_ok()
+    }
+
+    fn help(&self) {
+        IN_REGION.set(true);
+        loop {
+            spin_until(|| self.seats.load(Ordering::Relaxed) > 0);
+            let job = self.take_seat();
+            // SAFETY: the seat was taken while the job was open, so `close` waits for `leave` before the job goes.
+            unsafe { &*job.0 }.work();
+            self.leave();
+        }
+    }
+
+    fn take_seat(&self) -> OpenJob {
+        let mut state = lock(&self.state);
+        loop {
+            let seats = self.seats.load(Ordering::Relaxed);
+            if let Some(job) = state.job.filter(|_| seats > 0) {
+                self.seats.store(seats - 1, Ordering::Relaxed);
+                self.active.fetch_add(1, Ordering::Relaxed);
+                return job;
+            }
+            state.asleep += 1;
+            state = wait(&self.opened, state);
+            state.asleep -= 1;
+        }
+    }
+
+    fn leave(&self) {
+        let state = lock(&self.state);
+        if self.active.fetch_sub(1, Ordering::Release) == 1 {
+            self.finished.notify_one();
+        }
+        drop(state);
+    }
+}
+
+/// Polls for as long as [`SPIN`]; whether the condition was met.
+fn spin_until(condition: impl Fn() -> bool) -> bool {
+    let mut start = None;
+    loop {
+        for _ in 0..16 {
+            if condition() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        // The clock is not read by those who need not wait.
+        if start.get_or_insert_with(Instant::now).elapsed() > SPIN {
+            return false;
+        }
+    }
+}
+
+/// No code that panics runs under these locks, so a poisoned one is as good as another.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    condvar.wait(guard).unwrap_or_else(PoisonError::into_inner)
+}
