@@ -1,0 +1,272 @@
+//! The keys by which a call finds its kernel, sets of them, and the thread's inclusions and exclusions.
+
+use crate::DeviceType;
+use std::cell::Cell;
+use std::fmt;
+
+macro_rules! keys {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// A reason to choose a kernel; later ones are looked at first. PyTorch's `DispatchKey`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum DispatchKey { $($(#[$doc])* $name,)* }
+
+        impl DispatchKey {
+            const ALL: &[DispatchKey] = &[$(DispatchKey::$name,)*];
+        }
+    };
+}
+
+keys! {
+    /// Dense kernels on the host.
+    Cpu,
+    /// Dense kernels on a GPU.
+    Cuda,
+    /// Shapes without data.
+    Meta,
+    /// A backend from another crate.
+    PrivateUse1,
+    /// A second one.
+    PrivateUse2,
+    /// A third one.
+    PrivateUse3,
+    /// Sparse tensors on the host.
+    SparseCpu,
+    /// Sparse tensors on a GPU.
+    SparseCuda,
+    /// Quantized tensors on the host.
+    QuantizedCpu,
+    /// Quantized tensors on a GPU.
+    QuantizedCuda,
+    /// Chooses a backend where no tensor argument does.
+    BackendSelect,
+    /// Tensor subclasses of a Python front end, below autograd.
+    Python,
+    /// Records which base a view looks at.
+    ADInplaceOrView,
+    /// Records history.
+    Autograd,
+    /// History for backends that bring their own.
+    AutogradPrivateUse1,
+    /// Automatic choice of precision.
+    Autocast,
+    /// Vectorising transform, reserved.
+    Batched,
+    /// Tracing and other whole-program observers, reserved.
+    Tracer,
+    /// Alias: a kernel for every backend, made of differentiable operators; needs no derivative.
+    CompositeImplicitAutograd,
+    /// Alias: a kernel for every backend, below autograd; has a derivative of its own.
+    CompositeExplicitAutograd,
+}
+
+impl DispatchKey {
+    /// How many keys a tensor can carry; the aliases that only registrations use come after.
+    pub const COUNT: usize = DispatchKey::CompositeImplicitAutograd as usize;
+
+    /// The key of the dense kernels of a device.
+    pub const fn dense(device: DeviceType) -> DispatchKey {
+        match device {
+            DeviceType::Cpu => DispatchKey::Cpu,
+            DeviceType::Cuda => DispatchKey::Cuda,
+            DeviceType::Meta => DispatchKey::Meta,
+            DeviceType::PrivateUse1 => DispatchKey::PrivateUse1,
+            DeviceType::PrivateUse2 => DispatchKey::PrivateUse2,
+            DeviceType::PrivateUse3 => DispatchKey::PrivateUse3,
+        }
+    }
+
+    /// Whether it names a backend, rather than something that happens above one.
+    pub const fn is_backend(self) -> bool {
+        (self as u8) < DispatchKey::BackendSelect as u8
+    }
+}
+
+impl fmt::Display for DispatchKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// A set of [`DispatchKey`]s, one bit each.
+///
+/// ```
+/// use flambeau_core::{DispatchKey, DispatchKeySet};
+/// let set = DispatchKeySet::from(DispatchKey::Cpu) | DispatchKey::Autograd.into();
+/// assert_eq!(set.highest(), Some(DispatchKey::Autograd));
+/// assert_eq!(set.below(DispatchKey::Autograd).highest(), Some(DispatchKey::Cpu));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct DispatchKeySet(u64);
+
+impl DispatchKeySet {
+    /// No key.
+    pub const EMPTY: DispatchKeySet = DispatchKeySet(0);
+    /// Every key.
+    pub const FULL: DispatchKeySet = DispatchKeySet(!0);
+    /// Every backend.
+    pub const BACKENDS: DispatchKeySet = DispatchKeySet((1 << DispatchKey::BackendSelect as u8) - 1);
+
+    /// The set of one key, in constants.
+    pub const fn of(key: DispatchKey) -> Self {
+        DispatchKeySet(1 << key as u8)
+    }
+
+    /// The bits, for storing.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The set with these bits.
+    pub const fn from_bits(bits: u64) -> Self {
+        DispatchKeySet(bits)
+    }
+
+    /// Whether `key` is in it.
+    #[inline]
+    pub const fn has(self, key: DispatchKey) -> bool {
+        self.0 & (1 << key as u8) != 0
+    }
+
+    /// Whether no key is in it.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Keys in either.
+    #[inline]
+    pub const fn union(self, other: Self) -> Self {
+        DispatchKeySet(self.0 | other.0)
+    }
+
+    /// Keys not in `other`.
+    #[inline]
+    pub const fn without(self, other: Self) -> Self {
+        DispatchKeySet(self.0 & !other.0)
+    }
+
+    /// Keys in both.
+    #[inline]
+    pub const fn and(self, other: Self) -> Self {
+        DispatchKeySet(self.0 & other.0)
+    }
+
+    /// Keys that are looked at after `key`.
+    #[inline]
+    pub const fn below(self, key: DispatchKey) -> Self {
+        DispatchKeySet(self.0 & ((1 << key as u8) - 1))
+    }
+
+    /// The key that is looked at first.
+    #[inline]
+    pub fn highest(self) -> Option<DispatchKey> {
+        DispatchKey::ALL.get(self.highest_index()).copied()
+    }
+
+    /// The number of that key, or 64 or more for the empty set: what indexes a table.
+    #[inline]
+    pub const fn highest_index(self) -> usize {
+        63usize.wrapping_sub(self.0.leading_zeros() as usize)
+    }
+
+    /// Its keys, first looked at first.
+    pub fn iter(self) -> impl Iterator<Item = DispatchKey> {
+        DispatchKey::ALL.iter().rev().copied().filter(move |k| self.has(*k))
+    }
+}
+
+impl From<DispatchKey> for DispatchKeySet {
+    fn from(key: DispatchKey) -> Self {
+        DispatchKeySet::of(key)
+    }
+}
+
+impl std::ops::BitOr for DispatchKeySet {
+    type Output = Self;
+    #[inline]
+    fn bitor(self, other: Self) -> Self {
+        self.union(other)
+    }
+}
+
+impl fmt::Debug for DispatchKeySet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+/// What this thread adds to and takes from every call, and the keys that tensors made by it carry beyond their backend.
+#[derive(Clone, Copy)]
+struct ThreadKeys {
+    include: u64,
+    exclude: u64,
+    creation: u64,
+}
+
+thread_local! {
+    static THREAD: Cell<ThreadKeys> = const {
+        Cell::new(ThreadKeys { include: 0, exclude: 0, creation: 1 << DispatchKey::ADInplaceOrView as u8 })
+    };
+}
+
+/// `keys` with this thread's inclusions added and its exclusions taken away.
+#[inline]
+pub fn apply_thread_keys(keys: DispatchKeySet) -> DispatchKeySet {
+    let thread = THREAD.get();
+    DispatchKeySet((keys.0 | thread.include) & !thread.exclude)
+}
+
+/// The keys beyond the backend that a tensor made on this thread carries: none in inference mode.
+#[inline]
+pub fn creation_keys() -> DispatchKeySet {
+    DispatchKeySet(THREAD.get().creation)
+}
+
+/// Changes this thread's keys until it is dropped; then what was before holds again. Drop in reverse order.
+#[must_use = "the change lasts as long as the guard"]
+pub struct ThreadKeysGuard {
+    before: ThreadKeys,
+    not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl ThreadKeysGuard {
+    #[inline]
+    fn change(change: impl FnOnce(&mut ThreadKeys)) -> Self {
+        let before = THREAD.get();
+        let mut now = before;
+        change(&mut now);
+        THREAD.set(now);
+        ThreadKeysGuard { before, not_send: std::marker::PhantomData }
+    }
+
+    /// Calls on this thread skip `keys`.
+    #[inline]
+    pub fn exclude(keys: DispatchKeySet) -> Self {
+        Self::change(|t| t.exclude |= keys.0)
+    }
+
+    /// Calls on this thread no longer skip `keys`.
+    #[inline]
+    pub fn stop_excluding(keys: DispatchKeySet) -> Self {
+        Self::change(|t| t.exclude &= !keys.0)
+    }
+
+    /// Calls on this thread pass through `keys` whatever the tensors.
+    #[inline]
+    pub fn include(keys: DispatchKeySet) -> Self {
+        Self::change(|t| t.include |= keys.0)
+    }
+
+    /// Tensors made on this thread carry just `keys` beyond their backend.
+    #[inline]
+    pub fn create_with(keys: DispatchKeySet) -> Self {
+        Self::change(|t| t.creation = keys.0)
+    }
+}
+
+impl Drop for ThreadKeysGuard {
+    #[inline]
+    fn drop(&mut self) {
+        THREAD.set(self.before);
+    }
+}

@@ -1,0 +1,136 @@
+//! One number that is not a tensor: the `2.5` in `x * 2.5`.
+
+use crate::{Element, Result, ScalarType, bail};
+use std::fmt;
+
+/// A bool, an integer or a floating point number, kept at full width. PyTorch's `Scalar`.
+///
+/// ```
+/// use flambeau_core::{Scalar, ScalarType};
+/// let s: Scalar = 3.into();
+/// assert_eq!(s.scalar_type(), ScalarType::I64);
+/// assert_eq!(s.to_f64(), 3.0);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Scalar {
+    /// A truth value.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// A floating point number.
+    Float(f64),
+}
+
+impl Scalar {
+    /// The type it has in promotion, where it ranks below any tensor of the same category.
+    pub fn scalar_type(self) -> ScalarType {
+        match self {
+            Scalar::Bool(_) => ScalarType::Bool,
+            Scalar::Int(_) => ScalarType::I64,
+            Scalar::Float(_) => ScalarType::F64,
+        }
+    }
+
+    /// The value as an f64, rounded to nearest.
+    #[inline]
+    pub fn to_f64(self) -> f64 {
+        match self {
+            Scalar::Bool(b) => b as i64 as f64,
+            Scalar::Int(i) => i as f64,
+            Scalar::Float(f) => f,
+        }
+    }
+
+    /// The value as an i64: floats are truncated towards zero, and saturate.
+    #[inline]
+    pub fn to_i64(self) -> i64 {
+        match self {
+            Scalar::Bool(b) => b as i64,
+            Scalar::Int(i) => i,
+            Scalar::Float(f) => f as i64,
+        }
+    }
+
+    /// Whether it differs from zero; NaN does.
+    #[inline]
+    pub fn to_bool(self) -> bool {
+        match self {
+            Scalar::Bool(b) => b,
+            Scalar::Int(i) => i != 0,
+            Scalar::Float(f) => f != 0.0,
+        }
+    }
+
+    /// Whether it is a floating point number.
+    pub fn is_floating_point(self) -> bool {
+        matches!(self, Scalar::Float(_))
+    }
+
+    /// Whether it is an integer; bool counts only if asked.
+    pub fn is_integral(self, include_bool: bool) -> bool {
+        match self {
+            Scalar::Int(_) => true,
+            Scalar::Bool(_) => include_bool,
+            Scalar::Float(_) => false,
+        }
+    }
+
+    /// The value as an element of type `T`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the value is outside the range of `T` (PyTorch's "cannot be converted without overflow").
+    pub fn to<T: Element>(self) -> Result<T> {
+        self.check_range(T::SCALAR_TYPE)?;
+        Ok(T::from_scalar(self))
+    }
+
+    /// Whether the value lies in the range of `dtype`. Negative integers fit unsigned types modulo their size, as in
+    /// PyTorch; infinities and NaN fit floating point types only.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the value and the type.
+    pub fn check_range(self, dtype: ScalarType) -> Result<()> {
+        let (low, high) = match dtype {
+            ScalarType::U8 => (-255.0, 255.0),
+            ScalarType::I8 => (-128.0, 127.0),
+            ScalarType::I16 => (-32768.0, 32767.0),
+            ScalarType::I32 => (i32::MIN as f64, i32::MAX as f64),
+            ScalarType::I64 => (i64::MIN as f64, i64::MAX as f64),
+            ScalarType::F16 => (-65504.0, 65504.0),
+            ScalarType::BF16 => (-3.389_531_389_251_535_5e38, 3.389_531_389_251_535_5e38),
+            ScalarType::F32 => (f32::MIN as f64, f32::MAX as f64),
+            _ => return Ok(()),
+        };
+        let value = self.to_f64();
+        let fits = if value.is_finite() { value >= low && value <= high } else { dtype.is_floating_point() };
+        if !fits {
+            bail!(InvalidArgument, "value {self} cannot be converted to type {dtype} without overflow");
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scalar::Bool(b) => write!(f, "{b}"),
+            Scalar::Int(i) => write!(f, "{i}"),
+            Scalar::Float(x) => write!(f, "{x:?}"),
+        }
+    }
+}
+
+macro_rules! from {
+    ($($rust:ty => $variant:ident),*) => {$(
+        impl From<$rust> for Scalar {
+            #[inline]
+            fn from(value: $rust) -> Self {
+                Scalar::$variant(value.into())
+            }
+        }
+    )*};
+}
+
+from!(bool => Bool, u8 => Int, i8 => Int, i16 => Int, u16 => Int, i32 => Int, u32 => Int, i64 => Int);
+from!(f32 => Float, f64 => Float, half::f16 => Float, half::bf16 => Float);
