@@ -1,1 +1,18 @@
 //! YAML in, Rust text out: operators and derivatives.
+
+mod derivatives;
+mod native_functions;
+mod schema;
+mod source;
+mod variants;
+mod yaml;
+
+pub use derivatives::{Derivative, Derivatives, Differentiable, Formula};
+pub use native_functions::{Kernel, KernelPath, Located, NativeFunction, NativeFunctions};
+pub use schema::{
+    Alias, AliasSet, Argument, BaseType, Default, FunctionSchema, Literal, OperatorName, Return, SchemaError,
+    Type,
+};
+pub use source::{Fault, Faults, Source};
+pub use variants::{Variant, sibling, variant_of};
+pub use yaml::{Kind, Scalar};

@@ -1,2 +1,34 @@
-//! The project's own tasks.
-fn main() {}
+//! The project's own tasks: `cargo xtask codegen`, `tidy`, `test`.
+
+mod codegen;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The project's own tasks.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Writes the `generated/` folders from native_functions.yaml and derivatives.yaml.
+    Codegen(codegen::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().task {
+        Task::Codegen(options) => codegen::run(&options),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+/// What a task ends with: an exit code, or the reason it could not run.
+type Outcome = Result<ExitCode, Box<dyn std::error::Error>>;

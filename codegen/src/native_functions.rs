@@ -1,0 +1,142 @@
+//! Reads `native_functions.yaml`: one entry for each operator, in PyTorch's format, with `doc` added.
+
+mod dispatch;
+mod fields;
+mod rules;
+
+use std::collections::HashMap;
+
+pub(crate) use dispatch::is_autograd_key;
+pub use dispatch::{Kernel, KernelPath};
+
+use crate::schema::{FunctionSchema, OperatorName};
+use crate::source::{Fault, Faults, Source};
+use crate::yaml::{Entry, Scalar, entries};
+
+/// A value and the byte of the file where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Located<T> {
+    /// The value.
+    pub value: T,
+    /// Byte offset into the file.
+    pub at: usize,
+}
+
+/// One entry of the file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NativeFunction {
+    /// Its signature.
+    pub schema: FunctionSchema,
+    /// Byte offset of the signature.
+    pub at: usize,
+    /// Whether it is a function.
+    pub function: bool,
+    /// Whether it is a method of `Tensor`.
+    pub method: bool,
+    /// The kernel behind each key, one key an item, in the order of the file. Without the field the kernel
+    /// is composite and has the operator's name; an empty table has none at all.
+    pub dispatch: Option<Vec<Kernel>>,
+    /// Whether shapes and values are computed apart, so that siblings can be derived.
+    pub structured: bool,
+    /// The structured operator that does the work.
+    pub structured_delegate: Option<Located<OperatorName>>,
+    /// `TensorIteratorBase`, or nothing.
+    pub structured_inherits: Option<String>,
+    /// The siblings to derive.
+    pub autogen: Vec<Located<OperatorName>>,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// The Python module it is put in.
+    pub python_module: Option<String>,
+    /// `factory` or `dummy`, where the category cannot be told from the signature.
+    pub category_override: Option<String>,
+    /// Whether all tensors must be on one device.
+    pub device_check: bool,
+    /// Whether the device of the arguments is made current.
+    pub device_guard: bool,
+    /// Whether the method is written by hand.
+    pub manual_cpp_binding: bool,
+    /// Whether the kernel is registered by hand.
+    pub manual_kernel_registration: bool,
+    /// Whether written tensors are passed as if they were read.
+    pub use_const_ref_for_mutable_tensors: bool,
+    /// Arguments whose default the C++ interface drops.
+    pub cpp_no_default_args: Vec<String>,
+    /// What the meta function computes for the kernel.
+    pub precomputed: Vec<String>,
+    /// The formula and scalar types of an elementwise kernel.
+    pub ufunc_inner_loop: Vec<(String, String)>,
+    /// One sentence or more, for the generated documentation.
+    pub doc: Option<String>,
+}
+
+/// All entries of a file, in its order, and where to find each by name.
+#[derive(Clone, Debug)]
+pub struct NativeFunctions {
+    /// The entries.
+    pub entries: Vec<NativeFunction>,
+    by_name: HashMap<OperatorName, usize>,
+}
+
+impl NativeFunction {
+    /// The kernels that `dispatch` names.
+    pub fn kernels(&self) -> &[Kernel] {
+        self.dispatch.as_deref().unwrap_or_default()
+    }
+}
+
+impl NativeFunctions {
+    /// Reads a file and checks each entry by itself and against the others.
+    ///
+    /// # Errors
+    /// Every fault found, with its line; the entries are
+    /// checked against each other once each is sound by itself.
+    pub fn parse(source: Source<'_>) -> Result<Self, Faults> {
+        let mut faults = Faults::default();
+        let read: Vec<NativeFunction> =
+            entries(source)?.into_iter().filter_map(|entry| faults.take(function(entry))).collect();
+        let mut all = Self { entries: Vec::with_capacity(read.len()), by_name: HashMap::new() };
+        for entry in read {
+            faults.take(all.insert(source, entry));
+        }
+        if faults.0.is_empty() {
+            faults.0 = rules::across(source, &all);
+        }
+        faults.0.sort_by_key(|fault| (fault.line, fault.column));
+        faults.or(all)
+    }
+
+    /// The entry of an operator.
+    pub fn get(&self, name: &OperatorName) -> Option<&NativeFunction> {
+        self.by_name.get(name).map(|&index| &self.entries[index])
+    }
+
+    fn insert(&mut self, source: Source<'_>, entry: NativeFunction) -> Result<(), Fault> {
+        let name = entry.schema.name.clone();
+        if self.by_name.contains_key(&name) {
+            return Err(source.fault(entry.at, format!("operator `{name}` is given twice")));
+        }
+        self.by_name.insert(name, self.entries.len());
+        self.entries.push(entry);
+        Ok(())
+    }
+}
+
+fn function(mut entry: Entry<'_>) -> Result<NativeFunction, Fault> {
+    let source = entry.source;
+    let Some(func) = entry.take_text("func")? else {
+        return Err(source.fault(entry.at, "the entry has no `func`"));
+    };
+    let schema = parse_schema(source, &func)?;
+    let function = fields::read(&mut entry, schema, func.at)?;
+    if let Some((key, _)) = entry.rest().first() {
+        return Err(source.fault(key.at, format!("unknown field `{}`", key.text)));
+    }
+    rules::alone(source, &function)?;
+    Ok(function)
+}
+
+/// Reads a schema that stands in a YAML file.
+pub(crate) fn parse_schema(source: Source<'_>, text: &Scalar) -> Result<FunctionSchema, Fault> {
+    FunctionSchema::parse(&text.text).map_err(|error| text.fault(source, error.at, error.message))
+}

@@ -1,0 +1,344 @@
+//! Reads a schema's text, one token at a time, and knows the byte of every token.
+
+use super::{
+    Alias, AliasSet, Argument, BaseType, Default, FunctionSchema, OperatorName, Return, SchemaError, Type,
+    literal, rules,
+};
+
+const CLASS_PREFIX: &str = "__torch__.torch.classes.";
+
+/// A schema, with the byte at which each argument and each return begins.
+pub(super) struct Positioned {
+    pub(super) schema: FunctionSchema,
+    pub(super) arguments: Vec<usize>,
+    pub(super) returns: Vec<usize>,
+}
+
+pub(super) fn schema(text: &str) -> Result<FunctionSchema, SchemaError> {
+    let mut cursor = Cursor { text, at: 0 };
+    let head = cursor.take_while(|c| c != '(');
+    let name = operator_name(head, 0)?;
+    let mut parsed = Positioned {
+        schema: FunctionSchema { name, positional: vec![], keyword: vec![], out: vec![], returns: vec![] },
+        arguments: vec![],
+        returns: vec![],
+    };
+    cursor.expect("(", "`(` and the arguments after the operator's name")?;
+    cursor.arguments(&mut parsed)?;
+    cursor.expect(" -> ", "` -> ` and the returns after the arguments")?;
+    cursor.returns(&mut parsed)?;
+    if !cursor.rest().is_empty() {
+        return Err(cursor.error(format!("expected the end of the schema but got `{}`", cursor.rest())));
+    }
+    rules::check(&parsed)?;
+    Ok(parsed.schema)
+}
+
+pub(super) fn operator_name(text: &str, at: usize) -> Result<OperatorName, SchemaError> {
+    let (namespace, name) = match text.split_once("::") {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, text),
+    };
+    let (base, overload) = match name.split_once('.') {
+        Some((base, overload)) => (base, Some(overload)),
+        None => (name, None),
+    };
+    let error = |message: String| Err(SchemaError { at, message });
+    if base.is_empty() {
+        return error("the operator has no name".to_owned());
+    }
+    if overload == Some("") {
+        return error(format!("`{base}.` has a dot but no overload name"));
+    }
+    if !is_identifier(base)
+        || base.trim_matches('_').is_empty()
+        || namespace.is_some_and(|n| !is_identifier(n))
+    {
+        return error(format!("`{text}` is not an operator's name"));
+    }
+    if !overload.unwrap_or("x").chars().all(is_word) {
+        return error(format!("`{}` is not an overload name", overload.unwrap_or_default()));
+    }
+    if base.ends_with("_out") {
+        return error(format!("`{base}`: the ending `_out` is reserved; name the overload `out` instead"));
+    }
+    let (namespace, overload) = (namespace.map(str::to_owned), overload.unwrap_or_default().to_owned());
+    Ok(OperatorName { namespace, base: base.to_owned(), overload })
+}
+
+/// One argument by itself, as `precomputed` lists them.
+pub(crate) fn argument(text: &str) -> Result<Argument, SchemaError> {
+    let mut cursor = Cursor { text, at: 0 };
+    let argument = cursor.argument()?;
+    if cursor.rest().is_empty() {
+        Ok(argument)
+    } else {
+        Err(cursor.error("expected the end of the argument"))
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+pub(crate) fn is_identifier(text: &str) -> bool {
+    text.chars().all(is_word) && text.starts_with(|c: char| !c.is_ascii_digit())
+}
+
+pub(super) struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn error(&self, message: impl Into<String>) -> SchemaError {
+        SchemaError { at: self.at, message: message.into() }
+    }
+
+    fn eat(&mut self, token: &str) -> bool {
+        let found = self.rest().starts_with(token);
+        self.at += if found { token.len() } else { 0 };
+        found
+    }
+
+    fn expect(&mut self, token: &str, what: &str) -> Result<(), SchemaError> {
+        if self.eat(token) { Ok(()) } else { Err(self.error(format!("expected {what}{}", self.got()))) }
+    }
+
+    fn got(&self) -> String {
+        match self.rest().chars().next() {
+            Some(c) => format!(" but got `{c}`"),
+            None => " but the schema ends".to_owned(),
+        }
+    }
+
+    fn take_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let length = rest.find(|c| !keep(c)).unwrap_or(rest.len());
+        self.at += length;
+        &rest[..length]
+    }
+
+    fn identifier(&mut self, what: &str) -> Result<String, SchemaError> {
+        let start = self.at;
+        let word = self.take_while(is_word);
+        if is_identifier(word) && !word.is_empty() {
+            return Ok(word.to_owned());
+        }
+        self.at = start;
+        Err(self.error(format!("expected {what}{}", self.got())))
+    }
+
+    fn arguments(&mut self, parsed: &mut Positioned) -> Result<(), SchemaError> {
+        if self.eat(")") {
+            return Ok(());
+        }
+        let mut star = None;
+        loop {
+            let start = self.at;
+            if self.eat("*") {
+                if star.replace(start).is_some() {
+                    return Err(SchemaError { at: start, message: "`*` is given twice".to_owned() });
+                }
+            } else {
+                let argument = self.argument()?;
+                parsed.arguments.push(start);
+                place(argument, star.is_some(), start, &mut parsed.schema)?;
+            }
+            if !self.eat(", ") {
+                break;
+            }
+        }
+        self.expect(")", "`, ` or `)` after an argument")?;
+        match star {
+            Some(at) if parsed.schema.keyword.is_empty() && parsed.schema.out.is_empty() => {
+                Err(SchemaError { at, message: "no argument follows the `*`".to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn argument(&mut self) -> Result<Argument, SchemaError> {
+        let (ty, alias) = self.annotated_type()?;
+        self.expect(" ", "a space and the argument's name")?;
+        let name = self.identifier("the argument's name")?;
+        let default = if self.eat("=") { Some(self.default(&ty)?) } else { None };
+        Ok(Argument { name, ty, alias, default })
+    }
+
+    fn default(&mut self, ty: &Type) -> Result<Default, SchemaError> {
+        let start = self.at;
+        let value = literal::scan(self.rest()).map_err(|message| self.error(message))?;
+        self.at += value.1;
+        let text = self.text[start..self.at].to_owned();
+        if let Some(wanted) = literal::mismatch(&value.0, ty) {
+            let message = format!("expected {wanted} as the default of a `{ty}` but got `{text}`");
+            return Err(SchemaError { at: start, message });
+        }
+        Ok(Default { text, value: value.0 })
+    }
+
+    fn returns(&mut self, parsed: &mut Positioned) -> Result<(), SchemaError> {
+        let start = self.at;
+        let parenthesised = self.eat("(");
+        if parenthesised && self.eat(")") {
+            return Ok(());
+        }
+        loop {
+            parsed.returns.push(self.at);
+            let result = self.result()?;
+            parsed.schema.returns.push(result);
+            if !parenthesised || !self.eat(", ") {
+                break;
+            }
+        }
+        if !parenthesised {
+            return Ok(());
+        }
+        self.expect(")", "`, ` or `)` after a return")?;
+        if parsed.returns.len() == 1 {
+            let message = "a single return stands without parentheses".to_owned();
+            return Err(SchemaError { at: start, message });
+        }
+        Ok(())
+    }
+
+    fn result(&mut self) -> Result<Return, SchemaError> {
+        let (ty, alias) = self.annotated_type()?;
+        let name = if self.eat(" ") { Some(self.identifier("the return's name")?) } else { None };
+        Ok(Return { name, ty, alias })
+    }
+
+    fn annotated_type(&mut self) -> Result<(Type, Option<Alias>), SchemaError> {
+        let base = self.base_type()?;
+        let start = self.at;
+        let alias = if self.eat("(") { Some(self.alias()?) } else { None };
+        let ty = self.suffixes(base.clone())?;
+        let plain = match &ty {
+            Type::Base(BaseType::Tensor) => true,
+            Type::Optional(inner) | Type::List(inner, None) => **inner == Type::Base(BaseType::Tensor),
+            _ => false,
+        };
+        if alias.is_some() && !plain {
+            let message =
+                format!("an alias annotation needs `Tensor`, `Tensor?` or `Tensor[]` but got `{ty}`");
+            return Err(SchemaError { at: start, message });
+        }
+        Ok((ty, alias))
+    }
+
+    fn base_type(&mut self) -> Result<Type, SchemaError> {
+        let start = self.at;
+        if self.eat(CLASS_PREFIX) {
+            let name = self.take_while(|c| is_word(c) || c == '.');
+            if name.split('.').all(|part| !part.is_empty() && is_identifier(part)) {
+                return Ok(Type::Class(name.to_owned()));
+            }
+            return Err(self.error("expected the name of a class"));
+        }
+        let word = self.take_while(is_word);
+        let base = BaseType::from_name(word).map(Type::Base);
+        base.ok_or_else(|| {
+            self.at = start;
+            if word.is_empty() {
+                self.error(format!("expected a type{}", self.got()))
+            } else {
+                self.error(format!("unknown type `{word}`"))
+            }
+        })
+    }
+
+    fn suffixes(&mut self, mut ty: Type) -> Result<Type, SchemaError> {
+        loop {
+            if self.eat("?") {
+                if ty.is_optional() {
+                    let message = "`??`: an optional of an optional".to_owned();
+                    return Err(SchemaError { at: self.at - 1, message });
+                }
+                ty = Type::Optional(Box::new(ty));
+            } else if self.eat("[") {
+                let size = self.list_size()?;
+                self.expect("]", "`]`")?;
+                ty = Type::List(Box::new(ty), size);
+            } else {
+                return Ok(ty);
+            }
+        }
+    }
+
+    fn list_size(&mut self) -> Result<Option<u32>, SchemaError> {
+        let start = self.at;
+        let digits = self.take_while(|c| c.is_ascii_digit());
+        if digits.is_empty() {
+            return Ok(None);
+        }
+        let size = digits.parse().ok().filter(|_| !digits.starts_with('0'));
+        let message = || format!("`{digits}` is not the size of a list");
+        size.map(Some).ok_or_else(|| SchemaError { at: start, message: message() })
+    }
+
+    fn alias(&mut self) -> Result<Alias, SchemaError> {
+        let mut before = vec![self.alias_set()?];
+        while self.eat("|") {
+            before.push(self.alias_set()?);
+        }
+        let mut after = vec![];
+        if self.eat(" -> ") {
+            if self.eat("*") {
+                after.push("*".to_owned());
+            } else {
+                after.push(self.alias_letter()?);
+                while self.eat("|") {
+                    after.push(self.alias_letter()?);
+                }
+            }
+        }
+        self.expect(")", "`!`, `|`, ` -> ` or `)` in an alias annotation")?;
+        Ok(Alias { before, after })
+    }
+
+    fn alias_set(&mut self) -> Result<AliasSet, SchemaError> {
+        Ok(AliasSet { name: self.alias_letter()?, write: self.eat("!") })
+    }
+
+    fn alias_letter(&mut self) -> Result<String, SchemaError> {
+        match self.rest().chars().next() {
+            Some(c @ 'a'..='z') => {
+                self.at += 1;
+                Ok(c.to_string())
+            }
+            _ => Err(self.error(format!("expected the letter of an alias set{}", self.got()))),
+        }
+    }
+}
+
+fn place(
+    argument: Argument,
+    after_star: bool,
+    at: usize,
+    schema: &mut FunctionSchema,
+) -> Result<(), SchemaError> {
+    let error = |message: String| Err(SchemaError { at, message });
+    if schema.arguments().any(|known| known.name == argument.name) {
+        return error(format!("argument `{}` is given twice", argument.name));
+    }
+    match (after_star, argument.is_written()) {
+        (false, _) => {
+            let after_default = schema.positional.last().is_some_and(|last| last.default.is_some());
+            if argument.default.is_none() && after_default {
+                return error(format!("`{}` has no default but follows one that has", argument.name));
+            }
+            schema.positional.push(argument);
+        }
+        (true, true) => schema.out.push(argument),
+        (true, false) if !schema.out.is_empty() => {
+            return error(format!("`{}` is only read but follows an `out=` argument", argument.name));
+        }
+        (true, false) => schema.keyword.push(argument),
+    }
+    Ok(())
+}
