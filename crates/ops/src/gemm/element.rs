@@ -1,0 +1,220 @@
+//! The element types of products: what they are summed in, how they are packed, and which lanes multiply them.
+#![expect(unsafe_code, reason = "chooses lanes that only some CPUs have")]
+
+use half::{bf16, f16};
+
+#[cfg(target_arch = "x86_64")]
+use super::x86::{Avx2, Avx512, Bf16x32, F32x8, F32x16, F64x4, F64x8};
+use super::{
+    isa::Isa,
+    lanes::Lanes,
+    portable::{Baseline, Portable},
+};
+
+/// What products are summed in.
+pub trait Scalar: Copy + Default + PartialEq + Send + Sync + 'static {
+    /// The neutral element of addition.
+    const ZERO: Self;
+    /// The neutral element of multiplication.
+    const ONE: Self;
+    /// The product; integers wrap.
+    fn mul(self, by: Self) -> Self;
+    /// `self * by + plus`; integers wrap, floats round once or twice as the target does cheaply.
+    fn mul_add(self, by: Self, plus: Self) -> Self;
+}
+
+macro_rules! float_scalar {
+    ($($t:ty)*) => {$(
+        impl Scalar for $t {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            #[inline(always)]
+            fn mul(self, by: Self) -> Self {
+                self * by
+            }
+            #[inline(always)]
+            fn mul_add(self, by: Self, plus: Self) -> Self {
+                // Without the instruction, `mul_add` is a call into the C library.
+                if cfg!(target_arch = "aarch64") { <$t>::mul_add(self, by, plus) } else { self * by + plus }
+            }
+        }
+    )*};
+}
+float_scalar!(f32 f64);
+
+macro_rules! integer_scalar {
+    ($($t:ty)*) => {$(
+        impl Scalar for $t {
+            const ZERO: Self = 0;
+            const ONE: Self = 1;
+            #[inline(always)]
+            fn mul(self, by: Self) -> Self {
+                self.wrapping_mul(by)
+            }
+            #[inline(always)]
+            fn mul_add(self, by: Self, plus: Self) -> Self {
+                self.wrapping_mul(by).wrapping_add(plus)
+            }
+        }
+    )*};
+}
+integer_scalar!(i32 i64);
+
+/// Two bf16 that follow each other along k, the first in the low half.
+#[derive(Clone, Copy, Default)]
+#[repr(transparent)]
+pub struct Pair(u32);
+
+/// An element that packs into units of type `U`.
+///
+/// # Safety
+/// - `SAME` only if an element is a unit, bit for bit.
+pub unsafe trait Pack<U>: Copy {
+    /// Elements a unit, along k.
+    const DEPTH: usize;
+    /// Whether packing copies, so that an operand may also be used where it lies.
+    const SAME: bool;
+    /// Adds nothing to a product.
+    const NOTHING: Self;
+    /// The unit of one element, and of the one after it where a unit holds two.
+    fn unit(first: Self, second: Self) -> U;
+}
+
+macro_rules! packs {
+    ($($t:ty => $u:ty: $same:literal, $zero:expr, |$x:ident| $unit:expr;)*) => {$(
+        // SAFETY: `SAME` is written where the types are equal.
+        unsafe impl Pack<$u> for $t {
+            const DEPTH: usize = 1;
+            const SAME: bool = $same;
+            const NOTHING: Self = $zero;
+            #[inline(always)]
+            fn unit($x: Self, _: Self) -> $u {
+                $unit
+            }
+        }
+    )*};
+}
+packs! {
+    f32 => f32: true, 0.0, |x| x;
+    f64 => f64: true, 0.0, |x| x;
+    i32 => i32: true, 0, |x| x;
+    i64 => i64: true, 0, |x| x;
+    i8 => i32: false, 0, |x| x.into();
+    u8 => i32: false, 0, |x| x.into();
+    i16 => i32: false, 0, |x| x.into();
+    bf16 => f32: false, bf16::ZERO, |x| f32::from_bits(u32::from(x.to_bits()) << 16);
+    f16 => f32: false, f16::ZERO, |x| widen_f16(x);
+}
+
+// SAFETY: `SAME` is false.
+unsafe impl Pack<Pair> for bf16 {
+    const DEPTH: usize = 2;
+    const SAME: bool = false;
+    const NOTHING: Self = Self::ZERO;
+    #[inline(always)]
+    fn unit(first: Self, second: Self) -> Pair {
+        Pair(u32::from(first.to_bits()) | u32::from(second.to_bits()) << 16)
+    }
+}
+
+/// Exact, and without a branch, so that it becomes vector code in any shim: the exponent is moved by a multiplication,
+/// which also normalises subnormals.
+#[inline(always)]
+fn widen_f16(x: f16) -> f32 {
+    let bits = u32::from(x.to_bits());
+    let magnitude = (bits & 0x7fff) << 13;
+    let scaled = (f32::from_bits(magnitude) * f32::from_bits(0x7780_0000)).to_bits(); // times 2^112
+    let special = if magnitude >= 0x0f80_0000 { 0x7f80_0000 } else { 0 };
+    f32::from_bits(scaled | special | (bits & 0x8000) << 16)
+}
+
+/// Code for the lanes that a type and an instruction set lead to.
+pub trait Visitor<T: Element> {
+    /// # Safety
+    /// - The CPU has the instruction set of `L`, and the visitor's own conditions hold.
+    #[expect(
+        private_bounds,
+        reason = "lanes are nobody else's business, and `Element` seals the public trait"
+    )]
+    unsafe fn visit<L: Lanes<Acc = T::Acc>>(self)
+    where
+        T: Pack<L::Unit>;
+}
+
+/// The part of [`super::GemmElement`] that is nobody else's business.
+pub trait Element: Copy + Send + Sync + 'static {
+    /// What products are summed in, and scaled by.
+    type Acc: Scalar;
+    /// Whether an element is an accumulator, so that sums may be kept in C itself.
+    const DIRECT: bool;
+
+    /// The element as an accumulator; exact.
+    fn widen(self) -> Self::Acc;
+    /// The accumulator rounded to nearest even, or truncated to the low bits of an integer.
+    fn narrow(acc: Self::Acc) -> Self;
+    /// Calls the visitor with the lanes for this type.
+    ///
+    /// # Safety
+    /// - The CPU has `isa`, and the visitor's own conditions hold.
+    unsafe fn visit(isa: Isa, visitor: impl Visitor<Self>);
+}
+
+macro_rules! elements {
+    ($($t:ty: $acc:ty, $direct:literal, |$x:ident| $widen:expr, |$y:ident| $narrow:expr,
+       [$scalar:ty, $avx2:ty, $avx512:ty, $bf16:ty];)*) => {$(
+        impl Element for $t {
+            type Acc = $acc;
+            const DIRECT: bool = $direct;
+            #[inline(always)]
+            fn widen(self) -> $acc {
+                let $x = self;
+                $widen
+            }
+            #[inline(always)]
+            fn narrow($y: $acc) -> Self {
+                $narrow
+            }
+            unsafe fn visit(isa: Isa, visitor: impl Visitor<Self>) {
+                // SAFETY: the CPU has `isa`, and each arm's lanes are of it.
+                unsafe {
+                    match isa {
+                        Isa::Scalar => visitor.visit::<$scalar>(),
+                        #[cfg(target_arch = "x86_64")]
+                        Isa::Avx2 => visitor.visit::<$avx2>(),
+                        #[cfg(target_arch = "x86_64")]
+                        Isa::Avx512 => visitor.visit::<$avx512>(),
+                        #[cfg(target_arch = "x86_64")]
+                        Isa::Avx512Bf16 => visitor.visit::<$bf16>(),
+                        #[cfg(not(target_arch = "x86_64"))]
+                        _ => visitor.visit::<$scalar>(),
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+type F32 = Portable<Baseline, f32, 8>;
+type F64 = Portable<Baseline, f64, 4>;
+type I32 = Portable<Baseline, i32, 8>;
+type I64 = Portable<Baseline, i64, 4>;
+#[cfg(target_arch = "x86_64")]
+type I32x8 = Portable<Avx2, i32, 8>;
+#[cfg(target_arch = "x86_64")]
+type I64x4 = Portable<Avx2, i64, 4>;
+#[cfg(target_arch = "x86_64")]
+type I32x16 = Portable<Avx512, i32, 16>;
+#[cfg(target_arch = "x86_64")]
+type I64x8 = Portable<Avx512, i64, 8>;
+
+elements! {
+    f32: f32, true, |x| x, |x| x, [F32, F32x8, F32x16, F32x16];
+    f64: f64, true, |x| x, |x| x, [F64, F64x4, F64x8, F64x8];
+    bf16: f32, false, |x| x.to_f32(), |x| bf16::from_f32(x), [F32, F32x8, F32x16, Bf16x32];
+    f16: f32, false, |x| widen_f16(x), |x| f16::from_f32(x), [F32, F32x8, F32x16, F32x16];
+    i8: i32, false, |x| x.into(), |x| x as Self, [I32, I32x8, I32x16, I32x16];
+    u8: i32, false, |x| x.into(), |x| x as Self, [I32, I32x8, I32x16, I32x16];
+    i16: i32, false, |x| x.into(), |x| x as Self, [I32, I32x8, I32x16, I32x16];
+    i32: i32, true, |x| x, |x| x, [I32, I32x8, I32x16, I32x16];
+    i64: i64, true, |x| x, |x| x, [I64, I64x4, I64x8, I64x8];
+}

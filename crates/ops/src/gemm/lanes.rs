@@ -1,0 +1,59 @@
+//! What a kernel asks of a vector register, and how a body reaches the instruction set it is written for.
+#![expect(unsafe_code, reason = "vector instructions that only some CPUs have")]
+
+use super::{element::Scalar, tile::Tile};
+
+/// Code that runs inside an instruction set's shim. Its method must be `#[inline(always)]`, all the way down:
+/// a body that stays a function of its own is compiled without the instructions (measured 40 to 100 times slower).
+pub(super) trait Body {
+    /// # Safety
+    /// - The body's own conditions, and the CPU has the instruction set whose shim calls it.
+    unsafe fn run(self);
+}
+
+/// One register of `N` accumulators.
+///
+/// # Safety
+/// Every method:
+/// - the CPU has the instruction set that the type stands for.
+///
+/// Methods with a pointer:
+/// - `N` elements (or `count` of them, where given) may be read or written there. No alignment is needed.
+pub(super) unsafe trait Lanes: Copy + 'static {
+    /// What the packed operands consist of: an element, or a pair of them along k.
+    type Unit: Copy + Default + Send + Sync;
+    /// What products are summed in.
+    type Acc: Scalar;
+    /// A register of `N` units.
+    type Operand: Copy;
+    /// Accumulators a register.
+    const N: usize;
+    /// `TILES[rows - 1][vectors - 1]`: as many rows as fit the registers with two vectors of columns.
+    const TILES: &'static [[Tile<Self>; 2]];
+
+    /// Runs a body with the instruction set's features on.
+    unsafe fn enter(body: impl Body);
+
+    unsafe fn zero() -> Self;
+    unsafe fn splat(value: Self::Acc) -> Self;
+    unsafe fn load(from: *const Self::Acc) -> Self;
+    unsafe fn load_first(from: *const Self::Acc, count: usize) -> Self;
+    unsafe fn store(self, to: *mut Self::Acc);
+    unsafe fn store_first(self, to: *mut Self::Acc, count: usize);
+    unsafe fn mul(self, by: Self) -> Self;
+    /// `self * by + plus`, rounded once where the instruction set can.
+    unsafe fn mul_add(self, by: Self, plus: Self) -> Self;
+
+    unsafe fn operand(from: *const Self::Unit) -> Self::Operand;
+    unsafe fn broadcast(from: *const Self::Unit) -> Self::Operand;
+    /// `self + a * b`, for a pair the sum of both products.
+    unsafe fn accumulate(self, a: Self::Operand, b: Self::Operand) -> Self;
+}
+
+/// Lists tiles of the given numbers of rows, with one and two vectors of columns each.
+macro_rules! tiles {
+    ($($rows:literal)*) => {
+        &[$([$crate::gemm::tile::tile::<Self, $rows, 1>, $crate::gemm::tile::tile::<Self, $rows, 2>]),*]
+    };
+}
+pub(super) use tiles;

@@ -1,0 +1,114 @@
+//! The micro-kernel: a tile of C held in registers while k runs, written once for all lanes.
+#![expect(unsafe_code, reason = "raw operands; vector registers")]
+
+use super::{
+    element::Scalar,
+    lanes::{Body, Lanes},
+};
+
+/// One tile of work: `rows x cols` of C, `depth` units of A and B.
+///
+/// A and B may be packed or not: A needs two strides, B a row stride and adjacent columns.
+pub(super) struct TileArgs<L: Lanes> {
+    pub(super) depth: usize,
+    pub(super) a: *const L::Unit,
+    pub(super) a_row: isize,
+    pub(super) a_depth: isize,
+    pub(super) b: *const L::Unit,
+    pub(super) b_depth: isize,
+    pub(super) c: *mut L::Acc,
+    pub(super) c_row: isize,
+    /// Columns of C that are written; all columns of the tile's vectors are read from B.
+    pub(super) cols: usize,
+    pub(super) alpha: L::Acc,
+    pub(super) beta: L::Acc,
+}
+
+/// # Safety
+/// - The CPU has the instruction set of `L`.
+/// - `rows` x `depth` units of A and `depth` x `vectors * N` units of B are readable through the strides, where `rows`
+///   and `vectors` are those of the tile chosen.
+/// - `rows` x `cols` of C are writable, and readable unless `beta` is 0; `N * (vectors - 1) < cols <= N * vectors`.
+pub(super) type Tile<L> = unsafe fn(&TileArgs<L>);
+
+/// The tile of `R` rows and `V` vectors of columns.
+///
+/// # Safety
+/// - As [`Tile`].
+pub(super) unsafe fn tile<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>) {
+    // SAFETY: the caller's conditions are the body's.
+    unsafe { L::enter(TileBody::<L, R, V>(args)) }
+}
+
+struct TileBody<'a, L: Lanes, const R: usize, const V: usize>(&'a TileArgs<L>);
+
+impl<L: Lanes, const R: usize, const V: usize> Body for TileBody<'_, L, R, V> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        // SAFETY: as `Tile`.
+        unsafe {
+            let sums = multiply::<L, R, V>(self.0);
+            if self.0.cols == V * L::N {
+                write::<L, R, V, true>(self.0, sums);
+            } else {
+                write::<L, R, V, false>(self.0, sums);
+            }
+        }
+    }
+}
+
+/// Rows are addressed as `base[row / 3] + (row % 3) * stride`: with one base a row the addresses alone would fill the
+/// integer registers.
+#[inline(always)]
+unsafe fn multiply<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>) -> [[L; V]; R] {
+    // SAFETY: as `Tile`; pointers move past the last unit without being read there.
+    unsafe {
+        let mut sums = [[L::zero(); V]; R];
+        let mut bases = [args.a; 5];
+        for (group, base) in bases.iter_mut().enumerate() {
+            *base = base.wrapping_offset(3 * group as isize * args.a_row);
+        }
+        let mut b = args.b;
+        for _ in 0..args.depth {
+            let mut columns = [L::operand(b); V];
+            for (v, column) in columns.iter_mut().enumerate().skip(1) {
+                *column = L::operand(b.add(v * L::N));
+            }
+            for (row, sums) in sums.iter_mut().enumerate() {
+                let a = L::broadcast(bases[row / 3].wrapping_offset((row % 3) as isize * args.a_row));
+                for (sum, column) in sums.iter_mut().zip(columns) {
+                    *sum = sum.accumulate(a, column);
+                }
+            }
+            for base in &mut bases {
+                *base = base.wrapping_offset(args.a_depth);
+            }
+            b = b.wrapping_offset(args.b_depth);
+        }
+        sums
+    }
+}
+
+#[inline(always)]
+unsafe fn write<L: Lanes, const R: usize, const V: usize, const FULL: bool>(
+    args: &TileArgs<L>,
+    sums: [[L; V]; R],
+) {
+    // SAFETY: as `Tile`; C is read only where `beta` is not 0.
+    unsafe {
+        let (alpha, beta) = (L::splat(args.alpha), L::splat(args.beta));
+        let last = args.cols - (V - 1) * L::N;
+        for (row, sums) in sums.into_iter().enumerate() {
+            for (v, sum) in sums.into_iter().enumerate() {
+                let c = args.c.offset(row as isize * args.c_row).add(v * L::N);
+                let partial = !FULL && v + 1 == V;
+                let mut value = sum.mul(alpha);
+                if args.beta != L::Acc::ZERO {
+                    let old = if partial { L::load_first(c, last) } else { L::load(c) };
+                    value = old.mul_add(beta, value);
+                }
+                if partial { value.store_first(c, last) } else { value.store(c) }
+            }
+        }
+    }
+}

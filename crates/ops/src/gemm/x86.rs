@@ -1,0 +1,225 @@
+//! Lanes of AVX2 and AVX-512, and the one shim of each.
+#![expect(unsafe_code, reason = "vector intrinsics")]
+
+use std::arch::x86_64::*;
+
+use super::{
+    element::Pair,
+    lanes::{Body, Lanes, tiles},
+    portable::Shim,
+    tile::Tile,
+};
+
+/// Inside this shim AVX2, FMA and F16C are on.
+#[derive(Clone, Copy)]
+pub(super) struct Avx2;
+
+#[target_feature(enable = "avx2,fma")]
+unsafe fn avx2(body: impl Body) {
+    // SAFETY: the caller's conditions.
+    unsafe { body.run() }
+}
+
+// SAFETY: the body is called once.
+unsafe impl Shim for Avx2 {
+    #[inline(always)]
+    unsafe fn enter(body: impl Body) {
+        // SAFETY: the caller's conditions.
+        unsafe { avx2(body) }
+    }
+}
+
+/// Inside this shim AVX-512 F, BW, DQ and VL are on.
+#[derive(Clone, Copy)]
+pub(super) struct Avx512;
+
+#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn avx512(body: impl Body) {
+    // SAFETY: the caller's conditions.
+    unsafe { body.run() }
+}
+
+// SAFETY: the body is called once.
+unsafe impl Shim for Avx512 {
+    #[inline(always)]
+    unsafe fn enter(body: impl Body) {
+        // SAFETY: the caller's conditions.
+        unsafe { avx512(body) }
+    }
+}
+
+#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+unsafe fn avx512_bf16(body: impl Body) {
+    // SAFETY: the caller's conditions.
+    unsafe { body.run() }
+}
+
+/// The methods that are one intrinsic each. `$count` turns a number of lanes into the mask that the masked forms take.
+macro_rules! register {
+    ($lanes:ident, $register:ty, $acc:ty, $n:literal, $zero:ident $set:ident $mul:ident $fma:ident,
+     $load:ident $store:ident, $mask:ident, $load_first:expr, $store_first:ident) => {
+        const N: usize = $n;
+        type Acc = $acc;
+
+        #[inline(always)]
+        unsafe fn zero() -> Self {
+            // SAFETY: the CPU has the instruction.
+            Self(unsafe { $zero() })
+        }
+        #[inline(always)]
+        unsafe fn splat(value: $acc) -> Self {
+            // SAFETY: the CPU has the instruction.
+            Self(unsafe { $set(value) })
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const $acc) -> Self {
+            // SAFETY: `N` elements are readable.
+            Self(unsafe { $load(from) })
+        }
+        #[inline(always)]
+        unsafe fn load_first(from: *const $acc, count: usize) -> Self {
+            // SAFETY: `count` elements are readable, and the others masked.
+            Self(unsafe { $load_first($mask(count), from) })
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut $acc) {
+            // SAFETY: `N` elements are writable.
+            unsafe { $store(to, self.0) }
+        }
+        #[inline(always)]
+        unsafe fn store_first(self, to: *mut $acc, count: usize) {
+            // SAFETY: `count` elements are writable, and the others masked.
+            unsafe { $store_first(to, $mask(count), self.0) }
+        }
+        #[inline(always)]
+        unsafe fn mul(self, by: Self) -> Self {
+            // SAFETY: the CPU has the instruction.
+            Self(unsafe { $mul(self.0, by.0) })
+        }
+        #[inline(always)]
+        unsafe fn mul_add(self, by: Self, plus: Self) -> Self {
+            // SAFETY: the CPU has the instruction.
+            Self(unsafe { $fma(self.0, by.0, plus.0) })
+        }
+    };
+}
+
+/// A register whose operands are its accumulators.
+macro_rules! float {
+    ($lanes:ident, $register:ty, $shim:ident, $tiles:expr, $acc:ty, $set:ident $fma:ident $load:ident, $($rest:tt)*) => {
+        #[derive(Clone, Copy)]
+        pub(super) struct $lanes($register);
+
+        // SAFETY: each method is the intrinsic of its name, and needs what the trait asks for.
+        unsafe impl Lanes for $lanes {
+            type Unit = $acc;
+            type Operand = $register;
+            const TILES: &'static [[Tile<Self>; 2]] = $tiles;
+
+            #[inline(always)]
+            unsafe fn enter(body: impl Body) {
+                // SAFETY: the caller's conditions.
+                unsafe { $shim(body) }
+            }
+            #[inline(always)]
+            unsafe fn operand(from: *const $acc) -> $register {
+                // SAFETY: `N` elements are readable.
+                unsafe { $load(from) }
+            }
+            #[inline(always)]
+            unsafe fn broadcast(from: *const $acc) -> $register {
+                // SAFETY: one element is readable.
+                unsafe { $set(from.read_unaligned()) }
+            }
+            #[inline(always)]
+            unsafe fn accumulate(self, a: $register, b: $register) -> Self {
+                // SAFETY: the CPU has the instruction.
+                Self(unsafe { $fma(a, b, self.0) })
+            }
+            register!($lanes, $register, $acc, $($rest)*);
+        }
+    };
+}
+
+float!(
+    F32x16, __m512, avx512, tiles!(1 2 3 4 5 6 7 8 9 10 11 12), f32, _mm512_set1_ps _mm512_fmadd_ps _mm512_loadu_ps,
+    16, _mm512_setzero_ps _mm512_set1_ps _mm512_mul_ps _mm512_fmadd_ps,
+    _mm512_loadu_ps _mm512_storeu_ps, mask16, _mm512_maskz_loadu_ps, _mm512_mask_storeu_ps
+);
+float!(
+    F64x8, __m512d, avx512, tiles!(1 2 3 4 5 6 7 8 9 10 11 12), f64, _mm512_set1_pd _mm512_fmadd_pd _mm512_loadu_pd,
+    8, _mm512_setzero_pd _mm512_set1_pd _mm512_mul_pd _mm512_fmadd_pd,
+    _mm512_loadu_pd _mm512_storeu_pd, mask8, _mm512_maskz_loadu_pd, _mm512_mask_storeu_pd
+);
+float!(
+    F32x8, __m256, avx2, tiles!(1 2 3 4 5 6), f32, _mm256_set1_ps _mm256_fmadd_ps _mm256_loadu_ps,
+    8, _mm256_setzero_ps _mm256_set1_ps _mm256_mul_ps _mm256_fmadd_ps,
+    _mm256_loadu_ps _mm256_storeu_ps, mask256x8, |mask, from| _mm256_maskload_ps(from, mask), _mm256_maskstore_ps
+);
+float!(
+    F64x4, __m256d, avx2, tiles!(1 2 3 4 5 6), f64, _mm256_set1_pd _mm256_fmadd_pd _mm256_loadu_pd,
+    4, _mm256_setzero_pd _mm256_set1_pd _mm256_mul_pd _mm256_fmadd_pd,
+    _mm256_loadu_pd _mm256_storeu_pd, mask256x4, |mask, from| _mm256_maskload_pd(from, mask), _mm256_maskstore_pd
+);
+
+/// Sixteen f32 sums of products of bf16 pairs. The instruction takes subnormal inputs and results as zero, and rounds
+/// to nearest even whatever the mode.
+#[derive(Clone, Copy)]
+pub(super) struct Bf16x32(__m512);
+
+// SAFETY: each method is the intrinsic of its name, and needs what the trait asks for.
+unsafe impl Lanes for Bf16x32 {
+    type Unit = Pair;
+    type Operand = __m512bh;
+    const TILES: &'static [[Tile<Self>; 2]] = tiles!(1 2 3 4 5 6 7 8 9 10 11 12);
+
+    #[inline(always)]
+    unsafe fn enter(body: impl Body) {
+        // SAFETY: the caller's conditions.
+        unsafe { avx512_bf16(body) }
+    }
+    #[inline(always)]
+    unsafe fn operand(from: *const Pair) -> __m512bh {
+        // SAFETY: `N` units are readable; any 64 bytes are pairs of bf16.
+        unsafe { from.cast::<__m512bh>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn broadcast(from: *const Pair) -> __m512bh {
+        // SAFETY: one unit is readable; any 64 bytes are pairs of bf16.
+        unsafe { std::mem::transmute(_mm512_set1_epi32(from.cast::<i32>().read_unaligned())) }
+    }
+    #[inline(always)]
+    unsafe fn accumulate(self, a: __m512bh, b: __m512bh) -> Self {
+        // SAFETY: the CPU has the instruction.
+        Self(unsafe { _mm512_dpbf16_ps(self.0, a, b) })
+    }
+    register!(
+        Bf16x32, __m512, f32, 16, _mm512_setzero_ps _mm512_set1_ps _mm512_mul_ps _mm512_fmadd_ps,
+        _mm512_loadu_ps _mm512_storeu_ps, mask16, _mm512_maskz_loadu_ps, _mm512_mask_storeu_ps
+    );
+}
+
+#[inline(always)]
+fn mask16(count: usize) -> __mmask16 {
+    ((1u32 << count) - 1) as __mmask16
+}
+
+#[inline(always)]
+fn mask8(count: usize) -> __mmask8 {
+    ((1u32 << count) - 1) as __mmask8
+}
+
+/// A window into this begins with as many set words as asked for.
+static WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+#[inline(always)]
+unsafe fn mask256x8(count: usize) -> __m256i {
+    // SAFETY: `count` is at most 8, so the window lies inside.
+    unsafe { _mm256_loadu_si256(WINDOW.as_ptr().add(8 - count).cast()) }
+}
+
+#[inline(always)]
+unsafe fn mask256x4(count: usize) -> __m256i {
+    // SAFETY: `count` is at most 4, so the half window lies inside.
+    unsafe { _mm256_cvtepi32_epi64(_mm_loadu_si128(WINDOW.as_ptr().add(8 - count).cast())) }
+}
