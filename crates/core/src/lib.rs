@@ -1,23 +1,28 @@
 //! What a tensor is, before any operator exists: the values that describe it, the memory that holds it, and the
 //! seams where operators and gradients attach.
 
+pub mod allocator;
 pub mod autograd_meta;
 pub mod device;
 pub mod dispatch_key;
 pub mod error;
 pub mod generator;
+pub mod intrusive_ptr;
 pub mod layout;
 pub mod scalar;
 pub mod scalar_type;
 pub mod shape;
 pub mod sizes_and_strides;
+mod sync;
 pub mod tensor_options;
 
+pub use allocator::{Allocator, DataPtr};
 pub use autograd_meta::AutogradMeta;
 pub use device::{Device, DeviceType};
 pub use dispatch_key::{DispatchKey, DispatchKeySet, ThreadKeysGuard, apply_thread_keys, creation_keys};
 pub use error::{Error, ErrorKind, Result};
 pub use generator::{Generator, GeneratorState, Philox, manual_seed};
+pub use intrusive_ptr::{IntrusivePtr, IntrusiveTarget, WeakIntrusivePtr};
 pub use layout::{Layout, MemoryFormat};
 pub use scalar::Scalar;
 pub use scalar_type::{Category, Element, ScalarType};

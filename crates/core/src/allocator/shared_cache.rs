@@ -1,0 +1,180 @@
+//! Freed blocks above 16 KiB, kept for whichever thread asks next: fresh pages cost more than most kernels.
+//!
+//! The cache is bounded in bytes. When it is full, the class that has been used least recently gives its blocks up.
+
+#![expect(unsafe_code, reason = "keeps free memory in lists threaded through the memory itself")]
+
+use super::size_class::{CLASSES, SMALL_CLASSES, class_bytes, class_of};
+use super::system;
+use parking_lot::Mutex;
+use std::ptr::{self, NonNull};
+
+/// How many bytes are kept unless [`set_limit`] says otherwise.
+const DEFAULT_LIMIT: usize = 1 << 30;
+
+const LARGE_CLASSES: usize = CLASSES - SMALL_CLASSES;
+
+static CACHE: Mutex<Cache> = Mutex::new(Cache::new(DEFAULT_LIMIT));
+
+/// A block of at least `bytes`, which is more than [`SMALL_MAX`](super::size_class::SMALL_MAX), zero if asked for,
+/// or `None` if the system has no memory.
+pub(super) fn allocate(bytes: usize, zeroed: bool) -> Option<NonNull<u8>> {
+    let class = class_of(bytes);
+    let kept = CACHE.lock().take(class);
+    let Some(block) = kept else {
+        return system::allocate(class_bytes(class), zeroed).or_else(|| {
+            empty(); // What other sizes keep may be what is lacking.
+            system::allocate(class_bytes(class), zeroed)
+        });
+    };
+    if zeroed {
+        // SAFETY: the cache gave us the block, and it is that long.
+        unsafe { block.write_bytes(0, bytes) };
+    }
+    Some(block)
+}
+
+/// Gives a block back.
+///
+/// # Safety
+/// - (owned) `block` came from [`allocate`] of as many bytes, and nobody uses it any more.
+pub(super) unsafe fn free(block: NonNull<u8>, bytes: usize) {
+    // SAFETY: (owned).
+    let evicted = unsafe { CACHE.lock().put(class_of(bytes), block) };
+    drop(evicted); // After unlocking: returning pages takes the system long.
+}
+
+/// Returns all kept blocks to the system.
+pub(super) fn empty() {
+    let evicted = CACHE.lock().shrink_to(0);
+    drop(evicted);
+}
+
+/// Keeps at most `bytes` from now on.
+pub(super) fn set_limit(bytes: usize) {
+    let evicted = CACHE.lock().set_limit(bytes);
+    drop(evicted);
+}
+
+/// How many bytes are kept.
+pub(super) fn cached_bytes() -> usize {
+    CACHE.lock().bytes
+}
+
+/// What a free block holds.
+struct FreeBlock {
+    next: *mut FreeBlock,
+    class: usize,
+}
+
+/// A list of free blocks; dropping it returns them to the system.
+struct Chain(*mut FreeBlock);
+
+// SAFETY: a chain owns its blocks, and memory belongs to no thread.
+unsafe impl Send for Chain {}
+
+impl Chain {
+    const fn new() -> Self {
+        Chain(ptr::null_mut())
+    }
+
+    /// # Safety
+    /// - (owned) `block` is of the class, and nobody uses it any more.
+    unsafe fn push(&mut self, block: NonNull<u8>, class: usize) {
+        let block: NonNull<FreeBlock> = block.cast();
+        // SAFETY: (owned); every class has room for it.
+        unsafe { block.write(FreeBlock { next: self.0, class }) };
+        self.0 = block.as_ptr();
+    }
+
+    fn pop(&mut self) -> Option<(NonNull<u8>, usize)> {
+        let block = NonNull::new(self.0)?;
+        // SAFETY: the chain owns the block, and `push` wrote it.
+        let FreeBlock { next, class } = unsafe { block.read() };
+        self.0 = next;
+        Some((block.cast(), class))
+    }
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        while let Some((block, class)) = self.pop() {
+            // SAFETY: the chain owned it, and it came from the system with this size.
+            unsafe { system::free(block, class_bytes(class)) }
+        }
+    }
+}
+
+struct Bin {
+    blocks: Chain,
+    /// When a block was last taken or put, by the cache's clock.
+    used: u64,
+}
+
+struct Cache {
+    bins: [Bin; LARGE_CLASSES],
+    bytes: usize,
+    limit: usize,
+    clock: u64,
+}
+
+impl Cache {
+    const fn new(limit: usize) -> Self {
+        let bins = [const { Bin { blocks: Chain::new(), used: 0 } }; LARGE_CLASSES];
+        Cache { bins, bytes: 0, limit, clock: 0 }
+    }
+
+    fn touch(&mut self, class: usize) -> &mut Bin {
+        self.clock += 1;
+        let bin = &mut self.bins[class - SMALL_CLASSES];
+        bin.used = self.clock;
+        bin
+    }
+
+    fn take(&mut self, class: usize) -> Option<NonNull<u8>> {
+        let (block, _) = self.touch(class).blocks.pop()?;
+        self.bytes -= class_bytes(class);
+        Some(block)
+    }
+
+    /// Keeps a block, if it is not larger than the whole cache may be. Returns what had to go.
+    ///
+    /// # Safety
+    /// - (owned) `block` is of the class, and nobody uses it any more.
+    unsafe fn put(&mut self, class: usize, block: NonNull<u8>) -> Chain {
+        let bytes = class_bytes(class);
+        if bytes > self.limit {
+            let mut evicted = Chain::new();
+            // SAFETY: (owned).
+            unsafe { evicted.push(block, class) };
+            return evicted;
+        }
+        let evicted = self.shrink_to(self.limit - bytes);
+        // SAFETY: (owned).
+        unsafe { self.touch(class).blocks.push(block, class) };
+        self.bytes += bytes;
+        evicted
+    }
+
+    fn set_limit(&mut self, limit: usize) -> Chain {
+        self.limit = limit;
+        self.shrink_to(limit)
+    }
+
+    /// Gives up blocks, of the least recently used classes first, until at most `bytes` are kept.
+    fn shrink_to(&mut self, bytes: usize) -> Chain {
+        let mut evicted = Chain::new();
+        while self.bytes > bytes {
+            let stale = self.bins.iter_mut().filter(|bin| !bin.blocks.0.is_null()).min_by_key(|bin| bin.used);
+            let Some((block, class)) = stale.and_then(|bin| bin.blocks.pop()) else { break };
+            // SAFETY: the cache owned the block.
+            unsafe { evicted.push(block, class) };
+            self.bytes -= class_bytes(class);
+        }
+        evicted
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

@@ -1,0 +1,274 @@
+//! Each thread's own lists of free blocks of up to 16 KiB, for small objects and small tensor data alike.
+//!
+//! Blocks have no header: whoever frees one knows its class. A block freed by another thread than the one that got it
+//! joins the lists of the thread that frees it. The lists are flushed when the thread exits; a block that is asked for
+//! or freed later still, by another thread-local's destructor, goes to the system.
+
+#![expect(unsafe_code, reason = "keeps free memory in lists threaded through the memory itself")]
+
+use super::size_class::{ALIGNMENT, SMALL_CLASSES, SMALL_MAX, class_bytes, class_of};
+use super::stats::Counters;
+use super::{shared_cache, system};
+use parking_lot::{Mutex, MutexGuard};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// How many bytes a thread keeps in one class: two of the largest kernels' worth of small results, and a graph of
+/// some thousand nodes.
+const KEPT_BYTES: usize = 256 << 10;
+
+/// What a free block holds.
+struct FreeBlock {
+    next: *mut FreeBlock,
+}
+
+/// The part of a thread's state that statistics read from other threads. Only its own thread writes, with plain
+/// loads and stores: an atomic read-modify-write costs as much as all the rest of an allocation.
+pub(super) struct Shared {
+    pub(super) counters: Counters,
+    /// How many more blocks each list takes. 0 before the thread is registered and after it has exited, so that the
+    /// fast path need not ask.
+    room: [AtomicU32; SMALL_CLASSES],
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Phase {
+    Unregistered,
+    Registered,
+    Exited,
+}
+
+struct Thread {
+    heads: [Cell<*mut FreeBlock>; SMALL_CLASSES],
+    phase: Cell<Phase>,
+    shared: Shared,
+}
+
+thread_local! {
+    /// Needs no destructor, so that reaching it takes no test.
+    static THREAD: Thread = const { Thread {
+        heads: [const { Cell::new(ptr::null_mut()) }; SMALL_CLASSES],
+        phase: Cell::new(Phase::Unregistered),
+        shared: Shared { counters: Counters::new(), room: [const { AtomicU32::new(0) }; SMALL_CLASSES] },
+    } };
+    /// Flushes `THREAD` when the thread exits.
+    static EXIT: Exit = const { Exit };
+}
+
+struct Exit;
+
+impl Drop for Exit {
+    fn drop(&mut self) {
+        THREAD.with(Thread::exit);
+    }
+}
+
+/// The threads that statistics must ask.
+static THREADS: Mutex<Threads> = Mutex::new(Threads(Vec::new()));
+
+pub(super) struct Threads(Vec<NonNull<Shared>>);
+
+// SAFETY: `Shared` is all atomics, and `exit` removes a thread's from the list before its memory goes.
+unsafe impl Send for Threads {}
+
+impl Threads {
+    pub(super) fn lock() -> MutexGuard<'static, Threads> {
+        THREADS.lock()
+    }
+
+    /// The state of every registered thread.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Shared> {
+        // SAFETY: the thread removes itself before its memory goes, and cannot while the list is borrowed.
+        self.0.iter().map(|shared| unsafe { shared.as_ref() })
+    }
+}
+
+impl Shared {
+    /// How many bytes wait in the thread's lists.
+    pub(super) fn cached_bytes(&self) -> usize {
+        let cached = |(class, room): (usize, &AtomicU32)| {
+            (kept_blocks(class) - room.load(Relaxed)) as usize * class_bytes(class)
+        };
+        self.room.iter().enumerate().map(cached).sum()
+    }
+}
+
+const fn kept_blocks(class: usize) -> u32 {
+    (KEPT_BYTES / class_bytes(class)) as u32
+}
+
+/// A block of a class, uninitialised, or `None` if the system has no memory.
+#[inline(always)]
+pub(super) fn allocate(class: usize) -> Option<NonNull<u8>> {
+    THREAD.with(|thread| match NonNull::new(thread.heads[class].get()) {
+        // SAFETY: the list owns its blocks, and each holds a `FreeBlock`.
+        Some(block) => unsafe { Some(thread.pop(class, block)) },
+        None => thread.allocate_slow(class),
+    })
+}
+
+/// Gives a block back.
+///
+/// # Safety
+/// - (owned) `block` came from [`allocate`] of the same class, on any thread, and nobody uses it any more.
+#[inline(always)]
+pub(super) unsafe fn free(block: NonNull<u8>, class: usize) {
+    THREAD.with(|thread| {
+        let room = thread.shared.room[class].load(Relaxed);
+        // SAFETY: (owned).
+        unsafe { if room > 0 { thread.push(class, block, room) } else { thread.free_slow(class, block) } }
+    });
+}
+
+/// Counts an allocation of `bytes`, for the statistics.
+#[inline(always)]
+pub(super) fn count_allocation(bytes: usize) {
+    THREAD.with(|thread| {
+        if thread.shared.counters.allocated(bytes) {
+            thread.publish();
+        }
+    });
+}
+
+/// Counts the freeing of an allocation of `bytes`.
+#[inline(always)]
+pub(super) fn count_free(bytes: usize) {
+    THREAD.with(|thread| {
+        if thread.shared.counters.freed(bytes) {
+            thread.publish();
+        }
+    });
+}
+
+/// Gives the calling thread's free blocks back to the system.
+pub(super) fn flush() {
+    THREAD.with(Thread::flush);
+}
+
+impl Thread {
+    /// # Safety
+    /// - `block` is the first of the class's list.
+    #[inline(always)]
+    unsafe fn pop(&self, class: usize, block: NonNull<FreeBlock>) -> NonNull<u8> {
+        // SAFETY: the list owns the block.
+        self.heads[class].set(unsafe { block.as_ref().next });
+        let room = &self.shared.room[class];
+        room.store(room.load(Relaxed) + 1, Relaxed);
+        block.cast()
+    }
+
+    /// # Safety
+    /// - (owned) as for [`free`].
+    #[inline(always)]
+    unsafe fn push(&self, class: usize, block: NonNull<u8>, room: u32) {
+        let block: NonNull<FreeBlock> = block.cast();
+        // SAFETY: (owned); every class has room for a pointer and is aligned for it.
+        unsafe { block.write(FreeBlock { next: self.heads[class].get() }) };
+        self.heads[class].set(block.as_ptr());
+        self.shared.room[class].store(room - 1, Relaxed);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_slow(&self, class: usize) -> Option<NonNull<u8>> {
+        self.register();
+        system::allocate(class_bytes(class), false).or_else(|| {
+            shared_cache::empty(); // What large blocks keep may be what is lacking.
+            system::allocate(class_bytes(class), false)
+        })
+    }
+
+    /// # Safety
+    /// - (owned) as for [`free`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn free_slow(&self, class: usize, block: NonNull<u8>) {
+        self.register();
+        let room = self.shared.room[class].load(Relaxed);
+        // SAFETY: (owned); `allocate_slow` got the block with this size.
+        unsafe {
+            if room > 0 { self.push(class, block, room) } else { system::free(block, class_bytes(class)) }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn publish(&self) {
+        self.register();
+        self.shared.counters.publish();
+    }
+
+    /// Opens the lists, once, if the thread's exit can still be seen coming.
+    fn register(&self) {
+        if self.phase.get() != Phase::Unregistered {
+            return;
+        }
+        if EXIT.try_with(|_| ()).is_err() {
+            return self.phase.set(Phase::Exited);
+        }
+        self.phase.set(Phase::Registered);
+        THREADS.lock().0.push(NonNull::from(&self.shared));
+        self.shared.counters.open();
+        for (class, room) in self.shared.room.iter().enumerate() {
+            room.store(kept_blocks(class), Relaxed);
+        }
+    }
+
+    fn exit(&self) {
+        self.flush();
+        self.phase.set(Phase::Exited);
+        let mut threads = THREADS.lock();
+        threads.0.retain(|other| !ptr::eq(other.as_ptr(), &self.shared));
+        self.shared.room.iter().for_each(|room| room.store(0, Relaxed));
+        // Under the lock, so that nobody sums the counts before they are published but after they have left the list.
+        self.shared.counters.close();
+    }
+
+    fn flush(&self) {
+        for class in 0..SMALL_CLASSES {
+            while let Some(block) = NonNull::new(self.heads[class].get()) {
+                // SAFETY: the list owned it, and it came from the system with this size.
+                unsafe { system::free(self.pop(class, block), class_bytes(class)) }
+            }
+        }
+    }
+}
+
+/// Memory for an object. Ends the process if there is none, as `Box::new` does.
+#[inline(always)]
+pub(crate) fn allocate_object(layout: Layout) -> NonNull<u8> {
+    let block = if is_small(layout) {
+        allocate(class_of(layout.size()))
+    } else {
+        // SAFETY: an object with counts has a size.
+        NonNull::new(unsafe { alloc(layout) })
+    };
+    match block {
+        Some(block) => block,
+        None => handle_alloc_error(layout),
+    }
+}
+
+/// Gives an object's memory back.
+///
+/// # Safety
+/// - `block` came from [`allocate_object`] of the same layout, and nobody uses it any more.
+#[inline(always)]
+pub(crate) unsafe fn free_object(block: NonNull<u8>, layout: Layout) {
+    // SAFETY: the caller's condition; the same branch as in `allocate_object`.
+    unsafe {
+        if is_small(layout) { free(block, class_of(layout.size())) } else { dealloc(block.as_ptr(), layout) }
+    }
+}
+
+/// Whether the lists have blocks for this. Not under loom, whose threads share one real thread.
+#[inline(always)]
+const fn is_small(layout: Layout) -> bool {
+    layout.size() <= SMALL_MAX && layout.align() <= ALIGNMENT && !cfg!(loom)
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

@@ -1,0 +1,7 @@
+//! The atomics of the reference counts and the storage lock: the standard ones, or loom's when it explores interleavings.
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
