@@ -13,6 +13,9 @@ pub mod scalar;
 pub mod scalar_type;
 pub mod shape;
 pub mod sizes_and_strides;
+pub mod storage;
+pub mod storage_guards;
+pub mod storage_lock;
 mod sync;
 pub mod tensor_options;
 
@@ -28,4 +31,7 @@ pub use scalar::Scalar;
 pub use scalar_type::{Category, Element, ScalarType};
 pub use shape::DimVec;
 pub use sizes_and_strides::SizesAndStrides;
+pub use storage::Storage;
+pub use storage_guards::{ReadGuard, StorageGuards, WriteGuard};
+pub use storage_lock::Access;
 pub use tensor_options::{TensorOptions, default_dtype, set_default_dtype};

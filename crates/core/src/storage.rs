@@ -1,0 +1,322 @@
+//! Dumb bytes that tensors share: where they are, how many, on which device, and how often they have been written.
+
+#![expect(unsafe_code, reason = "replaces the bytes under the exclusive lock, and takes foreign memory over")]
+
+use crate::allocator::{Allocator, CpuAllocator, DataPtr, allocator_for};
+use crate::intrusive_ptr::{IntrusivePtr, IntrusiveTarget, WeakIntrusivePtr};
+use crate::storage_guards::StorageGuards;
+use crate::storage_lock::{Access, StorageLock};
+use crate::sync::{AtomicU32, Ordering};
+use crate::{Device, Result, bail, ensure};
+use bytemuck::NoUninit;
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
+
+/// Where a storage's bytes come from, which decides whether there can be more or fewer of them.
+#[derive(Clone, Copy)]
+enum Source {
+    Allocator(&'static dyn Allocator),
+    Foreign,
+    Meta,
+}
+
+/// What a [`Storage`] owns.
+///
+/// Invariants:
+/// 1. `data` is touched only under the exclusive lock, or by the only owner.
+/// 2. `address` and `nbytes` say what `data` holds, and change only with it. They can be read without a lock, but
+///    stay true only under one.
+/// 3. `version` changes only under the exclusive lock.
+pub struct StorageImpl {
+    pub(crate) lock: StorageLock,
+    version: AtomicU32,
+    address: AtomicPtr<u8>,
+    nbytes: AtomicUsize,
+    data: UnsafeCell<DataPtr>,
+    source: Source,
+    device: Device,
+    read_only: bool,
+}
+
+impl IntrusiveTarget for StorageImpl {}
+
+// SAFETY: all is `Sync` but `data`, which is reached as invariant 1 says.
+unsafe impl Sync for StorageImpl {}
+
+impl StorageImpl {
+    fn new(data: DataPtr, nbytes: usize, device: Device, source: Source, read_only: bool) -> Self {
+        StorageImpl {
+            lock: StorageLock::new(),
+            version: AtomicU32::new(0),
+            address: AtomicPtr::new(data.as_ptr()),
+            nbytes: AtomicUsize::new(nbytes),
+            data: UnsafeCell::new(data),
+            source,
+            device,
+            read_only,
+        }
+    }
+
+    /// How many bytes there are. Another thread may change that unless a guard is held.
+    #[inline]
+    pub fn nbytes(&self) -> usize {
+        self.nbytes.load(Relaxed)
+    }
+
+    /// Where the bytes are: null on a device without memory. Another thread may change that unless a guard is held,
+    /// and only a guard, or being the only owner, makes reading or writing there sound.
+    #[inline]
+    pub fn data_ptr(&self) -> *mut u8 {
+        self.address.load(Relaxed)
+    }
+
+    /// The device.
+    #[inline]
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// How many exclusive guards there have been: whoever has saved the number can see that the bytes may have changed
+    /// since. It wraps after 2^32.
+    #[inline]
+    pub fn version(&self) -> u32 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    /// Counts a write. The caller holds the exclusive lock, so there is no other write to the counter.
+    #[inline]
+    pub(crate) fn advance_version(&self) {
+        self.version.store(self.version().wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Whether writing is refused.
+    #[inline]
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Whether [`Storage::resize`] can change the number of bytes: not that of foreign memory.
+    #[inline]
+    pub fn is_resizable(&self) -> bool {
+        !matches!(self.source, Source::Foreign)
+    }
+
+    /// Tells storages apart, and gives locks their order.
+    #[inline(always)]
+    pub(crate) fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+}
+
+impl fmt::Debug for StorageImpl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Storage({} bytes at {:p} on {})", self.nbytes(), self.data_ptr(), self.device)
+    }
+}
+
+/// Bytes on a device, shared by all clones of this; freed with the last of them. One pointer wide.
+///
+/// ```
+/// use flambeau_core::{Device, storage::Storage};
+///
+/// let a = Storage::new(1000, Device::CPU)?;
+/// let b = a.clone();
+/// b.resize(2000)?;
+/// assert!(a.nbytes() == 2000 && Storage::ptr_eq(&a, &b));
+/// assert!(Storage::new(1 << 50, Device::META)?.data_ptr().is_null());
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Storage(IntrusivePtr<StorageImpl>);
+
+/// Does not keep the bytes.
+pub type WeakStorage = WeakIntrusivePtr<StorageImpl>;
+
+impl Deref for Storage {
+    type Target = StorageImpl;
+
+    #[inline]
+    fn deref(&self) -> &StorageImpl {
+        &self.0
+    }
+}
+
+impl From<IntrusivePtr<StorageImpl>> for Storage {
+    fn from(owner: IntrusivePtr<StorageImpl>) -> Self {
+        Storage(owner)
+    }
+}
+
+impl Storage {
+    /// `nbytes` uninitialised bytes from the device's allocator; on the meta device none, of which `nbytes` is noted.
+    ///
+    /// # Errors
+    /// `Device` if the device has no allocator, and the allocator's, `OutOfMemory` foremost.
+    #[inline]
+    pub fn new(nbytes: usize, device: Device) -> Result<Self> {
+        if device.is_meta() {
+            return Ok(Self::wrap(DataPtr::null(), nbytes, device, Source::Meta, false));
+        }
+        Self::with_allocator(nbytes, device, allocator_for(device.device_type())?)
+    }
+
+    /// The same, all zero.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn zeroed(nbytes: usize, device: Device) -> Result<Self> {
+        if device.is_meta() {
+            return Self::new(nbytes, device);
+        }
+        let allocator = allocator_for(device.device_type())?;
+        let data = allocator.allocate_zeroed(nbytes)?;
+        Self::allocated(data, nbytes, device, allocator)
+    }
+
+    /// `nbytes` uninitialised bytes from this allocator, which is also asked when the storage is resized.
+    ///
+    /// # Errors
+    /// The allocator's.
+    #[inline]
+    pub fn with_allocator(nbytes: usize, device: Device, allocator: &'static dyn Allocator) -> Result<Self> {
+        let data = allocator.allocate(nbytes)?;
+        Self::allocated(data, nbytes, device, allocator)
+    }
+
+    #[inline]
+    fn allocated(data: DataPtr, nbytes: usize, device: Device, by: &'static dyn Allocator) -> Result<Self> {
+        ensure_enough(&data, nbytes)?;
+        Ok(Self::wrap(data, nbytes, device, Source::Allocator(by), false))
+    }
+
+    /// The elements of a vector, as bytes of the host, without a copy.
+    pub fn from_vec<T: NoUninit>(elements: Vec<T>) -> Self {
+        let data = vec_data(elements);
+        let nbytes = data.bytes();
+        Self::wrap(data, nbytes, Device::CPU, Source::Allocator(&CpuAllocator), false)
+    }
+
+    /// `nbytes` bytes of somebody else's at `data`, who learns through `deleter` when nobody needs them any more.
+    ///
+    /// # Safety
+    /// - (valid) The bytes are initialised, and may be read and written on any thread until `deleter` has been called.
+    /// - (quiet) Until then nobody writes to them but through guards, and nobody reads them but through guards while
+    ///   some guard writes.
+    pub unsafe fn from_foreign(
+        data: *mut u8,
+        nbytes: usize,
+        device: Device,
+        deleter: Box<dyn FnOnce() + Send>,
+    ) -> Self {
+        // SAFETY: (valid).
+        let data = unsafe { DataPtr::with_closure(data, nbytes, deleter) };
+        Self::wrap(data, nbytes, device, Source::Foreign, false)
+    }
+
+    /// The same for bytes that must not be written: an exclusive guard on them is refused.
+    ///
+    /// # Safety
+    /// - (valid) The bytes are initialised, and may be read on any thread until `deleter` has been called.
+    /// - (quiet) Until then nobody writes to them.
+    pub unsafe fn from_foreign_read_only(
+        data: *const u8,
+        nbytes: usize,
+        device: Device,
+        deleter: Box<dyn FnOnce() + Send>,
+    ) -> Self {
+        // SAFETY: (valid); `read_only` sees to it that nobody writes.
+        let data = unsafe { DataPtr::with_closure(data.cast_mut(), nbytes, deleter) };
+        Self::wrap(data, nbytes, device, Source::Foreign, true)
+    }
+
+    #[inline]
+    fn wrap(data: DataPtr, nbytes: usize, device: Device, source: Source, read_only: bool) -> Self {
+        Storage(IntrusivePtr::new(StorageImpl::new(data, nbytes, device, source, read_only)))
+    }
+
+    /// Whether both share the same bytes.
+    #[inline]
+    pub fn ptr_eq(a: &Self, b: &Self) -> bool {
+        IntrusivePtr::ptr_eq(&a.0, &b.0)
+    }
+
+    /// How many share the bytes.
+    #[inline]
+    pub fn use_count(&self) -> usize {
+        IntrusivePtr::strong_count(&self.0)
+    }
+
+    /// An owner that does not keep the bytes.
+    pub fn downgrade(&self) -> WeakStorage {
+        IntrusivePtr::downgrade(&self.0)
+    }
+
+    /// Moves to `nbytes` bytes, of which as many as both have are the former ones and the rest uninitialised. Counts
+    /// as a write.
+    ///
+    /// # Errors
+    /// - `InvalidArgument` if the memory is foreign.
+    /// - `Busy` if an accessor of this thread is in the way.
+    /// - The allocator's; then nothing has changed.
+    pub fn resize(&self, nbytes: usize) -> Result<()> {
+        ensure!(
+            self.is_resizable(),
+            InvalidArgument,
+            "expected a storage of its own but its memory is foreign"
+        );
+        let _exclusive = StorageGuards::acquire(&[(self, Access::Write)])?;
+        match self.source {
+            Source::Allocator(allocator) => self.reallocate(nbytes, allocator)?,
+            Source::Meta => {}
+            Source::Foreign => bail!(Internal, "foreign memory cannot be resized"),
+        }
+        self.nbytes.store(nbytes, Relaxed);
+        Ok(())
+    }
+
+    /// Replaces the bytes. The caller holds the exclusive lock.
+    fn reallocate(&self, nbytes: usize, allocator: &'static dyn Allocator) -> Result<()> {
+        let data = allocator.allocate(nbytes)?;
+        ensure_enough(&data, nbytes)?;
+        // SAFETY: `copy` (valid): both are live, distinct, and that long; (quiet): one is fresh and the other locked.
+        unsafe { allocator.copy(self.data_ptr(), data.as_ptr(), nbytes.min(self.nbytes()))? };
+        self.address.store(data.as_ptr(), Relaxed);
+        // SAFETY: invariant 1: the caller holds the exclusive lock.
+        drop(std::mem::replace(unsafe { &mut *self.data.get() }, data));
+        Ok(())
+    }
+}
+
+#[inline]
+fn ensure_enough(data: &DataPtr, nbytes: usize) -> Result<()> {
+    ensure!(
+        data.bytes() >= nbytes,
+        Internal,
+        "expected {nbytes} bytes but the allocator gave {}",
+        data.bytes()
+    );
+    Ok(())
+}
+
+/// A vector's elements as bytes that the vector's own allocation holds.
+fn vec_data<T: NoUninit>(elements: Vec<T>) -> DataPtr {
+    /// # Safety
+    /// - The three are those of the vector below, and this is called once.
+    unsafe fn free<T>(data: *mut u8, _: usize, capacity: *mut ()) {
+        // SAFETY: the condition above. No element is dropped: they are `Copy`, and may hold any bytes by now.
+        drop(unsafe { Vec::<T>::from_raw_parts(data.cast(), 0, capacity.addr()) });
+    }
+    let mut elements = ManuallyDrop::new(elements);
+    let capacity = std::ptr::without_provenance_mut(elements.capacity());
+    let bytes = size_of_val(elements.as_slice());
+    // SAFETY: the vector's memory is initialised, since `T` has no padding, and stays until `free` is called, on
+    // whichever thread: memory and `Copy` elements belong to none.
+    unsafe { DataPtr::new(elements.as_mut_ptr().cast(), bytes, capacity, Some(free::<T>)) }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

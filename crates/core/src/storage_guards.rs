@@ -1,0 +1,262 @@
+//! Guards: the only way to a storage's elements, shared for reading and exclusive for writing.
+//!
+//! Kernels take [`StorageGuards`] on all their operands at once, in the order of addresses, so that two kernels never
+//! wait for each other in a circle. Accessors that a program keeps for as long as it likes own a [`ReadGuard`] or
+//! [`WriteGuard`]. The thread remembers those, so that a conflict with its own is an error and not a deadlock; and a
+//! thread that holds any guard waits for another only [for a while](PATIENCE).
+
+use crate::storage::{Storage, StorageImpl};
+use crate::storage_lock::Access;
+use crate::{Error, ErrorKind, Result, bail, ensure};
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::time::{Duration, Instant};
+
+/// How long a thread that holds a guard waits for another one before it gives up: two such threads may each hold what
+/// the other wants.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Not `Send`: the thread that takes a guard is the one that remembers it.
+type OfThisThread = PhantomData<*const ()>;
+
+#[cfg(not(loom))]
+thread_local! {
+    /// How many guards and sets of guards this thread holds.
+    static HELD: Cell<usize> = const { Cell::new(0) };
+    /// The addresses of the storages whose accessors this thread holds.
+    static ACCESSORS: RefCell<Vec<(usize, Access)>> = const { RefCell::new(Vec::new()) };
+}
+
+#[cfg(loom)]
+loom::thread_local! {
+    static HELD: Cell<usize> = Cell::new(0);
+    static ACCESSORS: RefCell<Vec<(usize, Access)>> = RefCell::new(Vec::new());
+}
+
+/// Counts guards of this thread.
+#[inline(always)]
+fn hold(change: isize) {
+    HELD.with(|held| held.set(held.get().wrapping_add_signed(change)));
+}
+
+/// Takes one lock, without the new version that a write makes.
+#[inline(always)]
+fn lock(storage: &StorageImpl, access: Access) -> Result<()> {
+    if access == Access::Write {
+        ensure_writable(storage)?;
+    }
+    if storage.lock.try_lock(access) { Ok(()) } else { lock_contended(storage, access) }
+}
+
+#[inline]
+fn ensure_writable(storage: &StorageImpl) -> Result<()> {
+    ensure!(!storage.is_read_only(), Aliasing, "expected memory that may be written but it is read-only");
+    Ok(())
+}
+
+#[cold]
+#[inline(never)]
+fn lock_contended(storage: &StorageImpl, access: Access) -> Result<()> {
+    let busy = |who| {
+        let what = if access == Access::Write { "written" } else { "read" };
+        Error::new(ErrorKind::Busy, format!("the elements cannot be {what} now: {who}"))
+    };
+    if conflicts_with_own(storage, access) {
+        return Err(busy("this thread holds an accessor to them; drop it first"));
+    }
+    let deadline = (HELD.with(Cell::get) > 0).then(|| Instant::now() + PATIENCE);
+    if storage.lock.lock(access, deadline) {
+        return Ok(());
+    }
+    Err(busy(
+        "another accessor or operator holds them, and this thread waited for it in vain while holding others",
+    ))
+}
+
+/// Whether an accessor of this thread excludes the access.
+fn conflicts_with_own(storage: &StorageImpl, access: Access) -> bool {
+    let conflicts =
+        |&(address, held): &_| address == storage.address() && (held, access) != (Access::Read, Access::Read);
+    // An exiting thread has lost its list; what it waits for can then only be another's or forgotten.
+    ACCESSORS.try_with(|accessors| accessors.borrow().iter().any(conflicts)).unwrap_or(false)
+}
+
+/// How many storages a set of guards can hold without an allocation.
+const INLINE: usize = 8;
+
+/// In the order of addresses, each storage once.
+type Locked<'a> = SmallVec<[(&'a StorageImpl, Access); INLINE]>;
+
+/// Guards on the storages of a kernel's operands, one for each storage; released when dropped.
+///
+/// ```
+/// use flambeau_core::{Device, storage::Storage, storage_guards::StorageGuards, storage_lock::Access};
+///
+/// let (a, b) = (Storage::new(64, Device::CPU)?, Storage::new(64, Device::CPU)?);
+/// let guards = StorageGuards::acquire(&[(&a, Access::Write), (&b, Access::Read), (&a, Access::Read)])?;
+/// assert_eq!((a.version(), b.version()), (1, 0));
+/// drop(guards);
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+#[must_use = "the elements are guarded only while this lives"]
+pub struct StorageGuards<'a> {
+    locked: Locked<'a>,
+    here: OfThisThread,
+}
+
+impl<'a> StorageGuards<'a> {
+    /// Takes a guard on each storage in `wanted`, exclusive where any entry wants to write. Waits for other threads.
+    ///
+    /// # Errors
+    /// - `Aliasing` if a storage to be written is read-only.
+    /// - `Busy` if an accessor that this thread holds excludes it, or if this thread holds guards and has waited for
+    ///   [`PATIENCE`].
+    #[inline]
+    pub fn acquire(wanted: &[(&'a Storage, Access)]) -> Result<Self> {
+        let mut locked = SmallVec::new();
+        wanted.iter().for_each(|&(storage, access)| insert(&mut locked, storage, access));
+        lock_all(&locked)?;
+        hold(1);
+        Ok(StorageGuards { locked, here: PhantomData })
+    }
+}
+
+impl Drop for StorageGuards<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        unlock_all(&self.locked);
+        hold(-1);
+    }
+}
+
+/// Puts a storage in its place by address, or raises the access of the entry it has.
+#[inline(always)]
+fn insert<'a>(locked: &mut Locked<'a>, storage: &'a StorageImpl, access: Access) {
+    let after = |&(other, _): &(&StorageImpl, Access)| other.address() >= storage.address();
+    let at = locked.iter().position(after).unwrap_or(locked.len());
+    match locked.get_mut(at) {
+        Some((other, held)) if other.address() == storage.address() => *held = (*held).max(access),
+        _ => locked.insert(at, (storage, access)),
+    }
+}
+
+/// Takes all locks or none. Versions advance only when all are taken, so that a failed call leaves no trace.
+#[inline(always)]
+fn lock_all(locked: &[(&StorageImpl, Access)]) -> Result<()> {
+    for (done, &(storage, access)) in locked.iter().enumerate() {
+        if let Err(error) = lock(storage, access) {
+            unlock_all(&locked[..done]);
+            return Err(error);
+        }
+    }
+    for &(storage, access) in locked {
+        if access == Access::Write {
+            storage.advance_version();
+        }
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn unlock_all(locked: &[(&StorageImpl, Access)]) {
+    locked.iter().for_each(|(storage, access)| storage.lock.unlock(*access));
+}
+
+/// A guard that owns its storage and that the thread remembers.
+struct Accessor {
+    storage: Storage,
+    access: Access,
+    here: OfThisThread,
+}
+
+impl Accessor {
+    fn acquire(storage: &Storage, access: Access) -> Result<Self> {
+        lock_all(&[(storage, access)])?;
+        let entry = (storage.address(), access);
+        if ACCESSORS.try_with(|accessors| accessors.borrow_mut().push(entry)).is_err() {
+            storage.lock.unlock(access);
+            bail!(Busy, "expected a running thread but it is exiting and can take no accessor");
+        }
+        hold(1);
+        Ok(Accessor { storage: storage.clone(), access, here: PhantomData })
+    }
+}
+
+impl Drop for Accessor {
+    fn drop(&mut self) {
+        let entry = (self.storage.address(), self.access);
+        // Where the list is gone, the thread is exiting, and there is nothing left to remove.
+        let _ = ACCESSORS.try_with(|accessors| {
+            let mut accessors = accessors.borrow_mut();
+            if let Some(at) = accessors.iter().rposition(|other| *other == entry) {
+                accessors.swap_remove(at);
+            }
+        });
+        hold(-1);
+        self.storage.lock.unlock(self.access);
+    }
+}
+
+/// Lets the elements be read, by others too, for as long as it lives; it keeps the storage.
+#[must_use = "the elements are guarded only while this lives"]
+pub struct ReadGuard(Accessor);
+
+impl ReadGuard {
+    /// Waits for a writer on another thread.
+    ///
+    /// # Errors
+    /// `Busy` as for [`StorageGuards::acquire`].
+    pub fn acquire(storage: &Storage) -> Result<Self> {
+        Accessor::acquire(storage, Access::Read).map(ReadGuard)
+    }
+
+    /// What it guards.
+    pub fn storage(&self) -> &Storage {
+        &self.0.storage
+    }
+
+    /// Where the bytes are: [`nbytes`](StorageImpl::nbytes) of them may be read while this lives.
+    pub fn data_ptr(&self) -> *const u8 {
+        self.0.storage.data_ptr()
+    }
+}
+
+/// Lets the elements be read and written, by nobody else, for as long as it lives; it keeps the storage.
+///
+/// ```
+/// use flambeau_core::{Device, ErrorKind, storage::Storage, storage_guards::{ReadGuard, WriteGuard}};
+///
+/// let storage = Storage::new(64, Device::CPU)?;
+/// let writer = WriteGuard::acquire(&storage)?;
+/// assert_eq!(ReadGuard::acquire(&storage).map(drop).unwrap_err().kind(), ErrorKind::Busy);
+/// drop(writer);
+/// assert!(ReadGuard::acquire(&storage).is_ok());
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+#[must_use = "the elements are guarded only while this lives"]
+pub struct WriteGuard(Accessor);
+
+impl WriteGuard {
+    /// Waits for readers and writers on other threads.
+    ///
+    /// # Errors
+    /// `Aliasing` and `Busy` as for [`StorageGuards::acquire`].
+    pub fn acquire(storage: &Storage) -> Result<Self> {
+        Accessor::acquire(storage, Access::Write).map(WriteGuard)
+    }
+
+    /// What it guards.
+    pub fn storage(&self) -> &Storage {
+        &self.0.storage
+    }
+
+    /// Where the bytes are: [`nbytes`](StorageImpl::nbytes) of them may be read and written while this lives.
+    pub fn data_ptr(&self) -> *mut u8 {
+        self.0.storage.data_ptr()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

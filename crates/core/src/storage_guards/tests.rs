@@ -1,0 +1,141 @@
+//! Sets of guards, accessors, and the errors that replace deadlocks.
+
+use super::*;
+use crate::Device;
+use Access::{Read, Write};
+
+fn storage() -> Storage {
+    Storage::new(64, Device::CPU).unwrap()
+}
+
+fn is_free(storage: &Storage) -> bool {
+    let free = storage.lock.try_lock(Write);
+    if free {
+        storage.lock.unlock(Write);
+    }
+    free
+}
+
+fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
+    result.err().map(|error| error.kind())
+}
+
+#[test]
+fn one_guard_for_each_storage_and_write_wins() {
+    let (a, b) = (storage(), storage());
+    let guards =
+        StorageGuards::acquire(&[(&a, Read), (&b, Read), (&a, Write), (&a, Read), (&b, Read)]).unwrap();
+    assert_eq!(guards.locked.len(), 2);
+    assert!(!a.lock.try_lock(Read));
+    assert!(b.lock.try_lock(Read));
+    b.lock.unlock(Read);
+    assert_eq!((a.version(), b.version()), (1, 0));
+    drop(guards);
+    assert!(is_free(&a) && is_free(&b));
+    assert_eq!(HELD.with(Cell::get), 0);
+}
+
+#[test]
+fn locks_are_taken_in_the_order_of_addresses() {
+    let all: Vec<Storage> = (0..20).map(|_| storage()).collect();
+    let wanted: Vec<(&Storage, Access)> = all.iter().rev().chain(&all).map(|s| (s, Write)).collect();
+    let guards = StorageGuards::acquire(&wanted).unwrap();
+    assert!(guards.locked.is_sorted_by(|(a, _), (b, _)| a.address() < b.address()));
+    assert_eq!(guards.locked.len(), 20);
+    drop(guards);
+    assert!(all.iter().all(|s| is_free(s) && s.version() == 1));
+}
+
+#[test]
+fn no_storage_needs_no_guard() {
+    assert_eq!(StorageGuards::acquire(&[]).unwrap().locked.len(), 0);
+}
+
+#[test]
+fn an_accessor_of_this_thread_is_an_error_and_not_a_deadlock() {
+    let (a, b) = (storage(), storage());
+    for held in [Read, Write] {
+        let accessor = Accessor::acquire(&a, held).unwrap();
+        for wanted in [Read, Write] {
+            let both_read = (held, wanted) == (Read, Read);
+            let expected = (!both_read).then_some(ErrorKind::Busy);
+            let before = b.version();
+            assert_eq!(kind(StorageGuards::acquire(&[(&b, Write), (&a, wanted)])), expected);
+            assert_eq!(b.version(), before + u32::from(both_read), "a failed call must leave no trace");
+            assert_eq!(kind(Accessor::acquire(&a, wanted)), expected);
+            assert!(is_free(&b));
+        }
+        drop(accessor);
+        assert!(is_free(&a));
+    }
+    assert!(ACCESSORS.with(|list| list.borrow().is_empty()));
+    assert_eq!(HELD.with(Cell::get), 0);
+}
+
+#[test]
+fn accessors_say_what_they_guard_and_keep_it() {
+    let a = storage();
+    let writer = WriteGuard::acquire(&a).unwrap();
+    assert!(Storage::ptr_eq(writer.storage(), &a) && writer.data_ptr() == a.data_ptr());
+    assert_eq!(a.version(), 1);
+    drop(writer);
+    let (one, two) = (ReadGuard::acquire(&a).unwrap(), ReadGuard::acquire(&a).unwrap());
+    let weak = a.downgrade();
+    drop((a, one));
+    assert_eq!(two.data_ptr(), two.storage().data_ptr().cast_const());
+    assert!(weak.upgrade().is_some());
+    drop(two);
+    assert!(weak.upgrade().is_none());
+}
+
+#[test]
+fn a_thread_waits_for_another_that_lets_go() {
+    let a = storage();
+    std::thread::scope(|scope| {
+        let accessor = ReadGuard::acquire(&a).unwrap();
+        let writer = scope.spawn(|| StorageGuards::acquire(&[(&a, Write)]).map(drop));
+        std::thread::sleep(Duration::from_millis(30));
+        assert_eq!(a.version(), 0);
+        drop(accessor);
+        writer.join().unwrap().unwrap();
+    });
+    assert_eq!(a.version(), 1);
+}
+
+#[test]
+fn threads_that_want_what_the_other_holds_do_not_wait_for_ever() {
+    let (a, b) = (storage(), storage());
+    let meet = std::sync::Barrier::new(2);
+    let cross = |mine: &Storage, other: &Storage| {
+        let _held = WriteGuard::acquire(mine).unwrap();
+        meet.wait();
+        kind(ReadGuard::acquire(other))
+    };
+    let results = std::thread::scope(|scope| {
+        let first = scope.spawn(|| cross(&a, &b));
+        let second = cross(&b, &a);
+        [first.join().unwrap(), second]
+    });
+    assert!(results.contains(&Some(ErrorKind::Busy)));
+    assert!(is_free(&a) && is_free(&b));
+}
+
+#[test]
+fn a_nested_set_that_conflicts_with_its_own_gives_up() {
+    let a = storage();
+    let outer = StorageGuards::acquire(&[(&a, Write)]).unwrap();
+    assert_eq!(kind(StorageGuards::acquire(&[(&a, Read)])), Some(ErrorKind::Busy));
+    drop(outer);
+    assert!(StorageGuards::acquire(&[(&a, Read)]).is_ok());
+}
+
+#[test]
+fn a_panic_releases_the_guards() {
+    let a = storage();
+    let kernel = std::panic::AssertUnwindSafe(|| {
+        let _guards = StorageGuards::acquire(&[(&a, Write)]);
+        panic!("a faulty kernel");
+    });
+    assert!(std::panic::catch_unwind(kernel).is_err());
+    assert!(is_free(&a) && HELD.with(Cell::get) == 0);
+}

@@ -1,0 +1,93 @@
+//! Where threads sleep that wait for a storage lock: a few beds, chosen by the lock's address.
+
+use std::time::Instant;
+
+#[cfg(not(loom))]
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+#[cfg(loom)]
+use loom::sync::{Condvar, Mutex, MutexGuard};
+
+/// Locks that share a bed wake each other's sleepers for nothing, and are otherwise as good.
+const BEDS: usize = if cfg!(loom) { 1 } else { 64 };
+
+struct Bed {
+    mutex: Mutex<()>,
+    condvar: Condvar,
+}
+
+#[cfg(not(loom))]
+static ALL: [Bed; BEDS] = [const { Bed { mutex: Mutex::new(()), condvar: Condvar::new() } }; BEDS];
+
+#[cfg(loom)]
+loom::lazy_static! {
+    static ref ALL: [Bed; BEDS] = [Bed { mutex: Mutex::new(()), condvar: Condvar::new() }];
+}
+
+/// A bed whose mutex is held.
+pub(super) struct Locked {
+    bed: &'static Bed,
+    guard: MutexGuard<'static, ()>,
+}
+
+/// Takes the mutex of the bed for a lock at `address`.
+pub(super) fn lock(address: usize) -> Locked {
+    // Storages are 64-byte aligned; the product spreads their low bits to the top (Fibonacci hashing).
+    let hash = (address / 64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let bed = &ALL[(hash >> (usize::BITS - 8)) % BEDS];
+    Locked { bed, guard: imp::lock(&bed.mutex) }
+}
+
+impl Locked {
+    /// Sleeps, the mutex released meanwhile, until woken or, now and then, for no reason. `None` after the deadline.
+    pub(super) fn wait(self, deadline: Option<Instant>) -> Option<Self> {
+        let guard = imp::wait(&self.bed.condvar, self.guard, deadline)?;
+        Some(Locked { bed: self.bed, guard })
+    }
+
+    /// Wakes all who sleep here.
+    pub(super) fn wake_all(self) {
+        self.bed.condvar.notify_all();
+    }
+}
+
+#[cfg(not(loom))]
+mod imp {
+    use super::*;
+
+    pub(super) fn lock(mutex: &'static Mutex<()>) -> MutexGuard<'static, ()> {
+        mutex.lock()
+    }
+
+    pub(super) fn wait<'a>(
+        condvar: &Condvar,
+        mut guard: MutexGuard<'a, ()>,
+        deadline: Option<Instant>,
+    ) -> Option<MutexGuard<'a, ()>> {
+        match deadline {
+            None => condvar.wait(&mut guard),
+            Some(at) if condvar.wait_until(&mut guard, at).timed_out() => return None,
+            Some(_) => {}
+        }
+        Some(guard)
+    }
+}
+
+#[cfg(loom)]
+mod imp {
+    use super::*;
+    use std::sync::PoisonError;
+
+    pub(super) fn lock(mutex: &'static Mutex<()>) -> MutexGuard<'static, ()> {
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// loom has no time: a deadline is never reached.
+    pub(super) fn wait<'a>(
+        condvar: &Condvar,
+        guard: MutexGuard<'a, ()>,
+        _: Option<Instant>,
+    ) -> Option<MutexGuard<'a, ()>> {
+        Some(condvar.wait(guard).unwrap_or_else(PoisonError::into_inner))
+    }
+}
