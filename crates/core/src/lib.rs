@@ -17,6 +17,7 @@ pub mod storage;
 pub mod storage_guards;
 pub mod storage_lock;
 mod sync;
+pub mod tensor_impl;
 pub mod tensor_options;
 
 pub use allocator::{Allocator, DataPtr};
@@ -34,4 +35,5 @@ pub use sizes_and_strides::SizesAndStrides;
 pub use storage::Storage;
 pub use storage_guards::{ReadGuard, StorageGuards, WriteGuard};
 pub use storage_lock::Access;
+pub use tensor_impl::{Geometry, TensorImpl};
 pub use tensor_options::{TensorOptions, default_dtype, set_default_dtype};

@@ -98,7 +98,7 @@ impl StorageImpl {
         self.read_only
     }
 
-    /// Whether [`Storage::resize`] can change the number of bytes: not that of foreign memory.
+    /// Whether [`Storage::grow`] can change the number of bytes: not that of foreign memory.
     #[inline]
     pub fn is_resizable(&self) -> bool {
         !matches!(self.source, Source::Foreign)
@@ -124,7 +124,7 @@ impl fmt::Debug for StorageImpl {
 ///
 /// let a = Storage::new(1000, Device::CPU)?;
 /// let b = a.clone();
-/// b.resize(2000)?;
+/// b.grow(2000)?;
 /// assert!(a.nbytes() == 2000 && Storage::ptr_eq(&a, &b));
 /// assert!(Storage::new(1 << 50, Device::META)?.data_ptr().is_null());
 /// # Ok::<(), flambeau_core::Error>(())
@@ -176,7 +176,7 @@ impl Storage {
         Self::allocated(data, nbytes, device, allocator)
     }
 
-    /// `nbytes` uninitialised bytes from this allocator, which is also asked when the storage is resized.
+    /// `nbytes` uninitialised bytes from this allocator, which is also asked when the storage grows.
     ///
     /// # Errors
     /// The allocator's.
@@ -254,24 +254,27 @@ impl Storage {
         IntrusivePtr::downgrade(&self.0)
     }
 
-    /// Moves to `nbytes` bytes, of which as many as both have are the former ones and the rest uninitialised. Counts
-    /// as a write.
+    /// Makes room for at least `nbytes` bytes; those there keep their values and the rest are uninitialised. Storages never
+    /// shrink, so that what a tensor reaches stays there. Counts as a write.
     ///
     /// # Errors
     /// - `InvalidArgument` if the memory is foreign.
     /// - `Busy` if an accessor of this thread is in the way.
     /// - The allocator's; then nothing has changed.
-    pub fn resize(&self, nbytes: usize) -> Result<()> {
+    pub fn grow(&self, nbytes: usize) -> Result<()> {
         ensure!(
             self.is_resizable(),
             InvalidArgument,
             "expected a storage of its own but its memory is foreign"
         );
         let _exclusive = StorageGuards::acquire(&[(self, Access::Write)])?;
+        if nbytes <= self.nbytes() {
+            return Ok(());
+        }
         match self.source {
             Source::Allocator(allocator) => self.reallocate(nbytes, allocator)?,
             Source::Meta => {}
-            Source::Foreign => bail!(Internal, "foreign memory cannot be resized"),
+            Source::Foreign => bail!(Internal, "foreign memory cannot grow"),
         }
         self.nbytes.store(nbytes, Relaxed);
         Ok(())

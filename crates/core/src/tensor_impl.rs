@@ -1,0 +1,320 @@
+//! A tensor's description: which storage it looks at, how, and what attaches to it.
+//!
+//! Invariants, cited elsewhere as `TensorImpl` (n):
+//!
+//! 1. Every size is at least 0, every stride at least 0, and the product of the sizes is `numel`, below 2^63.
+//! 2. Unless `numel` is 0, the elements lie inside the storage: `(offset + extent + 1) * size(dtype) <= nbytes`. Storages
+//!    grow but never shrink, so what was inside stays inside.
+//! 3. A geometry that was once in force lives as long as the `TensorImpl`: references to it stay good when an in-place
+//!    operator (`resize_`, `t_`) puts another in its place.
+//! 4. The scalar type, layout, device and storage never change.
+#![expect(unsafe_code, reason = "geometries are replaced behind shared references")]
+
+use crate::dispatch_key::creation_keys;
+use crate::intrusive_ptr::{IntrusivePtr, IntrusiveTarget};
+use crate::{
+    AutogradMeta, Device, DispatchKey, DispatchKeySet, Layout, Result, ScalarType, SizesAndStrides, Storage,
+    ensure, shape,
+};
+use parking_lot::Mutex;
+use std::any::Any;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// Sizes, strides and offset of a tensor, and what follows from them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Geometry {
+    sizes_and_strides: SizesAndStrides,
+    storage_offset: i64,
+    numel: i64,
+    contiguous: bool,
+}
+
+impl Geometry {
+    /// `sizes` in row-major order from the start of the storage.
+    ///
+    /// # Errors
+    /// `Shape` for negative sizes, `Overflow` for too many elements.
+    #[inline]
+    pub fn contiguous(sizes: &[i64]) -> Result<Self> {
+        let numel = shape::numel(sizes)?;
+        let sizes_and_strides = SizesAndStrides::contiguous(sizes);
+        Ok(Geometry { sizes_and_strides, storage_offset: 0, numel, contiguous: true })
+    }
+
+    /// Any sizes, strides and offset, all in elements.
+    ///
+    /// # Errors
+    /// `Shape` or `InvalidArgument` for negative ones, `Overflow` for too many elements.
+    #[inline]
+    pub fn strided(sizes: &[i64], strides: &[i64], storage_offset: i64) -> Result<Self> {
+        ensure!(
+            sizes.len() == strides.len(),
+            Shape,
+            "expected as many strides as sizes but got sizes {sizes:?} and strides {strides:?}"
+        );
+        ensure!(
+            storage_offset >= 0 && strides.iter().all(|s| *s >= 0),
+            InvalidArgument,
+            "expected strides and an offset of at least 0 but got strides {strides:?} and offset {storage_offset}"
+        );
+        let numel = shape::numel(sizes)?;
+        let contiguous = shape::is_contiguous(sizes, strides);
+        let sizes_and_strides = SizesAndStrides::new(sizes, strides);
+        Ok(Geometry { sizes_and_strides, storage_offset, numel, contiguous })
+    }
+
+    /// Sizes, outermost first.
+    #[inline]
+    pub fn sizes(&self) -> &[i64] {
+        self.sizes_and_strides.sizes()
+    }
+
+    /// Strides in elements.
+    #[inline]
+    pub fn strides(&self) -> &[i64] {
+        self.sizes_and_strides.strides()
+    }
+
+    /// How many dimensions.
+    #[inline]
+    pub fn dim(&self) -> usize {
+        self.sizes_and_strides.dim()
+    }
+
+    /// Where the first element lies, in elements from the start of the storage.
+    #[inline]
+    pub fn storage_offset(&self) -> i64 {
+        self.storage_offset
+    }
+
+    /// How many elements.
+    #[inline]
+    pub fn numel(&self) -> i64 {
+        self.numel
+    }
+
+    /// Whether the elements lie in row-major order without gaps.
+    #[inline]
+    pub fn is_contiguous(&self) -> bool {
+        self.contiguous
+    }
+
+    /// Bytes of storage that it reaches, for elements of `dtype`.
+    ///
+    /// # Errors
+    /// `Overflow` past 2^63.
+    #[inline]
+    pub fn nbytes(&self, dtype: ScalarType) -> Result<usize> {
+        let last = if self.contiguous {
+            self.numel - 1
+        } else {
+            match shape::extent(self.sizes(), self.strides())? {
+                Some(last) => last,
+                None => return Ok(0),
+            }
+        };
+        if self.numel == 0 {
+            return Ok(0);
+        }
+        let bytes = last
+            .checked_add(1)
+            .and_then(|n| n.checked_add(self.storage_offset))
+            .and_then(|n| n.checked_mul(dtype.size() as i64));
+        match bytes {
+            Some(bytes) => Ok(bytes as usize),
+            None => crate::bail!(
+                Overflow,
+                "{} elements of {dtype} take more bytes than fit in 63 bits",
+                self.numel
+            ),
+        }
+    }
+}
+
+/// The geometries put in force after the first.
+struct Replacements {
+    current: AtomicPtr<Geometry>,
+    // Boxed so that each keeps its address while the list grows.
+    #[expect(clippy::vec_box, reason = "references into the list must survive its growth: TensorImpl (3)")]
+    all: Mutex<Vec<Box<Geometry>>>,
+}
+
+/// What a `Tensor` points at. PyTorch's `TensorImpl`.
+pub struct TensorImpl {
+    storage: Storage,
+    geometry: Geometry,
+    key_set: AtomicU64,
+    dtype: ScalarType,
+    layout: Layout,
+    device: Device,
+    wrapped_number: bool,
+    replacements: OnceLock<Box<Replacements>>,
+    autograd_meta: OnceLock<Box<dyn AutogradMeta>>,
+    extension: OnceLock<Box<dyn Any + Send + Sync>>,
+}
+
+impl IntrusiveTarget for TensorImpl {}
+
+impl TensorImpl {
+    /// A tensor that looks at `storage` with `geometry`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the geometry reaches past the storage.
+    #[inline]
+    pub fn new(storage: Storage, geometry: Geometry, dtype: ScalarType) -> Result<IntrusivePtr<TensorImpl>> {
+        let needed = geometry.nbytes(dtype)?;
+        ensure!(
+            needed <= storage.nbytes(),
+            InvalidArgument,
+            "expected a storage of at least {needed} bytes for sizes {:?}, strides {:?} and offset {} but got {}",
+            geometry.sizes(),
+            geometry.strides(),
+            geometry.storage_offset(),
+            storage.nbytes()
+        );
+        Ok(Self::build(storage, geometry, dtype, false))
+    }
+
+    /// The same for a number that came as an argument, `2` in `x + 2`: it ranks below tensors in promotion.
+    pub fn new_wrapped_number(storage: Storage, dtype: ScalarType) -> Result<IntrusivePtr<TensorImpl>> {
+        ensure!(storage.nbytes() >= dtype.size(), Internal, "expected a storage that holds one {dtype}");
+        Ok(Self::build(storage, Geometry::contiguous(&[])?, dtype, true))
+    }
+
+    #[inline]
+    fn build(
+        storage: Storage,
+        geometry: Geometry,
+        dtype: ScalarType,
+        wrapped: bool,
+    ) -> IntrusivePtr<TensorImpl> {
+        let device = storage.device();
+        let keys = DispatchKeySet::of(DispatchKey::dense(device.device_type())) | creation_keys();
+        IntrusivePtr::new(TensorImpl {
+            storage,
+            geometry,
+            key_set: AtomicU64::new(keys.bits()),
+            dtype,
+            layout: Layout::Strided,
+            device,
+            wrapped_number: wrapped,
+            replacements: OnceLock::new(),
+            autograd_meta: OnceLock::new(),
+            extension: OnceLock::new(),
+        })
+    }
+
+    /// Sizes, strides and offset in force now. One reference is one consistent snapshot.
+    #[inline]
+    pub fn geometry(&self) -> &Geometry {
+        match self.replacements.get() {
+            None => &self.geometry,
+            // SAFETY: `current` points into a box that `all` keeps until `self` is dropped: TensorImpl (3).
+            Some(replacements) => unsafe { &*replacements.current.load(Ordering::Acquire) },
+        }
+    }
+
+    /// Puts another geometry in force, for every handle of this tensor. The storage must already be large enough.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where it reaches past the storage.
+    pub fn set_geometry(&self, geometry: Geometry) -> Result<()> {
+        ensure!(
+            geometry.nbytes(self.dtype)? <= self.storage.nbytes(),
+            InvalidArgument,
+            "expected a storage large enough for sizes {:?} but it has {} bytes",
+            geometry.sizes(),
+            self.storage.nbytes()
+        );
+        let replacements = self.replacements.get_or_init(|| {
+            let first = Box::new(self.geometry.clone());
+            let current = AtomicPtr::new((&raw const *first).cast_mut());
+            Box::new(Replacements { current, all: Mutex::new(vec![first]) })
+        });
+        let mut all = replacements.all.lock();
+        let place = match all.iter().position(|old| **old == geometry) {
+            Some(place) => place,
+            None => {
+                all.push(Box::new(geometry));
+                all.len() - 1
+            }
+        };
+        replacements.current.store((&raw const *all[place]).cast_mut(), Ordering::Release);
+        Ok(())
+    }
+
+    /// The bytes it looks at.
+    #[inline]
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// The type of its elements.
+    #[inline]
+    pub fn dtype(&self) -> ScalarType {
+        self.dtype
+    }
+
+    /// Where its elements live.
+    #[inline]
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// How its elements are stored.
+    #[inline]
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Whether it stands for a number given as an argument.
+    #[inline]
+    pub fn is_wrapped_number(&self) -> bool {
+        self.wrapped_number
+    }
+
+    /// The keys by which calls on it are dispatched.
+    #[inline]
+    pub fn key_set(&self) -> DispatchKeySet {
+        DispatchKeySet::from_bits(self.key_set.load(Ordering::Relaxed))
+    }
+
+    /// Adds keys for every handle of this tensor.
+    #[inline]
+    pub fn add_keys(&self, keys: DispatchKeySet) {
+        self.key_set.fetch_or(keys.bits(), Ordering::Relaxed);
+    }
+
+    /// Takes keys away for every handle of this tensor.
+    #[inline]
+    pub fn remove_keys(&self, keys: DispatchKeySet) {
+        self.key_set.fetch_and(!keys.bits(), Ordering::Relaxed);
+    }
+
+    /// What the autograd crate attached.
+    #[inline]
+    pub fn autograd_meta(&self) -> Option<&dyn AutogradMeta> {
+        self.autograd_meta.get().map(|meta| &**meta)
+    }
+
+    /// The same, attached now if it is not there yet.
+    #[inline]
+    pub fn autograd_meta_or_init(&self, init: impl FnOnce() -> Box<dyn AutogradMeta>) -> &dyn AutogradMeta {
+        &**self.autograd_meta.get_or_init(init)
+    }
+
+    /// What a layout or a front end attached: sparse indices and values, a quantizer, a Python object.
+    pub fn extension(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.extension.get().map(|extension| &**extension)
+    }
+
+    /// Attaches an extension, once.
+    ///
+    /// # Errors
+    /// `Internal` where there is one already.
+    pub fn set_extension(&self, extension: Box<dyn Any + Send + Sync>) -> Result<()> {
+        ensure!(self.extension.set(extension).is_ok(), Internal, "this tensor has an extension already");
+        Ok(())
+    }
+}
