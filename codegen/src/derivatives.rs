@@ -1,8 +1,11 @@
 //! Reads `derivatives.yaml`: for each operator, one formula for each differentiable input, kept as text.
 
 mod text;
+mod typed;
 
 use std::collections::HashSet;
+
+pub use typed::{Body, TypedDerivative, TypedFormula};
 
 use crate::native_functions::{Located, NativeFunctions, is_autograd_key, parse_schema};
 use crate::schema::{FunctionSchema, OperatorName};

@@ -1,13 +1,16 @@
 //! YAML in, Rust text out: operators and derivatives.
 
 mod derivatives;
+pub mod formula;
 mod native_functions;
 mod schema;
 mod source;
 mod variants;
 mod yaml;
 
-pub use derivatives::{Derivative, Derivatives, Differentiable, Formula};
+pub use derivatives::{
+    Body, Derivative, Derivatives, Differentiable, Formula, TypedDerivative, TypedFormula,
+};
 pub use native_functions::{Kernel, KernelPath, Located, NativeFunction, NativeFunctions};
 pub use schema::{
     Alias, AliasSet, Argument, BaseType, Default, FunctionSchema, Literal, OperatorName, Return, SchemaError,

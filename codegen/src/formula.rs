@@ -1,0 +1,46 @@
+//! The language of derivative formulas: Rust's expressions, with tensors as values.
+//!
+//! `grad * (1 - result * result)`, `if p == 2 { grad * self * 2 } else { norm_backward(grad, self, p) }`.
+//! There are no borrows, no `?` and no clones: types are known from the operators' schemas, so a formula that
+//! does not type-check is refused before rustc sees it.
+
+mod ast;
+mod call;
+mod check;
+mod lex;
+mod parse;
+mod saved;
+mod scope;
+mod types;
+
+use std::fmt;
+
+pub use ast::BinaryOperator;
+pub use call::{Callee, Passed};
+pub use check::{Special, Typed, TypedKind, check};
+pub use saved::{Saved, SavedWhat, Variable, saved};
+pub use scope::{Catalog, Direction, Scope};
+pub use types::{Conversion, Property, Ty};
+
+/// A formula that does not parse or does not type-check: what is wrong, at which byte of its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormulaError {
+    /// Byte offset into the formula.
+    pub at: usize,
+    /// What is wrong, in one sentence.
+    pub message: String,
+}
+
+impl FormulaError {
+    pub(crate) fn new(at: usize, message: impl Into<String>) -> Self {
+        Self { at, message: message.into() }
+    }
+}
+
+impl fmt::Display for FormulaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at byte {}: {}", self.at, self.message)
+    }
+}
+
+impl std::error::Error for FormulaError {}

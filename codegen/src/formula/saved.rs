@@ -1,0 +1,76 @@
+//! What a node keeps until the backward pass: a tensor only if its values are used.
+
+use std::collections::BTreeSet;
+
+use super::check::{Typed, TypedKind};
+use super::types::{Property, Ty};
+
+/// Where a name of a formula gets its value from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Variable {
+    /// An argument of the operator.
+    Input(String),
+    /// A result of the operator, by number.
+    Output(usize),
+    /// The gradient of an output, by number.
+    Gradient(usize),
+    /// The gradients of all outputs.
+    Gradients,
+    /// Which of the formula's inputs need a gradient.
+    Mask,
+    /// The tangent of an argument.
+    Tangent(String),
+}
+
+/// One thing to keep.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Saved {
+    /// The argument or result it is taken from.
+    pub variable: Variable,
+    /// What is taken.
+    pub what: SavedWhat,
+}
+
+/// What is taken from a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SavedWhat {
+    /// The tensor, or the tensors, with their values.
+    Tensor,
+    /// A value that is not a tensor.
+    Value,
+    /// One property of a tensor.
+    Property(Property),
+}
+
+/// What the formulas of one operator need. Where a tensor is kept, its properties are not kept apart.
+pub fn saved<'a>(formulas: impl IntoIterator<Item = &'a Typed>) -> Vec<Saved> {
+    let mut found = BTreeSet::new();
+    formulas.into_iter().for_each(|formula| visit(formula, &mut found));
+    let whole: BTreeSet<Variable> = found
+        .iter()
+        .filter(|saved| saved.what == SavedWhat::Tensor)
+        .map(|saved| saved.variable.clone())
+        .collect();
+    let redundant = |saved: &Saved| saved.what != SavedWhat::Tensor && whole.contains(&saved.variable);
+    found.into_iter().filter(|saved| !redundant(saved)).collect()
+}
+
+fn visit(formula: &Typed, found: &mut BTreeSet<Saved>) {
+    if let TypedKind::Property(receiver, property) = &formula.kind
+        && let TypedKind::Variable(variable @ (Variable::Input(_) | Variable::Output(_))) = &receiver.kind
+    {
+        let what =
+            if holds_tensors(&receiver.ty) { SavedWhat::Property(*property) } else { SavedWhat::Value };
+        found.insert(Saved { variable: variable.clone(), what });
+        return;
+    }
+    if let TypedKind::Variable(variable @ (Variable::Input(_) | Variable::Output(_))) = &formula.kind {
+        let what = if holds_tensors(&formula.ty) { SavedWhat::Tensor } else { SavedWhat::Value };
+        found.insert(Saved { variable: variable.clone(), what });
+    }
+    formula.children().into_iter().for_each(|child| visit(child, found));
+}
+
+fn holds_tensors(ty: &Ty) -> bool {
+    matches!(ty, Ty::Value(ty) if ty.holds_tensors())
+}
