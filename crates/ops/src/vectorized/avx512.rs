@@ -1,0 +1,190 @@
+//! The 512-bit registers: f32 by sixteen, f64 by eight, and the half types on them.
+#![expect(unsafe_code, reason = "intrinsics, and loads and stores through raw pointers")]
+
+use std::arch::x86_64::*;
+use std::mem::transmute;
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
+
+use half::{bf16, f16};
+
+use super::array::{Array, load_bools, padded};
+use super::isa::Avx512;
+use super::lanes::{Bits, Float, Lanes, Mask, Number, Vector};
+use super::register::{bits_register, float_register, half_lanes, on_registers, operators};
+use super::scalar::{bool_lanes, native_lanes, round_to_bf16, widen_bf16};
+
+float_register! {
+    /// Sixteen f32.
+    F32x16(__m512), Mask16, Bits32x16, [f32; 16];
+    splat _mm512_set1_ps; load _mm512_loadu_ps; store _mm512_storeu_ps; load_partial load_partial_f32;
+    store_partial store_partial_f32; select select_f32;
+    eq _mm512_cmp_ps_mask::<_CMP_EQ_OQ>; ne _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>;
+    lt _mm512_cmp_ps_mask::<_CMP_LT_OQ>; le _mm512_cmp_ps_mask::<_CMP_LE_OQ>;
+    add _mm512_add_ps; sub _mm512_sub_ps; mul _mm512_mul_ps; div _mm512_div_ps; neg neg_f32; abs _mm512_abs_ps;
+    min _mm512_min_ps; max _mm512_max_ps; sqrt _mm512_sqrt_ps; mul_add _mm512_fmadd_ps;
+    floor _mm512_roundscale_ps::<DOWN>; ceil _mm512_roundscale_ps::<UP>;
+    round _mm512_roundscale_ps::<HALF_EVEN>; trunc _mm512_roundscale_ps::<TOWARDS_ZERO>;
+    scale scale_f32;
+    to_bits _mm512_castps_si512; from_bits _mm512_castsi512_ps; bits_equal _mm512_cmpeq_epi32_mask;
+}
+
+float_register! {
+    /// Eight f64.
+    F64x8(__m512d), Mask8, Bits64x8, [f64; 8];
+    splat _mm512_set1_pd; load _mm512_loadu_pd; store _mm512_storeu_pd; load_partial load_partial_f64;
+    store_partial store_partial_f64; select select_f64;
+    eq _mm512_cmp_pd_mask::<_CMP_EQ_OQ>; ne _mm512_cmp_pd_mask::<_CMP_NEQ_UQ>;
+    lt _mm512_cmp_pd_mask::<_CMP_LT_OQ>; le _mm512_cmp_pd_mask::<_CMP_LE_OQ>;
+    add _mm512_add_pd; sub _mm512_sub_pd; mul _mm512_mul_pd; div _mm512_div_pd; neg neg_f64; abs _mm512_abs_pd;
+    min _mm512_min_pd; max _mm512_max_pd; sqrt _mm512_sqrt_pd; mul_add _mm512_fmadd_pd;
+    floor _mm512_roundscale_pd::<DOWN>; ceil _mm512_roundscale_pd::<UP>;
+    round _mm512_roundscale_pd::<HALF_EVEN>; trunc _mm512_roundscale_pd::<TOWARDS_ZERO>;
+    scale scale_f64;
+    to_bits _mm512_castpd_si512; from_bits _mm512_castsi512_pd; bits_equal _mm512_cmpeq_epi64_mask;
+}
+
+bits_register! {
+    /// The bits of sixteen f32.
+    Bits32x16(__m512i), i32; splat _mm512_set1_epi32; shl _mm512_sll_epi32; shr _mm512_srl_epi32; count _mm_cvtsi32_si128;
+    add _mm512_add_epi32; sub _mm512_sub_epi32; and _mm512_and_si512; or _mm512_or_si512; xor _mm512_xor_si512;
+}
+
+bits_register! {
+    /// The bits of eight f64.
+    Bits64x8(__m512i), i64; splat _mm512_set1_epi64; shl _mm512_sll_epi64; shr _mm512_srl_epi64; count _mm_cvtsi32_si128;
+    add _mm512_add_epi64; sub _mm512_sub_epi64; and _mm512_and_si512; or _mm512_or_si512; xor _mm512_xor_si512;
+}
+
+/// A bit for each of sixteen lanes.
+#[derive(Clone, Copy, Debug)]
+pub struct Mask16(__mmask16);
+
+/// A bit for each of eight lanes.
+#[derive(Clone, Copy, Debug)]
+pub struct Mask8(__mmask8);
+
+macro_rules! bit_mask {
+    ($mask:ident($register:ident), $lanes:literal) => {
+        impl BitAnd for $mask {
+            type Output = Self;
+            #[inline(always)]
+            fn bitand(self, other: Self) -> Self {
+                Self(self.0 & other.0)
+            }
+        }
+        impl BitOr for $mask {
+            type Output = Self;
+            #[inline(always)]
+            fn bitor(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+        }
+        impl Not for $mask {
+            type Output = Self;
+            #[inline(always)]
+            fn not(self) -> Self {
+                Self(!self.0)
+            }
+        }
+
+        impl Mask for $mask {
+            const LANES: usize = $lanes;
+
+            #[inline(always)]
+            fn first(count: usize) -> Self {
+                Self(((1u32 << count) - 1) as $register)
+            }
+            #[inline(always)]
+            unsafe fn load_bool(from: *const bool, count: usize) -> Self {
+                let lanes = Self::first(count).0 as __mmask16;
+                // SAFETY: the set is there, and `from` is valid for `count <= LANES` bytes, the ones unmasked.
+                Self(unsafe {
+                    let bytes = _mm_maskz_loadu_epi8(lanes, from.cast());
+                    _mm_test_epi8_mask(bytes, bytes) as $register
+                })
+            }
+            #[inline(always)]
+            unsafe fn store_bool(self, to: *mut bool, count: usize) {
+                let lanes = Self::first(count).0 as __mmask16;
+                // SAFETY: the set is there, and `to` is valid for `count <= LANES` bytes, the ones unmasked.
+                unsafe { _mm_mask_storeu_epi8(to.cast(), lanes, _mm_maskz_set1_epi8(self.0 as __mmask16, 1)) }
+            }
+            #[inline(always)]
+            fn any(self) -> bool {
+                self.0 != 0
+            }
+            #[inline(always)]
+            fn all(self) -> bool {
+                self.0 == $register::MAX
+            }
+        }
+    };
+}
+
+bit_mask!(Mask16(__mmask16), 16);
+bit_mask!(Mask8(__mmask8), 8);
+
+native_lanes!(Avx512:
+    u8 => Array<u8, 64>, i8 => Array<i8, 64>, i16 => Array<i16, 32>, i32 => Array<i32, 16>, i64 => Array<i64, 8>,
+    f32 => F32x16, f64 => F64x8,
+);
+bool_lanes!(Avx512: 64);
+
+half_lanes! {
+    Avx512, f16 => F32x16, 16; widen f16::to_f32, widen_f16_lanes; narrow f16::from_f32, narrow_f16_lanes;
+}
+half_lanes! {
+    Avx512, bf16 => F32x16, 16; widen widen_bf16, widen_bf16_lanes; narrow round_to_bf16, narrow_bf16_lanes;
+}
+
+const HALF_EVEN: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+const UP: i32 = _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC;
+const TOWARDS_ZERO: i32 = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
+
+/// `x * 2^n` by the one instruction for it.
+#[inline(always)]
+fn scale_f32(x: F32x16, n: F32x16) -> F32x16 {
+    // SAFETY: the set is there: note "Soundness".
+    F32x16(unsafe { _mm512_scalef_ps(x.0, n.0) })
+}
+
+/// `x * 2^n` by the one instruction for it.
+#[inline(always)]
+fn scale_f64(x: F64x8, n: F64x8) -> F64x8 {
+    // SAFETY: the set is there: note "Soundness".
+    F64x8(unsafe { _mm512_scalef_pd(x.0, n.0) })
+}
+
+on_registers! {
+    fn load_partial_f32(from: *const f32, count: usize) -> __m512 { _mm512_maskz_loadu_ps(Mask16::first(count).0, from) }
+    fn load_partial_f64(from: *const f64, count: usize) -> __m512d { _mm512_maskz_loadu_pd(Mask8::first(count).0, from) }
+    fn store_partial_f32(to: *mut f32, count: usize, x: __m512) -> () {
+        _mm512_mask_storeu_ps(to, Mask16::first(count).0, x)
+    }
+    fn store_partial_f64(to: *mut f64, count: usize, x: __m512d) -> () {
+        _mm512_mask_storeu_pd(to, Mask8::first(count).0, x)
+    }
+    fn select_f32(mask: __mmask16, yes: __m512, no: __m512) -> __m512 { _mm512_mask_blend_ps(mask, no, yes) }
+    fn select_f64(mask: __mmask8, yes: __m512d, no: __m512d) -> __m512d { _mm512_mask_blend_pd(mask, no, yes) }
+    fn neg_f32(x: __m512) -> __m512 { _mm512_xor_ps(x, _mm512_set1_ps(-0.0)) }
+    fn neg_f64(x: __m512d) -> __m512d { _mm512_xor_pd(x, _mm512_set1_pd(-0.0)) }
+
+    fn widen_f16_lanes(lanes: [u16; 16]) -> __m512 { _mm512_cvtph_ps(transmute::<[u16; 16], __m256i>(lanes)) }
+    fn narrow_f16_lanes(x: __m512) -> [u16; 16] {
+        transmute::<__m256i, [u16; 16]>(_mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x))
+    }
+    fn widen_bf16_lanes(lanes: [u16; 16]) -> __m512 {
+        let wide = _mm512_cvtepu16_epi32(transmute::<[u16; 16], __m256i>(lanes));
+        _mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide))
+    }
+    // As `round_to_bf16`. The BF16 instruction would do, but it takes denormals for zero.
+    fn narrow_bf16_lanes(x: __m512) -> [u16; 16] {
+        let bits = _mm512_castps_si512(x);
+        let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+        let rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+        let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+        let wide = _mm512_mask_blend_epi32(nan, _mm512_srli_epi32::<16>(rounded), _mm512_set1_epi32(0x7fc0));
+        transmute::<__m256i, [u16; 16]>(_mm512_cvtepi32_epi16(wide))
+    }
+}

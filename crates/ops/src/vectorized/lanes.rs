@@ -1,0 +1,384 @@
+//! The traits a formula is written against: vectors, their masks, and the element types that load into them.
+#![expect(unsafe_code, reason = "loads and stores go through raw pointers")]
+
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
+
+use super::isa::Isa;
+use super::math::FloatElement;
+
+/// A truth value per lane, with `&`, `|` and `!`.
+pub trait Mask: Copy + BitAnd<Output = Self> + BitOr<Output = Self> + Not<Output = Self> {
+    /// The number of lanes.
+    const LANES: usize;
+
+    /// The mask whose first `count` lanes are true.
+    fn first(count: usize) -> Self;
+
+    /// Lane `i` is true where byte `i` is not zero.
+    ///
+    /// # Safety
+    ///
+    /// - `from` is valid for reading `count` bytes, and `count` is at most `LANES`; the lanes past it are false.
+    unsafe fn load_bool(from: *const bool, count: usize) -> Self;
+
+    /// Writes a byte, 0 or 1, for each of the first `count` lanes.
+    ///
+    /// # Safety
+    ///
+    /// - `to` is valid for writing `count` bytes, and `count` is at most `LANES`.
+    unsafe fn store_bool(self, to: *mut bool, count: usize);
+
+    /// True if some lane is.
+    fn any(self) -> bool;
+
+    /// True if every lane is.
+    fn all(self) -> bool;
+}
+
+/// A fixed number of elements that are computed with together.
+pub trait Vector: Copy {
+    /// What a lane holds.
+    type Element: Copy + 'static;
+    /// What a comparison gives.
+    type Mask: Mask;
+    /// The number of lanes.
+    const LANES: usize;
+
+    /// The same value in every lane.
+    fn splat(value: Self::Element) -> Self;
+
+    /// Reads `LANES` elements.
+    ///
+    /// # Safety
+    ///
+    /// - `from` is valid for reading `LANES` elements; it need not be aligned for more than one.
+    unsafe fn load(from: *const Self::Element) -> Self;
+
+    /// Reads `count` elements; the other lanes hold zero.
+    ///
+    /// # Safety
+    ///
+    /// - `from` is valid for reading `count` elements, and `count` is at most `LANES`.
+    unsafe fn load_partial(from: *const Self::Element, count: usize) -> Self;
+
+    /// Writes `LANES` elements.
+    ///
+    /// # Safety
+    ///
+    /// - `to` is valid for writing `LANES` elements; it need not be aligned for more than one.
+    unsafe fn store(self, to: *mut Self::Element);
+
+    /// Writes the first `count` elements.
+    ///
+    /// # Safety
+    ///
+    /// - `to` is valid for writing `count` elements, and `count` is at most `LANES`.
+    unsafe fn store_partial(self, to: *mut Self::Element, count: usize);
+
+    /// `yes` where the mask is true, `no` elsewhere.
+    fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
+
+    /// `self == other`; false where either is NaN.
+    fn eq(self, other: Self) -> Self::Mask;
+    /// `self != other`; true where either is NaN.
+    fn ne(self, other: Self) -> Self::Mask;
+    /// `self < other`; false where either is NaN.
+    fn lt(self, other: Self) -> Self::Mask;
+    /// `self <= other`; false where either is NaN.
+    fn le(self, other: Self) -> Self::Mask;
+    /// `self > other`; false where either is NaN.
+    #[inline(always)]
+    fn gt(self, other: Self) -> Self::Mask {
+        other.lt(self)
+    }
+    /// `self >= other`; false where either is NaN.
+    #[inline(always)]
+    fn ge(self, other: Self) -> Self::Mask {
+        other.le(self)
+    }
+}
+
+/// Arithmetic every element type has. Integers wrap; `bool` computes with or (`+`), and (`*`), xor (`-`).
+pub trait Number:
+    Vector + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self>
+{
+    /// 0 in every lane.
+    fn zero() -> Self;
+    /// 1 in every lane.
+    fn one() -> Self;
+    /// The absolute value; of the least integer, itself.
+    fn abs(self) -> Self;
+    /// `self` where `self < other`, else `other`: so `other` where either is NaN.
+    fn min(self, other: Self) -> Self;
+    /// `self` where `self > other`, else `other`: so `other` where either is NaN.
+    fn max(self, other: Self) -> Self;
+    /// The lesser, or NaN where either is NaN, as `torch.minimum`.
+    #[inline(always)]
+    fn minimum(self, other: Self) -> Self {
+        Self::select(self.ne(self), self, self.min(other))
+    }
+    /// The greater, or NaN where either is NaN, as `torch.maximum`.
+    #[inline(always)]
+    fn maximum(self, other: Self) -> Self {
+        Self::select(self.ne(self), self, self.max(other))
+    }
+}
+
+/// Operations of the integers (and of `bool`, where `!` is logical). Nothing here panics.
+pub trait Integer:
+    Number + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> + Not<Output = Self>
+{
+    /// `self << by`, and 0 where `by` is negative or at least the width, as PyTorch.
+    fn shl(self, by: Self) -> Self;
+    /// `self >> by`, filled with the sign where `by` is negative or at least the width, as PyTorch.
+    fn shr(self, by: Self) -> Self;
+    /// The quotient rounded towards zero; 0 where `other` is 0, and the least integer over -1 wraps.
+    fn div_trunc(self, other: Self) -> Self;
+    /// The quotient rounded down, as Python's `//`; the exceptions of [`Integer::div_trunc`].
+    fn div_floor(self, other: Self) -> Self;
+    /// The remainder with the sign of `other`, as Python's `%`; 0 where `other` is 0.
+    fn remainder(self, other: Self) -> Self;
+    /// The remainder with the sign of `self`, as C's `%`; 0 where `other` is 0.
+    fn remainder_trunc(self, other: Self) -> Self;
+}
+
+/// The bits of a float vector, as unsigned integers of the same width that wrap.
+pub trait Bits:
+    Copy
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + BitAnd<Output = Self>
+    + BitOr<Output = Self>
+    + BitXor<Output = Self>
+{
+    /// The low bits of `value` in every lane.
+    fn splat(value: u64) -> Self;
+    /// Shifts left by the same amount, less than the width, in every lane.
+    fn shl(self, by: u32) -> Self;
+    /// Shifts right, filling with zeros.
+    fn shr(self, by: u32) -> Self;
+}
+
+/// Operations of f32 and f64. The functions of [`super::math`] are methods here; each states its error in units in
+/// the last place (ulp), as measured against a reference of higher precision.
+pub trait Float: Number<Element: FloatElement> + Div<Output = Self> {
+    /// The vector of this one's bits.
+    type Bits: Bits;
+
+    /// The bits.
+    fn to_bits(self) -> Self::Bits;
+    /// The floats with these bits.
+    fn from_bits(bits: Self::Bits) -> Self;
+    /// Where two vectors of bits are equal.
+    fn bits_equal(a: Self::Bits, b: Self::Bits) -> Self::Mask;
+
+    /// The square root, correctly rounded.
+    fn sqrt(self) -> Self;
+    /// `self * factor + term`, rounded once.
+    fn mul_add(self, factor: Self, term: Self) -> Self;
+    /// The greatest integer not above.
+    fn floor(self) -> Self;
+    /// The least integer not below.
+    fn ceil(self) -> Self;
+    /// The nearest integer, halves to even, as `torch.round`.
+    fn round(self) -> Self;
+    /// The integer part.
+    fn trunc(self) -> Self;
+    /// `self * 2^n` for an integral `n`, of magnitude below 2^11, rounded once.
+    fn scale(self, n: Self) -> Self;
+
+    /// `term - self * factor`, rounded once.
+    #[inline(always)]
+    fn neg_mul_add(self, factor: Self, term: Self) -> Self {
+        (-self).mul_add(factor, term)
+    }
+    /// The literal `value`, rounded to the element type, in every lane.
+    #[inline(always)]
+    fn constant(value: f64) -> Self {
+        Self::splat(Self::Element::from_f64(value))
+    }
+    /// Where a lane is NaN.
+    #[inline(always)]
+    fn is_nan(self) -> Self::Mask {
+        self.ne(self)
+    }
+    /// The magnitude of `self` with the sign of `sign`.
+    #[inline(always)]
+    fn copysign(self, sign: Self) -> Self {
+        let mask = Self::Bits::splat(Self::Element::SIGN_MASK);
+        let rest = Self::Bits::splat(!Self::Element::SIGN_MASK);
+        Self::from_bits((self.to_bits() & rest) | (sign.to_bits() & mask))
+    }
+    /// `1 / self`, correctly rounded.
+    #[inline(always)]
+    fn recip(self) -> Self {
+        Self::one() / self
+    }
+    /// `1 / sqrt(self)`, rounded twice: within 1 ulp.
+    #[inline(always)]
+    fn rsqrt(self) -> Self {
+        self.sqrt().recip()
+    }
+    /// The lanes, in memory, for a function that must take them one by one.
+    #[inline(always)]
+    fn spill(self, lanes: &mut [Self::Element; 16]) {
+        const { assert!(Self::LANES <= 16) };
+        // SAFETY: the array holds 16 elements, and no float vector has more lanes.
+        unsafe { self.store(lanes.as_mut_ptr()) }
+    }
+    /// The vector of the first lanes in memory.
+    #[inline(always)]
+    fn refill(lanes: &[Self::Element; 16]) -> Self {
+        const { assert!(Self::LANES <= 16) };
+        // SAFETY: the array holds 16 elements, and no float vector has more lanes.
+        unsafe { Self::load(lanes.as_ptr()) }
+    }
+    /// e to the power of `self`.
+    #[inline(always)]
+    fn exp(self) -> Self {
+        super::math::exp(self)
+    }
+    /// 2 to the power of `self`.
+    #[inline(always)]
+    fn exp2(self) -> Self {
+        super::math::exp2(self)
+    }
+    /// `e^self - 1`, without cancellation near 0.
+    #[inline(always)]
+    fn expm1(self) -> Self {
+        super::math::expm1(self)
+    }
+    /// The natural logarithm; -infinity at 0, NaN below.
+    #[inline(always)]
+    fn log(self) -> Self {
+        super::math::log(self)
+    }
+    /// The logarithm to base 2; -infinity at 0, NaN below.
+    #[inline(always)]
+    fn log2(self) -> Self {
+        super::math::log2(self)
+    }
+    /// The logarithm to base 10; -infinity at 0, NaN below.
+    #[inline(always)]
+    fn log10(self) -> Self {
+        super::math::log10(self)
+    }
+    /// `log(1 + self)`, without cancellation near 0.
+    #[inline(always)]
+    fn log1p(self) -> Self {
+        super::math::log1p(self)
+    }
+    /// The sine, of arguments of any size.
+    #[inline(always)]
+    fn sin(self) -> Self {
+        super::math::sin(self)
+    }
+    /// The cosine, of arguments of any size.
+    #[inline(always)]
+    fn cos(self) -> Self {
+        super::math::cos(self)
+    }
+    /// The tangent, of arguments of any size.
+    #[inline(always)]
+    fn tan(self) -> Self {
+        super::math::tan(self)
+    }
+    /// The angle in -pi/2 to pi/2 whose sine is `self`; NaN outside -1 to 1.
+    #[inline(always)]
+    fn asin(self) -> Self {
+        super::math::asin(self)
+    }
+    /// The angle in 0 to pi whose cosine is `self`; NaN outside -1 to 1.
+    #[inline(always)]
+    fn acos(self) -> Self {
+        super::math::acos(self)
+    }
+    /// The angle in -pi/2 to pi/2 whose tangent is `self`.
+    #[inline(always)]
+    fn atan(self) -> Self {
+        super::math::atan(self)
+    }
+    /// The hyperbolic tangent.
+    #[inline(always)]
+    fn tanh(self) -> Self {
+        super::math::tanh(self)
+    }
+    /// The hyperbolic sine.
+    #[inline(always)]
+    fn sinh(self) -> Self {
+        super::math::sinh(self)
+    }
+    /// The hyperbolic cosine.
+    #[inline(always)]
+    fn cosh(self) -> Self {
+        super::math::cosh(self)
+    }
+    /// `1 / (1 + e^-self)`.
+    #[inline(always)]
+    fn sigmoid(self) -> Self {
+        super::math::sigmoid(self)
+    }
+    /// The error function.
+    #[inline(always)]
+    fn erf(self) -> Self {
+        super::math::erf(self)
+    }
+    /// `1 - erf(self)`, without cancellation.
+    #[inline(always)]
+    fn erfc(self) -> Self {
+        super::math::erfc(self)
+    }
+    /// `self` to the power of `exponent`, with every special case as C's `pow`.
+    #[inline(always)]
+    fn pow(self, exponent: Self) -> Self {
+        super::math::pow(self, exponent)
+    }
+}
+
+/// An element type and how it meets the vectors of the instruction set `I`.
+pub trait Lanes<I: Isa>: Copy + 'static {
+    /// What elements are computed in; f32 lanes for f16 and bf16, lanes of the type itself otherwise.
+    type Vector: Number;
+
+    /// One element as a lane holds it.
+    fn widen(self) -> <Self::Vector as Vector>::Element;
+
+    /// A lane's value as an element, rounded as [`Lanes::store`] rounds.
+    fn narrow(value: <Self::Vector as Vector>::Element) -> Self;
+
+    /// Reads `Vector::LANES` elements.
+    ///
+    /// # Safety
+    ///
+    /// - `from` is valid for reading `Vector::LANES` elements.
+    unsafe fn load(from: *const Self) -> Self::Vector;
+
+    /// Reads `count` elements; the other lanes hold zero.
+    ///
+    /// # Safety
+    ///
+    /// - `from` is valid for reading `count` elements, and `count` is at most `Vector::LANES`.
+    unsafe fn load_partial(from: *const Self, count: usize) -> Self::Vector;
+
+    /// Writes `Vector::LANES` elements, rounding to nearest even where this type is narrower than the vector's.
+    ///
+    /// # Safety
+    ///
+    /// - `to` is valid for writing `Vector::LANES` elements.
+    unsafe fn store(vector: Self::Vector, to: *mut Self);
+
+    /// Writes the first `count` elements.
+    ///
+    /// # Safety
+    ///
+    /// - `to` is valid for writing `count` elements, and `count` is at most `Vector::LANES`.
+    unsafe fn store_partial(vector: Self::Vector, to: *mut Self, count: usize);
+}
+
+/// The element types that compute in floats: f16, bf16, f32, f64.
+pub trait FloatLanes<I: Isa>: Lanes<I, Vector: Float> {}
+impl<I: Isa, T: Lanes<I, Vector: Float>> FloatLanes<I> for T {}
+
+/// The element types that compute in integers: bool, u8, i8, i16, i32, i64.
+pub trait IntegerLanes<I: Isa>: Lanes<I, Vector: Integer> {}
+impl<I: Isa, T: Lanes<I, Vector: Integer>> IntegerLanes<I> for T {}

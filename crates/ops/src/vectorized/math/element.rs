@@ -1,0 +1,297 @@
+//! What the formulas of `math` need to know about f32 and f64: their layout, their limits, and coefficients.
+//!
+//! The polynomials interpolate at Chebyshev nodes, computed with 60 digits, then rounded. A name with `_LOW` is what
+//! its namesake leaves out of the exact value; `_SHORT` has so few digits that a product with an exponent is exact.
+
+use std::ops::Div;
+
+use super::super::lane::Lane;
+use super::payne_hanek;
+
+/// f32 and f64, as the formulas of [`Float`](super::super::Float) see them: layout, limits and coefficients.
+pub trait FloatElement: Lane + Div<Output = Self> {
+    /// The number of explicit bits of the significand.
+    const MANTISSA_BITS: u32;
+    /// The sign bit; its complement within the width is everything else.
+    const SIGN_MASK: u64;
+    /// The bits of 1.
+    const ONE_BITS: u64;
+    /// The bits of the float just below the square root of 1/2, where reduced significands begin.
+    const SQRT_HALF_BITS: u64;
+    /// The least positive normal number.
+    const MIN_NORMAL: Self;
+    /// 1.5 * 2^MANTISSA_BITS: adding it rounds to an integer, which the low bits then hold in two's complement.
+    const ROUND: Self;
+    /// Arguments of `exp` beyond which the result is 0 or infinite.
+    const EXP_RANGE: (Self, Self);
+    /// Arguments of `exp2` beyond which the result is 0 or infinite.
+    const EXP2_RANGE: (Self, Self);
+    /// An `x` with `e^-x` less than a quarter of the unit roundoff.
+    const NEGLIGIBLE: Self;
+    /// An argument at which `sinh` overflows, while a quarter of its exponential does not.
+    const SINH_MAX: Self;
+    /// An argument at which `erfc` is 0, at the end of its polynomial's range.
+    const ERFC_MAX: Self;
+    /// From here on `erf` rounds to 1.
+    const ERF_MAX: Self;
+    /// The centre of the variable of `ERFC`, `(x - c) / (x + c)`.
+    const ERFC_CENTRE: Self;
+    /// The greatest argument reduced by three parts of pi/2.
+    const REDUCTION_MAX: Self;
+    /// ln 2.
+    const LN_2: Self;
+    /// What `LN_2` leaves out.
+    const LN_2_LOW: Self;
+    /// log2 e.
+    const LOG2_E: Self;
+    /// What `LOG2_E` leaves out.
+    const LOG2_E_LOW: Self;
+    /// log10 e.
+    const LOG10_E: Self;
+    /// What `LOG10_E` leaves out.
+    const LOG10_E_LOW: Self;
+    /// pi/2, in three parts.
+    const FRAC_PI_2: Self;
+    /// What `FRAC_PI_2` leaves out.
+    const FRAC_PI_2_LOW: Self;
+    /// What `FRAC_PI_2_LOW` leaves out.
+    const FRAC_PI_2_LOWEST: Self;
+    /// pi.
+    const PI: Self;
+    /// What `PI` leaves out.
+    const PI_LOW: Self;
+    /// ln 2.
+    const LN_2_SHORT: Self;
+    /// What `LN_2_SHORT` leaves out.
+    const LN_2_SHORT_LOW: Self;
+    /// log10 2.
+    const LOG10_2_SHORT: Self;
+    /// What `LOG10_2_SHORT` leaves out.
+    const LOG10_2_SHORT_LOW: Self;
+    /// What 1/3 loses in rounding.
+    const THIRD_LOW: Self;
+    /// 2/pi.
+    const FRAC_2_PI: Self;
+    /// What the first coefficient of `ERFC` leaves out.
+    const ERFC_LOW: Self;
+    /// `(e^r - 1 - r) / r^2` for `|r| <= ln 2 / 2`.
+    const EXP: &'static [Self];
+    /// `((ln(1 + f) - f) / f^2 + 1/2) / f` for `1 + f` between the roots of 1/2 and 2.
+    const LOG: &'static [Self];
+    /// `(sin r - r) / r^3`, in `r^2`, for `|r| <= pi/4`.
+    const SIN: &'static [Self];
+    /// `(cos r - 1 + r^2 / 2) / r^4`, in `r^2`, for `|r| <= pi/4`.
+    const COS: &'static [Self];
+    /// `(tan r - r) / r^3`, in `r^2`, for `|r| <= pi/8`.
+    const TAN: &'static [Self];
+    /// `(atan r - r) / r^3`, in `r^2`, for `|r| <= tan(pi/8)`.
+    const ATAN: &'static [Self];
+    /// `(asin r - r) / r^3`, in `r^2`, for `|r| <= 1/2`.
+    const ASIN: &'static [Self];
+    /// `erf(x) / x - 1`, in `x^2`, for `|x| <= 1`.
+    const ERF: &'static [Self];
+    /// `(atanh s - s - s^3 / 3) / s^5`, in `s^2`, for `|s| <= 0.1716`.
+    const ATANH: &'static [Self];
+    /// `(1 + 2 x) e^(x^2) erfc(x)`, in `(x - c) / (x + c)`, for `x` from 3/4 to `ERFC_MAX`.
+    const ERFC: &'static [Self];
+    /// `-ln erfc(x)`, in `x - 1`, for `x` from 0.9 to `ERF_MAX`, with its error weighed by `erfc(x)`.
+    const NEG_LOG_ERFC: &'static [Self];
+    /// The element nearest to `value`.
+    fn from_f64(value: f64) -> Self;
+    /// For each `x`: `(n, high, low)` with `x = n * pi/2 + high + low` modulo 2 pi, `n` in 0..4 and `|high|` at most
+    /// pi/4; NaN if it is not finite.
+    fn reduce_large(x: &[Self], n: &mut [Self], high: &mut [Self], low: &mut [Self]);
+}
+
+macro_rules! float_element {
+    ($float:ident: $($body:tt)*) => {
+        impl FloatElement for $float {
+            $($body)*
+
+            #[inline(always)]
+            fn from_f64(value: f64) -> Self {
+                value as $float
+            }
+
+            #[cold]
+            #[inline(never)]
+            fn reduce_large(x: &[Self], n: &mut [Self], high: &mut [Self], low: &mut [Self]) {
+                for (((&x, n), high), low) in x.iter().zip(n).zip(high).zip(low) {
+                    let (quadrant, first, second) = payne_hanek::reduce(f64::from(x));
+                    *n = f32::from(quadrant).into();
+                    *high = first as $float;
+                    *low = ((first - f64::from(*high)) + second) as $float;
+                }
+            }
+        }
+    };
+}
+
+float_element! { f32:
+    const MANTISSA_BITS: u32 = 23;
+    const SIGN_MASK: u64 = 1 << 31;
+    const ONE_BITS: u64 = 0x3f80_0000;
+    const SQRT_HALF_BITS: u64 = 0x3f35_04f3;
+    const MIN_NORMAL: Self = f32::MIN_POSITIVE;
+    const THIRD_LOW: Self = -9.934107e-9;
+    const ROUND: Self = 12_582_912.0;
+    const EXP_RANGE: (Self, Self) = (-104.0, 89.0);
+    const EXP2_RANGE: (Self, Self) = (-151.0, 129.0);
+    const NEGLIGIBLE: Self = 20.0;
+    const SINH_MAX: Self = 89.5;
+    const ERFC_MAX: Self = 10.2;
+    const ERF_MAX: Self = 4.0;
+    const ERFC_CENTRE: Self = 2.0;
+    const REDUCTION_MAX: Self = 65_536.0;
+    const LN_2: Self = std::f32::consts::LN_2;
+    const LN_2_LOW: Self = -1.9046542e-9;
+    const LOG2_E: Self = std::f32::consts::LOG2_E;
+    const LOG2_E_LOW: Self = 1.925963e-8;
+    const LOG10_E: Self = std::f32::consts::LOG10_E;
+    const LOG10_E_LOW: Self = -1.010305e-8;
+    const FRAC_PI_2: Self = std::f32::consts::FRAC_PI_2;
+    const FRAC_PI_2_LOW: Self = -4.371139e-8;
+    const FRAC_PI_2_LOWEST: Self = -1.7151245e-15;
+    const PI: Self = std::f32::consts::PI;
+    const PI_LOW: Self = -8.742278e-8;
+    const LN_2_SHORT: Self = 0.69314575;
+    const LN_2_SHORT_LOW: Self = 1.4286068e-6;
+    const LOG10_2_SHORT: Self = 0.3010254;
+    const LOG10_2_SHORT_LOW: Self = 4.605039e-6;
+    const FRAC_2_PI: Self = std::f32::consts::FRAC_2_PI;
+    const ERFC_LOW: Self = 5.6899725e-9;
+    const EXP: &[Self] = &[
+        0.5, 0.16666667, 0.041666463, 0.0083333105, 0.0013933731, 0.0001989108,
+    ];
+    const LOG: &[Self] = &[
+        0.3333333, -0.24999997, 0.20000716, -0.16667803, 0.14249058, -0.12425687, 0.1168542, -0.11479734,
+        0.06971612,
+    ];
+    const SIN: &[Self] = &[
+        -0.16666667, 0.008333332, -0.00019840077, 2.7248702e-6,
+    ];
+    const COS: &[Self] = &[
+        0.041666664, -0.0013888298, 2.4546931e-5,
+    ];
+    const TAN: &[Self] = &[
+        0.33333334, 0.1333331, 0.05398039, 0.021653198, 0.010408398,
+    ];
+    const ATAN: &[Self] = &[
+        -0.3333333, 0.19999537, -0.14263839, 0.10742467, -0.064477414,
+    ];
+    const ASIN: &[Self] = &[
+        0.16666666, 0.07500094, 0.044599403, 0.031100662, 0.017149238, 0.033690847,
+    ];
+    const ERF: &[Self] = &[
+        0.12837917, -0.37612638, 0.11283782, -0.02686543, 0.0052210316, -0.00084840803, 0.00011265959,
+        -9.667045e-6,
+    ];
+    const ATANH: &[Self] = &[
+        0.20000008, 0.14281116, 0.11524211,
+    ];
+    const ERFC: &[Self] = &[
+        1.2769784, -0.092763826, -0.16603006, 0.16405058, -0.054227445, -0.008013912, 0.00877212,
+        0.0011034417, -0.0015171119,
+    ];
+    const NEG_LOG_ERFC: &[Self] = &[
+        1.8496056, 2.6389675, 0.84310734, 0.04156146, -0.010040872, 0.002004844, -0.00028534568,
+        2.077874e-5,
+    ];
+}
+
+float_element! { f64:
+    const MANTISSA_BITS: u32 = 52;
+    const SIGN_MASK: u64 = 1 << 63;
+    const ONE_BITS: u64 = 0x3ff0_0000_0000_0000;
+    const SQRT_HALF_BITS: u64 = 0x3fe6_a09e_667f_3bcd;
+    const MIN_NORMAL: Self = f64::MIN_POSITIVE;
+    const THIRD_LOW: Self = 1.850371707708594e-17;
+    const ROUND: Self = 6_755_399_441_055_744.0;
+    const EXP_RANGE: (Self, Self) = (-746.0, 710.0);
+    const EXP2_RANGE: (Self, Self) = (-1076.0, 1025.0);
+    const NEGLIGIBLE: Self = 40.0;
+    const SINH_MAX: Self = 710.5;
+    const ERFC_MAX: Self = 27.4;
+    const ERF_MAX: Self = 6.0;
+    const ERFC_CENTRE: Self = 3.0;
+    const REDUCTION_MAX: Self = 16_777_216.0;
+    const LN_2: Self = std::f64::consts::LN_2;
+    const LN_2_LOW: Self = 2.3190468138462996e-17;
+    const LOG2_E: Self = std::f64::consts::LOG2_E;
+    const LOG2_E_LOW: Self = 2.0355273740931033e-17;
+    const LOG10_E: Self = std::f64::consts::LOG10_E;
+    const LOG10_E_LOW: Self = 1.098319650216765e-17;
+    const FRAC_PI_2: Self = std::f64::consts::FRAC_PI_2;
+    const FRAC_PI_2_LOW: Self = 6.123233995736766e-17;
+    const FRAC_PI_2_LOWEST: Self = -1.4973849048591698e-33;
+    const PI: Self = std::f64::consts::PI;
+    const PI_LOW: Self = 1.2246467991473532e-16;
+    const LN_2_SHORT: Self = 0.693147180559663;
+    const LN_2_SHORT_LOW: Self = 2.8235290563031577e-13;
+    const LOG10_2_SHORT: Self = 0.30102999566383914;
+    const LOG10_2_SHORT_LOW: Self = 1.42050232272661e-13;
+    const FRAC_2_PI: Self = std::f64::consts::FRAC_2_PI;
+    const ERFC_LOW: Self = 4.5498180195792344e-17;
+    const EXP: &[Self] = &[
+        0.5, 0.1666666666666667, 0.04166666666666667, 0.008333333333326084, 0.0013888888888883711,
+        0.0001984126987500228, 2.480158732567746e-5, 2.755725517000089e-6, 2.755727347871858e-7,
+        2.5105312729622103e-8, 2.09147553258932e-9,
+    ];
+    const LOG: &[Self] = &[
+        0.3333333333333333, -0.2500000000000004, 0.1999999999999946, -0.16666666666643223,
+        0.14285714285850773, -0.12500000004323591, 0.11111111099840468, -0.09999999634780717,
+        0.09090909371649986, -0.08333350032953588, 0.07692315890028749, -0.07142415039547202,
+        0.0666601535643227, -0.06256781945741766, 0.05898528368226226, -0.05500704572405743,
+        0.0506540966648457, -0.051385304688066284, 0.05918790722857223, -0.053961619312197895,
+        0.023264220927877086,
+    ];
+    const SIN: &[Self] = &[
+        -0.16666666666666666, 0.008333333333333331, -0.00019841269841264968, 2.755731921926441e-6,
+        -2.5052106206531682e-8, 1.605852751943773e-10, -7.586455940017973e-13,
+    ];
+    const COS: &[Self] = &[
+        0.041666666666666664, -0.0013888888888887367, 2.480158729872029e-5, -2.7557317248229367e-7,
+        2.0876141380294955e-9, -1.1382280957702634e-11,
+    ];
+    const TAN: &[Self] = &[
+        0.3333333333333333, 0.1333333333333344, 0.053968253968029206, 0.021869488554680988,
+        0.008863234755845589, 0.0035921465683112063, 0.0014555652680695401, 0.0005924314842153813,
+        0.00022630671970927263, 0.0001336522052725729,
+    ];
+    const ATAN: &[Self] = &[
+        -0.3333333333333333, 0.199999999999998, -0.14285714285658824, 0.1111111110505757,
+        -0.09090908748635232, 0.07692296234491514, -0.06666422364033206, 0.05878900032342983,
+        -0.052302411507894, 0.045506220391755364, -0.034545610104858494, 0.016258132064979208,
+    ];
+    const ASIN: &[Self] = &[
+        0.16666666666666669, 0.07499999999998433, 0.04464285714635543, 0.030381944138531247,
+        0.02237217294214989, 0.017352392720869973, 0.013971212973552933, 0.011479177415184906,
+        0.01032281435018578, 0.005457506718640358, 0.01740087944269402, -0.014851887071247204,
+        0.028757851367421566,
+    ];
+    const ERF: &[Self] = &[
+        0.1283791670955126, -0.37612638903183754, 0.1128379167095512, -0.02686617064512984,
+        0.0052239776254232985, -0.000854832702193483, 0.00012055332902888736, -1.4925647567519332e-5,
+        1.6462045441468418e-6, -1.6364642158167616e-7, 1.4792401209404813e-8, -1.216456005728345e-9,
+        8.709045129053106e-11, -4.230945824295338e-12,
+    ];
+    const ATANH: &[Self] = &[
+        0.2, 0.14285714285714282, 0.11111111111114219, 0.09090909089827032, 0.07692307880793554,
+        0.06666648250841545, 0.05883407268771416, 0.05228147766135822, 0.05381355996547194,
+    ];
+    const ERFC: &[Self] = &[
+        1.2530080582697296, -0.1356211061245812, -0.0475622943534513, 0.12964515870276302,
+        -0.11927366341526431, 0.06830802734388586, -0.023770514919977566, 0.0025293918179972973,
+        0.0018886903787109699, -0.0007798322980735723, -0.00010515995871936483, 0.00012509958422575674,
+        4.9502415174782155e-6, -2.0101923108165122e-5, -7.335407092038228e-7, 3.4774660989819753e-6,
+        3.5907505945040446e-7, -6.281023687709833e-7, -1.3911314702681888e-7, 1.160219060752652e-7,
+        3.201605044966939e-8, -2.007654310378306e-8,
+    ];
+    const NEG_LOG_ERFC: &[Self] = &[
+        1.8496055099332482, 2.6389675142347913, 0.8431072563584873, 0.041561098046524254,
+        -0.010033825434568114, 0.001977903022404836, -0.00023732470070828124, -2.6270459673315668e-5,
+        2.7141486327401506e-5, -9.578293843535504e-6, 2.020248196699264e-6, -1.0450645483788219e-7,
+        -1.25677547449656e-7, 6.758830634359845e-8, -2.133714996728705e-8, 4.8134574801460855e-9,
+        -7.887792432350973e-10, 8.975731693923798e-11, -6.348487277576624e-12, 2.0982435584584442e-13,
+    ];
+}

@@ -1,0 +1,131 @@
+//! Exponentials, and what is close to them.
+
+use super::super::lanes::{Bits, Float};
+use super::{FloatElement, Pair, clamp, polynomial};
+
+/// `e^x` as `2^n (1 + high + low)`, with `|high|` about `ln 2 / 2` at most.
+pub(super) struct Exponential<V> {
+    pub(super) n: V,
+    pub(super) high: V,
+    pub(super) low: V,
+}
+
+impl<V: Float> Exponential<V> {
+    /// From `x` in `EXP_RANGE`.
+    #[inline(always)]
+    pub(super) fn of(x: V) -> Self {
+        let n = nearest(x * V::splat(V::Element::LOG2_E));
+        // Exact: a multiple of the last digit of `LN_2` or of `x`, and less than 1/2.
+        let first = n.neg_mul_add(V::splat(V::Element::LN_2), x);
+        let high = n.neg_mul_add(V::splat(V::Element::LN_2_LOW), first);
+        let low = n.neg_mul_add(V::splat(V::Element::LN_2_LOW), first - high);
+        Self::of_reduced(n, high, low)
+    }
+
+    /// From `x.high + x.low`.
+    #[inline(always)]
+    pub(super) fn of_pair(x: Pair<V>) -> Self {
+        let n = nearest(x.high * V::splat(V::Element::LOG2_E));
+        let first = n.neg_mul_add(V::splat(V::Element::LN_2), x.high);
+        let low = n.neg_mul_add(V::splat(V::Element::LN_2_LOW), x.low);
+        let reduced = Pair::sum(first, low);
+        Self::of_reduced(n, reduced.high, reduced.low)
+    }
+
+    /// `2^(x.high + x.low)`.
+    #[inline(always)]
+    pub(super) fn base_2(x: Pair<V>) -> Self {
+        let n = nearest(x.high);
+        let rest = x.high - n;
+        let product = Pair::product(rest, V::splat(V::Element::LN_2));
+        let low = rest.mul_add(V::splat(V::Element::LN_2_LOW), product.low);
+        let reduced = Pair::fast_sum(product.high, x.low.mul_add(V::splat(V::Element::LN_2), low));
+        Self::of_reduced(n, reduced.high, reduced.low)
+    }
+
+    #[inline(always)]
+    fn of_reduced(n: V, high: V, low: V) -> Self {
+        let low = (high * high).mul_add(polynomial(high, V::Element::EXP), low);
+        Self { n, high, low }
+    }
+
+    /// `e^x / 2^n`.
+    #[inline(always)]
+    pub(super) fn significand(&self) -> Pair<V> {
+        Pair::fast_sum(V::one(), self.high).plus_low(self.low)
+    }
+
+    #[inline(always)]
+    pub(super) fn value(&self) -> V {
+        self.significand().value().scale(self.n)
+    }
+
+    /// `(e^x - 1) / 2^halvings`, not normalized, where `2^(n - halvings)` is a normal number.
+    #[inline(always)]
+    pub(super) fn minus_one(&self, halvings: u8) -> Pair<V> {
+        let unit = V::constant(1.0 / f64::from(1u32 << halvings));
+        let power = power_of_two(self.n - V::constant(f64::from(halvings)));
+        let less = Pair::sum(power, -unit);
+        Pair::fast_sum(less.high, power * self.high).plus_low(power.mul_add(self.low, less.low))
+    }
+}
+
+/// The nearest integer, for arguments that are small beside `ROUND`.
+#[inline(always)]
+fn nearest<V: Float>(x: V) -> V {
+    let round = V::splat(V::Element::ROUND);
+    (x + round) - round
+}
+
+/// `2^n` for an integer `n` that gives a normal number.
+#[inline(always)]
+pub(super) fn power_of_two<V: Float>(n: V) -> V {
+    shifted_power(n + V::splat(V::Element::ROUND))
+}
+
+/// `2^n`, given `n + ROUND`, which has `n` in its low bits.
+#[inline(always)]
+fn shifted_power<V: Float>(n: V) -> V {
+    V::from_bits(n.to_bits().shl(V::Element::MANTISSA_BITS) + V::Bits::splat(V::Element::ONE_BITS))
+}
+
+/// `x * 2^n`: two factors, since `2^n` may be out of range where the product is not. `x` is near 1, so only the
+/// second product can be inexact.
+#[inline(always)]
+pub(in super::super) fn scale_in_two_steps<V: Float>(x: V, n: V) -> V {
+    let round = V::splat(V::Element::ROUND);
+    let half = n.mul_add(V::constant(0.5), round);
+    let rest = (n - (half - round)) + round;
+    x * shifted_power(half) * shifted_power(rest)
+}
+
+#[inline(always)]
+pub(in super::super) fn exp<V: Float>(x: V) -> V {
+    Exponential::of(clamp(x, V::Element::EXP_RANGE)).value()
+}
+
+#[inline(always)]
+pub(in super::super) fn exp2<V: Float>(x: V) -> V {
+    Exponential::base_2(Pair::new(clamp(x, V::Element::EXP2_RANGE), V::zero())).value()
+}
+
+#[inline(always)]
+pub(in super::super) fn expm1<V: Float>(x: V) -> V {
+    let least = V::splat(V::Element::NEGLIGIBLE);
+    let x = (-least).max(V::splat(V::Element::EXP_RANGE.1).min(x));
+    // Half of it is never out of range before the whole is; but half a denormal loses a digit.
+    let result = (Exponential::of(x).minus_one(1).value() * V::constant(2.0)).copysign(x);
+    V::select(x.abs().lt(V::splat(V::Element::MIN_NORMAL) * V::constant(4.0)), x, result)
+}
+
+/// With `e = exp(-|x|)`: `1 / (1 + e)`, or `e / (1 + e)` where `x` is negative.
+#[inline(always)]
+pub(in super::super) fn sigmoid<V: Float>(x: V) -> V {
+    let power = Exponential::of(V::splat(V::Element::EXP_RANGE.0).max(-x.abs()));
+    let significand = power.significand().normalized();
+    let e = Pair::new(significand.high.scale(power.n), significand.low.scale(power.n));
+    let divisor = Pair::fast_sum(V::one(), e.high).plus_low(e.low);
+    let negative = x.lt(V::zero());
+    let dividend = Pair::new(V::select(negative, e.high, V::one()), V::select(negative, e.low, V::zero()));
+    dividend.divided_by(divisor, divisor.high.recip()).value()
+}
