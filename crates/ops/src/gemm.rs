@@ -21,6 +21,7 @@ mod scratch;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod vector;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

@@ -10,6 +10,7 @@ use super::{
     pack::PackPanel,
     scratch::Scratch,
     tile::TileArgs,
+    vector,
 };
 use crate::parallel::parallel_for;
 
@@ -35,7 +36,9 @@ impl<T: GemmElement> Visitor<T> for Multiply<T> {
         let g = self.0;
         // SAFETY: the caller's conditions; an element of C is an accumulator where `DIRECT` says so.
         unsafe {
-            if T::DIRECT && g.c_strides[1] == 1 {
+            if vector::applies(&g) {
+                vector::multiply::<T, L>(&g);
+            } else if T::DIRECT && g.c_strides[1] == 1 {
                 let target = Target { at: g.c.cast(), row: g.c_strides[0], alpha: g.alpha, beta: g.beta };
                 multiply::<T, L>(&g, target);
             } else {
@@ -101,7 +104,7 @@ unsafe fn finish<T: GemmElement>(g: &Gemm<T>, sums: Shared<T::Scalar>) {
 }
 
 /// A pointer that chunks on several threads use, each its own elements.
-struct Shared<T>(*mut T);
+pub(super) struct Shared<T>(pub(super) *mut T);
 
 impl<T> Clone for Shared<T> {
     fn clone(&self) -> Self {
@@ -111,7 +114,7 @@ impl<T> Clone for Shared<T> {
 impl<T> Copy for Shared<T> {}
 
 impl<T> Shared<T> {
-    fn at(self) -> *mut T {
+    pub(super) fn at(self) -> *mut T {
         self.0
     }
 }
