@@ -13,10 +13,7 @@ use flambeau_ops::{
 use half::{bf16, f16};
 
 /// The fastest of many repetitions: the machine is shared.
-fn report(filter: &str, name: &str, flops: usize, mut f: impl FnMut()) {
-    if !name.contains(filter) {
-        return;
-    }
+fn report(name: &str, flops: usize, mut f: impl FnMut()) {
     let seconds = |f: &mut dyn FnMut(), times: u32| {
         let start = Instant::now();
         (0..times).for_each(|_| f());
@@ -46,6 +43,9 @@ impl<T: GemmElement> Square<T> {
 }
 
 fn mm<T: GemmElement>(filter: &str, name: &str, [m, n, k]: [usize; 3], layout: &str, of: impl Fn(f32) -> T) {
+    if !name.contains(filter) {
+        return;
+    }
     let mut s = Square::new(m, n, k, of);
     let mut g = Gemm::contiguous(m, n, k, s.a.as_ptr(), s.b.as_ptr(), s.c.as_mut_ptr());
     if layout.starts_with('t') {
@@ -55,10 +55,13 @@ fn mm<T: GemmElement>(filter: &str, name: &str, [m, n, k]: [usize; 3], layout: &
         g.b_strides = [1, k as isize];
     }
     // SAFETY: the vectors hold the matrices.
-    report(filter, name, 2 * m * n * k, || unsafe { gemm(Isa::detected(), &g) });
+    report(name, 2 * m * n * k, || unsafe { gemm(Isa::detected(), &g) });
 }
 
 fn bmm(filter: &str, name: &str, count: usize, [m, n, k]: [usize; 3]) {
+    if !name.contains(filter) {
+        return;
+    }
     let mut s = Square::new(count * m, n * count, k, |x| x);
     let target = s.c.as_mut_ptr() as usize;
     let (a, b) = (&s.a, &s.b);
@@ -67,7 +70,7 @@ fn bmm(filter: &str, name: &str, count: usize, [m, n, k]: [usize; 3]) {
         Gemm::contiguous(m, n, k, a[i * m * k..].as_ptr(), b[i * k * n..].as_ptr(), c)
     };
     // SAFETY: the vectors hold `count` matrices each.
-    report(filter, name, 2 * count * m * n * k, || unsafe { gemm_batch(Isa::detected(), count, item) });
+    report(name, 2 * count * m * n * k, || unsafe { gemm_batch(Isa::detected(), count, item) });
 }
 
 fn main() {

@@ -6,6 +6,7 @@ use half::{bf16, f16};
 #[cfg(target_arch = "x86_64")]
 use super::x86::{Avx2, Avx512, Bf16x32, F32x8, F32x16, F64x4, F64x8};
 use super::{
+    convert::{narrow_bf16, narrow_f16, widen_bf16, widen_f16},
     isa::Isa,
     lanes::Lanes,
     portable::{Baseline, Portable},
@@ -102,7 +103,7 @@ packs! {
     i8 => i32: false, 0, |x| x.into();
     u8 => i32: false, 0, |x| x.into();
     i16 => i32: false, 0, |x| x.into();
-    bf16 => f32: false, bf16::ZERO, |x| f32::from_bits(u32::from(x.to_bits()) << 16);
+    bf16 => f32: false, bf16::ZERO, |x| widen_bf16(x);
     f16 => f32: false, f16::ZERO, |x| widen_f16(x);
 }
 
@@ -115,17 +116,6 @@ unsafe impl Pack<Pair> for bf16 {
     fn unit(first: Self, second: Self) -> Pair {
         Pair(u32::from(first.to_bits()) | u32::from(second.to_bits()) << 16)
     }
-}
-
-/// Exact, and without a branch, so that it becomes vector code in any shim: the exponent is moved by a multiplication,
-/// which also normalises subnormals.
-#[inline(always)]
-fn widen_f16(x: f16) -> f32 {
-    let bits = u32::from(x.to_bits());
-    let magnitude = (bits & 0x7fff) << 13;
-    let scaled = (f32::from_bits(magnitude) * f32::from_bits(0x7780_0000)).to_bits(); // times 2^112
-    let special = if magnitude >= 0x0f80_0000 { 0x7f80_0000 } else { 0 };
-    f32::from_bits(scaled | special | (bits & 0x8000) << 16)
 }
 
 /// Code for the lanes that a type and an instruction set lead to.
@@ -210,8 +200,8 @@ type I64x8 = Portable<Avx512, i64, 8>;
 elements! {
     f32: f32, true, |x| x, |x| x, [F32, F32x8, F32x16, F32x16];
     f64: f64, true, |x| x, |x| x, [F64, F64x4, F64x8, F64x8];
-    bf16: f32, false, |x| x.to_f32(), |x| bf16::from_f32(x), [F32, F32x8, F32x16, Bf16x32];
-    f16: f32, false, |x| widen_f16(x), |x| f16::from_f32(x), [F32, F32x8, F32x16, F32x16];
+    bf16: f32, false, |x| widen_bf16(x), |x| narrow_bf16(x), [F32, F32x8, F32x16, Bf16x32];
+    f16: f32, false, |x| widen_f16(x), |x| narrow_f16(x), [F32, F32x8, F32x16, F32x16];
     i8: i32, false, |x| x.into(), |x| x as Self, [I32, I32x8, I32x16, I32x16];
     u8: i32, false, |x| x.into(), |x| x as Self, [I32, I32x8, I32x16, I32x16];
     i16: i32, false, |x| x.into(), |x| x as Self, [I32, I32x8, I32x16, I32x16];

@@ -11,6 +11,9 @@ pub(super) trait Body {
     unsafe fn run(self);
 }
 
+/// The most accumulators a register has.
+pub(super) const WIDEST: usize = 16;
+
 /// One register of `N` accumulators.
 ///
 /// # Safety
@@ -46,6 +49,10 @@ pub(super) unsafe trait Lanes: Copy + 'static {
 
     unsafe fn operand(from: *const Self::Unit) -> Self::Operand;
     unsafe fn broadcast(from: *const Self::Unit) -> Self::Operand;
+    /// Writes the first `count` units.
+    unsafe fn put(units: Self::Operand, to: *mut Self::Unit, count: usize);
+    /// `a0 b0 a1 b1 ...`, as two registers.
+    unsafe fn interleave(a: Self::Operand, b: Self::Operand) -> [Self::Operand; 2];
     /// `self + a * b`, for a pair the sum of both products.
     unsafe fn accumulate(self, a: Self::Operand, b: Self::Operand) -> Self;
 }

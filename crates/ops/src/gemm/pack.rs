@@ -1,28 +1,28 @@
 //! Copies a panel of an operand so that the micro-kernel reads it from the first unit to the last.
 #![expect(unsafe_code, reason = "raw operands")]
 
-use std::marker::PhantomData;
-
-use super::{element::Pack, lanes::Body};
+use super::{
+    element::Pack,
+    lanes::{Body, Lanes, WIDEST},
+};
 
 /// A panel: `width` rows of A or columns of B (`lane` is the stride between them), over `k` elements of stride
 /// `along`. It becomes `k / DEPTH` groups of `padded` units; those past `width`, and the second half of an odd last
 /// pair, are zero.
-pub(super) struct PackPanel<T, U> {
+pub(super) struct PackPanel<T, L: Lanes> {
     pub(super) from: *const T,
     pub(super) lane: isize,
     pub(super) along: isize,
     pub(super) width: usize,
     pub(super) k: usize,
-    pub(super) to: *mut U,
+    pub(super) to: *mut L::Unit,
     pub(super) padded: usize,
-    pub(super) units: PhantomData<U>,
 }
 
 /// # Safety
 /// - `width` x `k` elements are readable through the strides.
 /// - `padded * k.div_ceil(DEPTH)` units are writable, and `padded >= width`.
-impl<T: Pack<U>, U: Copy + Default> Body for PackPanel<T, U> {
+impl<T: Pack<L::Unit>, L: Lanes> Body for PackPanel<T, L> {
     #[inline(always)]
     unsafe fn run(self) {
         // SAFETY: the conditions above.
@@ -44,83 +44,112 @@ impl<T: Pack<U>, U: Copy + Default> Body for PackPanel<T, U> {
     }
 }
 
-impl<T: Pack<U>, U: Copy + Default> PackPanel<T, U> {
-    /// Element `(lane, p)`, or the one before it for the missing half of a last pair, to be ignored.
-    #[inline(always)]
-    unsafe fn unit(&self, lane: usize, group: usize) -> U {
-        let p = group * T::DEPTH;
-        // SAFETY: `lane < width` and `p < k`; the second element is read only where there is one.
-        unsafe {
-            let first = self.from.offset(lane as isize * self.lane + p as isize * self.along);
-            let second = if T::DEPTH == 2 { first.offset(self.along) } else { first };
-            T::unit(first.read_unaligned(), second.read_unaligned())
-        }
-    }
-
+impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
     /// Lanes are adjacent in memory: one run of them after another.
     #[inline(always)]
     unsafe fn rows(&self, width: usize) {
-        let groups = self.k / T::DEPTH;
-        // SAFETY: the conditions of `run`.
-        unsafe {
-            for group in 0..groups {
+        for group in 0..self.k.div_ceil(T::DEPTH) {
+            // SAFETY: the conditions of `run`; a pair whose second half is missing reads the first again.
+            unsafe {
                 let to = self.to.add(group * self.padded);
                 let first = self.from.offset((group * T::DEPTH) as isize * self.along);
-                let second = if T::DEPTH == 2 { first.offset(self.along) } else { first };
+                let odd = (group + 1) * T::DEPTH > self.k;
+                let second = if T::DEPTH == 1 || odd { first } else { first.offset(self.along) };
                 for lane in 0..width {
-                    let unit = T::unit(first.add(lane).read_unaligned(), second.add(lane).read_unaligned());
-                    to.add(lane).write(unit);
+                    let (first, second) = (first.add(lane).read(), second.add(lane).read());
+                    to.add(lane).write(T::unit(first, if odd { T::NOTHING } else { second }));
                 }
                 for lane in width..self.padded {
-                    to.add(lane).write(U::default());
+                    to.add(lane).write(L::Unit::default());
                 }
             }
-            self.odd_end();
         }
     }
 
-    /// Lanes lie apart: a few of them at a time, so that what is written stays near.
+    /// Lanes lie apart: square blocks of them are turned in registers.
     #[inline(always)]
     unsafe fn transpose(&self) {
-        let groups = self.k / T::DEPTH;
-        // SAFETY: the conditions of `run`.
-        unsafe {
-            for group in 0..groups {
-                let to = self.to.add(group * self.padded);
-                for lane in 0..self.width {
-                    to.add(lane).write(self.unit(lane, group));
+        let groups = self.k.div_ceil(T::DEPTH);
+        for first in (0..groups).step_by(L::N) {
+            for lane in (0..self.padded).step_by(L::N) {
+                let mut block = [[L::Unit::default(); WIDEST]; WIDEST];
+                let (groups, lanes) = (L::N.min(groups - first), L::N.min(self.padded - lane));
+                // SAFETY: the conditions of `run`.
+                unsafe {
+                    for (i, row) in
+                        block.iter_mut().enumerate().take(self.width.saturating_sub(lane).min(L::N))
+                    {
+                        self.gather(lane + i, first, &mut row[..groups]);
+                    }
+                    let to = self.to.add(first * self.padded + lane);
+                    transpose::<L>(&block, to, self.padded, groups, lanes);
                 }
-                for lane in self.width..self.padded {
-                    to.add(lane).write(U::default());
-                }
-            }
-            self.odd_end();
-        }
-    }
-
-    /// The last element of an odd `k` where units are pairs.
-    #[inline(always)]
-    unsafe fn odd_end(&self) {
-        if self.k.is_multiple_of(T::DEPTH) {
-            return;
-        }
-        let group = self.k / T::DEPTH;
-        // SAFETY: the conditions of `run`.
-        unsafe {
-            let to = self.to.add(group * self.padded);
-            for lane in 0..self.padded {
-                let unit = if lane < self.width { self.half_unit(lane) } else { U::default() };
-                to.add(lane).write(unit);
             }
         }
     }
 
+    /// Some units of one lane, from group `first` on.
     #[inline(always)]
-    unsafe fn half_unit(&self, lane: usize) -> U {
-        // SAFETY: `lane < width`, and the last element exists.
+    unsafe fn gather(&self, lane: usize, first: usize, row: &mut [L::Unit]) {
+        // SAFETY: the lane and the groups exist.
         unsafe {
-            let last = self.from.offset(lane as isize * self.lane + (self.k as isize - 1) * self.along);
-            T::unit(last.read_unaligned(), T::NOTHING)
+            let from = self.from.offset(lane as isize * self.lane + (first * T::DEPTH) as isize * self.along);
+            let left = self.k - first * T::DEPTH;
+            match (self.along == 1, row.len() == L::N && left >= L::N * T::DEPTH) {
+                // Constants for the common case, a register of units.
+                (true, true) => gather::<T, L::Unit>(from, 1, usize::MAX, &mut row[..L::N]),
+                _ => gather::<T, L::Unit>(from, self.along, left, row),
+            }
+        }
+    }
+}
+
+/// # Safety
+/// - `row.len() * DEPTH` elements, or `left` if that is less, are readable at `from`, `along` apart.
+#[inline(always)]
+unsafe fn gather<T: Pack<U>, U>(from: *const T, along: isize, left: usize, row: &mut [U]) {
+    for (group, unit) in row.iter_mut().enumerate() {
+        let p = group * T::DEPTH;
+        // SAFETY: the condition above; the second half of a pair is read where there is one.
+        unsafe {
+            let first = from.offset(p as isize * along);
+            let whole = T::DEPTH == 2 && p + 1 < left;
+            *unit = T::unit(first.read(), if whole { first.offset(along).read() } else { T::NOTHING });
+        }
+    }
+}
+
+/// Writes `block[lane][group]` to `to[group * stride + lane]`, for `groups` and `lanes` of at most `N`.
+///
+/// To interleave row `i` with row `i + N / 2`, for all of them, moves the highest bit of an element's row to the lowest
+/// of its column; as often as there are bits, it exchanges rows and columns.
+///
+/// # Safety
+/// - `lanes` units are writable at each group, and the CPU has the instruction set of `L`.
+#[inline(always)]
+unsafe fn transpose<L: Lanes>(
+    block: &[[L::Unit; WIDEST]; WIDEST],
+    to: *mut L::Unit,
+    stride: usize,
+    groups: usize,
+    lanes: usize,
+) {
+    // SAFETY: the conditions above; a row of the block is at least a register.
+    unsafe {
+        let mut rows = [L::operand(block[0].as_ptr()); WIDEST];
+        for i in 1..L::N {
+            rows[i] = L::operand(block[i].as_ptr());
+        }
+        for _ in 0..L::N.ilog2() {
+            let old = rows;
+            for i in 0..L::N / 2 {
+                [rows[2 * i], rows[2 * i + 1]] = L::interleave(old[i], old[i + L::N / 2]);
+            }
+        }
+        for (group, row) in rows.into_iter().enumerate().take(L::N) {
+            if group < groups {
+                L::put(row, to.add(group * stride), lanes);
+            }
         }
     }
 }

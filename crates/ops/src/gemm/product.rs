@@ -1,12 +1,12 @@
 //! The loops around the micro-kernel: blocks that fit the caches, packed where that pays, cut by size for the threads.
 #![expect(unsafe_code, reason = "raw operands")]
 
-use std::{marker::PhantomData, ops::Range};
+use std::ops::Range;
 
 use super::{
     Gemm, GemmElement,
     element::{Element, Pack, Scalar, Visitor},
-    lanes::Lanes,
+    lanes::{Body, Lanes},
     pack::PackPanel,
     scratch::Scratch,
     tile::TileArgs,
@@ -76,7 +76,7 @@ unsafe fn multiply_beside<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T as E
             };
             let target = Target { at, row: g.n as isize, alpha: L::Acc::ONE, beta: L::Acc::ZERO };
             multiply::<T, L>(&piece, target);
-            finish(&piece, Shared(at));
+            finish::<T, L>(&piece, Shared(at));
         }
     }
 }
@@ -85,22 +85,58 @@ unsafe fn multiply_beside<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T as E
 ///
 /// # Safety
 /// - `sums` holds `m * n` accumulators, and C is as [`super::gemm`] asks.
-unsafe fn finish<T: GemmElement>(g: &Gemm<T>, sums: Shared<T::Scalar>) {
-    let c = Shared(g.c);
-    let (n, strides, alpha, beta) = (g.n, g.c_strides, g.alpha, g.beta);
+unsafe fn finish<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>>(g: &Gemm<T>, sums: Shared<L::Acc>) {
+    let (c, strides) = (Shared(g.c), g.c_strides);
+    let (n, alpha, beta) = (g.n, g.alpha, g.beta);
     parallel_for(0..g.m, ((1 << 15) / n).max(1), move |part| {
         for i in part {
-            for j in 0..n {
-                // SAFETY: element `(i, j)` of both, written by this chunk alone.
-                unsafe {
-                    let to = c.at().offset(i as isize * strides[0] + j as isize * strides[1]);
-                    let value = sums.at().add(i * n + j).read().mul(alpha);
-                    let old = if beta == T::Scalar::ZERO { T::Scalar::ZERO } else { to.read().widen() };
-                    to.write(T::narrow(old.mul_add(beta, value)));
-                }
+            // SAFETY: row `i` of both, written by this chunk alone.
+            unsafe {
+                let (c, sums) = (c.at().offset(i as isize * strides[0]), sums.at().add(i * n));
+                L::enter(FinishRow::<T> { c, stride: strides[1], sums, n, alpha, beta });
             }
         }
     });
+}
+
+struct FinishRow<T: GemmElement> {
+    c: *mut T,
+    stride: isize,
+    sums: *const T::Scalar,
+    n: usize,
+    alpha: T::Scalar,
+    beta: T::Scalar,
+}
+
+impl<T: GemmElement> Body for FinishRow<T> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        // SAFETY: the row's. A stride of 1 is a constant, so that the loop becomes vector code.
+        unsafe {
+            match (self.stride, self.beta == T::Scalar::ZERO) {
+                (1, true) => self.row::<false>(1),
+                (1, false) => self.row::<true>(1),
+                (stride, true) => self.row::<false>(stride),
+                (stride, false) => self.row::<true>(stride),
+            }
+        }
+    }
+}
+
+impl<T: GemmElement> FinishRow<T> {
+    /// # Safety
+    /// - `n` elements of C and of sums; C is read only if `OLD`.
+    #[inline(always)]
+    unsafe fn row<const OLD: bool>(&self, stride: isize) {
+        for j in 0..self.n {
+            // SAFETY: element `j` of both.
+            unsafe {
+                let to = self.c.offset(j as isize * stride);
+                let value = self.sums.add(j).read().mul(self.alpha);
+                to.write(T::narrow(if OLD { to.read().widen().mul_add(self.beta, value) } else { value }));
+            }
+        }
+    }
 }
 
 /// A pointer that chunks on several threads use, each its own elements.
@@ -229,7 +265,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
                 // SAFETY: the strip's columns of B, and its own place in the buffer.
                 unsafe {
                     let column = self.columns.start + strip * Self::STRIP;
-                    L::enter(PackPanel::<T, L::Unit> {
+                    L::enter(PackPanel::<T, L> {
                         from: at(self.g.b, self.g.b_strides, self.k.start, column),
                         lane: self.g.b_strides[1],
                         along: self.g.b_strides[0],
@@ -237,7 +273,6 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
                         k: self.k.len(),
                         to: self.packed_strip(strip),
                         padded: Self::STRIP,
-                        units: PhantomData,
                     });
                 }
             }
@@ -290,7 +325,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
     unsafe fn pack_rows(&self, rows: Range<usize>, to: *mut L::Unit) {
         // SAFETY: rows of A, and `rows * groups` units of the buffer.
         unsafe {
-            L::enter(PackPanel::<T, L::Unit> {
+            L::enter(PackPanel::<T, L> {
                 from: at(self.g.a, self.g.a_strides, rows.start, self.k.start),
                 lane: self.g.a_strides[0],
                 along: self.g.a_strides[1],
@@ -298,7 +333,6 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
                 k: self.k.len(),
                 to,
                 padded: rows.len(),
-                units: PhantomData,
             });
         }
     }

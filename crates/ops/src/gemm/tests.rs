@@ -335,6 +335,26 @@ fn every_f16_is_widened_exactly() {
     }
 }
 
+/// Against the `half` crate, for numbers around every rounding boundary of both types.
+#[test]
+fn f32_is_narrowed_to_nearest_even() {
+    for upper in 0..=u16::MAX {
+        for lower in [0, 1, 0x0fff, 0x1000, 0x1001, 0x2000, 0x3000, 0x7fff, 0x8000, 0x8001, 0xf000, 0xffff] {
+            let x = f32::from_bits(u32::from(upper) << 16 | lower);
+            let (got, expected) = (<f16 as Element>::narrow(x), f16::from_f32_const(x));
+            assert!(
+                got.to_bits() == expected.to_bits() || (got.is_nan() && x.is_nan()),
+                "f16 of {x:e}: {got:e}"
+            );
+            let (got, expected) = (<bf16 as Element>::narrow(x), bf16::from_f32(x));
+            assert!(
+                got.to_bits() == expected.to_bits() || (got.is_nan() && x.is_nan()),
+                "bf16 of {x:e}: {got:e}"
+            );
+        }
+    }
+}
+
 fn same_bits<T: Sample>(case: Case) {
     for isa in sets() {
         crate::parallel::set_num_threads(1);

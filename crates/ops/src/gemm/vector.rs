@@ -8,7 +8,7 @@
 use super::{
     Gemm, GemmElement,
     element::{Element, Scalar},
-    lanes::{Body, Lanes},
+    lanes::{Body, Lanes, WIDEST},
     product::Shared,
     scratch::Scratch,
 };
@@ -20,8 +20,6 @@ const STREAMS: usize = 8;
 const RUN: usize = 1024;
 /// Elements of B worth a thread.
 const WORTH_A_THREAD: usize = 1 << 15;
-/// The widest register's accumulators.
-const WIDEST: usize = 16;
 
 /// Whether this file computes the product: one row, and a matrix with one dimension adjacent.
 pub(super) fn applies<T: GemmElement>(g: &Gemm<T>) -> bool {

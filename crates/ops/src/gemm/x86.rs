@@ -106,7 +106,8 @@ macro_rules! register {
 
 /// A register whose operands are its accumulators.
 macro_rules! float {
-    ($lanes:ident, $register:ty, $shim:ident, $tiles:expr, $acc:ty, $set:ident $fma:ident $load:ident, $($rest:tt)*) => {
+    ($lanes:ident, $register:ty, $shim:ident, $tiles:expr, $acc:ty, $set:ident $fma:ident $load:ident $interleave:ident,
+     $($rest:tt)*) => {
         #[derive(Clone, Copy)]
         pub(super) struct $lanes($register);
 
@@ -132,6 +133,16 @@ macro_rules! float {
                 unsafe { $set(from.read_unaligned()) }
             }
             #[inline(always)]
+            unsafe fn put(units: $register, to: *mut $acc, count: usize) {
+                // SAFETY: `count` units are writable.
+                unsafe { if count == Self::N { Self(units).store(to) } else { Self(units).store_first(to, count) } }
+            }
+            #[inline(always)]
+            unsafe fn interleave(a: $register, b: $register) -> [$register; 2] {
+                // SAFETY: the CPU has the instructions.
+                unsafe { $interleave(a, b) }
+            }
+            #[inline(always)]
             unsafe fn accumulate(self, a: $register, b: $register) -> Self {
                 // SAFETY: the CPU has the instruction.
                 Self(unsafe { $fma(a, b, self.0) })
@@ -142,22 +153,22 @@ macro_rules! float {
 }
 
 float!(
-    F32x16, __m512, avx512, tiles!(1 2 3 4 5 6 7 8 9 10 11 12), f32, _mm512_set1_ps _mm512_fmadd_ps _mm512_loadu_ps,
+    F32x16, __m512, avx512, tiles!(1 2 3 4 5 6 7 8 9 10 11 12), f32, _mm512_set1_ps _mm512_fmadd_ps _mm512_loadu_ps interleave_ps,
     16, _mm512_setzero_ps _mm512_set1_ps _mm512_mul_ps _mm512_fmadd_ps,
     _mm512_loadu_ps _mm512_storeu_ps, mask16, _mm512_maskz_loadu_ps, _mm512_mask_storeu_ps
 );
 float!(
-    F64x8, __m512d, avx512, tiles!(1 2 3 4 5 6 7 8 9 10 11 12), f64, _mm512_set1_pd _mm512_fmadd_pd _mm512_loadu_pd,
+    F64x8, __m512d, avx512, tiles!(1 2 3 4 5 6 7 8 9 10 11 12), f64, _mm512_set1_pd _mm512_fmadd_pd _mm512_loadu_pd interleave_pd,
     8, _mm512_setzero_pd _mm512_set1_pd _mm512_mul_pd _mm512_fmadd_pd,
     _mm512_loadu_pd _mm512_storeu_pd, mask8, _mm512_maskz_loadu_pd, _mm512_mask_storeu_pd
 );
 float!(
-    F32x8, __m256, avx2, tiles!(1 2 3 4 5 6), f32, _mm256_set1_ps _mm256_fmadd_ps _mm256_loadu_ps,
+    F32x8, __m256, avx2, tiles!(1 2 3 4 5 6), f32, _mm256_set1_ps _mm256_fmadd_ps _mm256_loadu_ps interleave256_ps,
     8, _mm256_setzero_ps _mm256_set1_ps _mm256_mul_ps _mm256_fmadd_ps,
     _mm256_loadu_ps _mm256_storeu_ps, mask256x8, |mask, from| _mm256_maskload_ps(from, mask), _mm256_maskstore_ps
 );
 float!(
-    F64x4, __m256d, avx2, tiles!(1 2 3 4 5 6), f64, _mm256_set1_pd _mm256_fmadd_pd _mm256_loadu_pd,
+    F64x4, __m256d, avx2, tiles!(1 2 3 4 5 6), f64, _mm256_set1_pd _mm256_fmadd_pd _mm256_loadu_pd interleave256_pd,
     4, _mm256_setzero_pd _mm256_set1_pd _mm256_mul_pd _mm256_fmadd_pd,
     _mm256_loadu_pd _mm256_storeu_pd, mask256x4, |mask, from| _mm256_maskload_pd(from, mask), _mm256_maskstore_pd
 );
@@ -187,6 +198,16 @@ unsafe impl Lanes for Bf16x32 {
     unsafe fn broadcast(from: *const Pair) -> __m512bh {
         // SAFETY: one unit is readable; any 64 bytes are pairs of bf16.
         unsafe { std::mem::transmute(_mm512_set1_epi32(from.cast::<i32>().read_unaligned())) }
+    }
+    #[inline(always)]
+    unsafe fn put(units: __m512bh, to: *mut Pair, count: usize) {
+        // SAFETY: `count` units are writable, each of the size of an f32.
+        unsafe { F32x16::put(std::mem::transmute::<__m512bh, __m512>(units), to.cast(), count) }
+    }
+    #[inline(always)]
+    unsafe fn interleave(a: __m512bh, b: __m512bh) -> [__m512bh; 2] {
+        // SAFETY: the registers are equal in size, and any bits are valid in each.
+        unsafe { std::mem::transmute(interleave_ps(std::mem::transmute(a), std::mem::transmute(b))) }
     }
     #[inline(always)]
     unsafe fn accumulate(self, a: __m512bh, b: __m512bh) -> Self {
@@ -222,4 +243,42 @@ unsafe fn mask256x8(count: usize) -> __m256i {
 unsafe fn mask256x4(count: usize) -> __m256i {
     // SAFETY: `count` is at most 4, so the half window lies inside.
     unsafe { _mm256_cvtepi32_epi64(_mm_loadu_si128(WINDOW.as_ptr().add(8 - count).cast())) }
+}
+
+#[inline(always)]
+unsafe fn interleave_ps(a: __m512, b: __m512) -> [__m512; 2] {
+    // SAFETY: the CPU has the instructions.
+    unsafe {
+        let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        let high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+        [_mm512_permutex2var_ps(a, low, b), _mm512_permutex2var_ps(a, high, b)]
+    }
+}
+
+#[inline(always)]
+unsafe fn interleave_pd(a: __m512d, b: __m512d) -> [__m512d; 2] {
+    // SAFETY: the CPU has the instructions.
+    unsafe {
+        let low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
+        let high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+        [_mm512_permutex2var_pd(a, low, b), _mm512_permutex2var_pd(a, high, b)]
+    }
+}
+
+#[inline(always)]
+unsafe fn interleave256_ps(a: __m256, b: __m256) -> [__m256; 2] {
+    // SAFETY: the CPU has the instructions.
+    unsafe {
+        let (low, high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+        [_mm256_permute2f128_ps::<0x20>(low, high), _mm256_permute2f128_ps::<0x31>(low, high)]
+    }
+}
+
+#[inline(always)]
+unsafe fn interleave256_pd(a: __m256d, b: __m256d) -> [__m256d; 2] {
+    // SAFETY: the CPU has the instructions.
+    unsafe {
+        let (low, high) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
+        [_mm256_permute2f128_pd::<0x20>(low, high), _mm256_permute2f128_pd::<0x31>(low, high)]
+    }
 }
