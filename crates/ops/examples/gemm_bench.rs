@@ -20,7 +20,7 @@ fn report(name: &str, flops: usize, mut f: impl FnMut()) {
         start.elapsed().as_secs_f64() / f64::from(times)
     };
     (0..3).for_each(|_| f());
-    let times = (0.01 / seconds(&mut f, 1).max(1e-7)).max(1.0) as u32;
+    let times = (0.001 / seconds(&mut f, 1).max(1e-7)).max(1.0) as u32;
     let end = Instant::now() + Duration::from_millis(600);
     let mut best = f64::INFINITY;
     while Instant::now() < end {

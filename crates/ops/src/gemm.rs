@@ -11,6 +11,7 @@
 //! Zee and van de Geijn, "BLIS" (2015), for the loops around one micro-kernel.
 #![expect(unsafe_code, reason = "operands are raw memory")]
 
+mod blocks;
 mod convert;
 mod element;
 mod isa;

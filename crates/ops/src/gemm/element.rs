@@ -69,12 +69,14 @@ pub struct Pair(u32);
 /// An element that packs into units of type `U`.
 ///
 /// # Safety
-/// - `SAME` only if an element is a unit, bit for bit.
+/// - `RAW` only if `DEPTH` adjacent elements are a unit, bit for bit.
 pub unsafe trait Pack<U>: Copy {
     /// Elements a unit, along k.
     const DEPTH: usize;
-    /// Whether packing copies, so that an operand may also be used where it lies.
-    const SAME: bool;
+    /// Whether elements that are adjacent along k are units as they lie.
+    const RAW: bool;
+    /// Whether an element is a unit, so that an operand may also be used where it lies.
+    const SAME: bool = Self::RAW && Self::DEPTH == 1;
     /// Adds nothing to a product.
     const NOTHING: Self;
     /// The unit of one element, and of the one after it where a unit holds two.
@@ -82,11 +84,11 @@ pub unsafe trait Pack<U>: Copy {
 }
 
 macro_rules! packs {
-    ($($t:ty => $u:ty: $same:literal, $zero:expr, |$x:ident| $unit:expr;)*) => {$(
-        // SAFETY: `SAME` is written where the types are equal.
+    ($($t:ty => $u:ty: $raw:literal, $zero:expr, |$x:ident| $unit:expr;)*) => {$(
+        // SAFETY: `RAW` is written where the types are equal.
         unsafe impl Pack<$u> for $t {
             const DEPTH: usize = 1;
-            const SAME: bool = $same;
+            const RAW: bool = $raw;
             const NOTHING: Self = $zero;
             #[inline(always)]
             fn unit($x: Self, _: Self) -> $u {
@@ -107,10 +109,10 @@ packs! {
     f16 => f32: false, f16::ZERO, |x| widen_f16(x);
 }
 
-// SAFETY: `SAME` is false.
+// SAFETY: the first of two elements is the low half of a little-endian word.
 unsafe impl Pack<Pair> for bf16 {
     const DEPTH: usize = 2;
-    const SAME: bool = false;
+    const RAW: bool = cfg!(target_endian = "little");
     const NOTHING: Self = Self::ZERO;
     #[inline(always)]
     fn unit(first: Self, second: Self) -> Pair {

@@ -14,6 +14,9 @@ pub(super) trait Body {
 /// The most accumulators a register has.
 pub(super) const WIDEST: usize = 16;
 
+/// Rows of units, as many and as long as a register; the rest of the square is not used.
+pub(super) type Block<U> = [[U; WIDEST]; WIDEST];
+
 /// One register of `N` accumulators.
 ///
 /// # Safety
@@ -49,12 +52,71 @@ pub(super) unsafe trait Lanes: Copy + 'static {
 
     unsafe fn operand(from: *const Self::Unit) -> Self::Operand;
     unsafe fn broadcast(from: *const Self::Unit) -> Self::Operand;
+    /// Writes `block[lane][group]` to `to[group * stride + lane]`, for `groups` and `lanes` of at most `N`.
+    #[inline(always)]
+    unsafe fn transpose(
+        block: &Block<Self::Unit>,
+        to: *mut Self::Unit,
+        stride: usize,
+        groups: usize,
+        lanes: usize,
+    ) {
+        for group in 0..groups {
+            for (lane, row) in block.iter().enumerate().take(lanes) {
+                // SAFETY: `lanes` units are writable at each group.
+                unsafe { to.add(group * stride + lane).write(row[group]) }
+            }
+        }
+    }
+    /// Asks for memory that will be read and written, which the loop over k leaves time to fetch.
+    #[inline(always)]
+    unsafe fn prefetch(_at: *const Self::Acc) {}
+    /// `self + a * b`, for a pair the sum of both products.
+    unsafe fn accumulate(self, a: Self::Operand, b: Self::Operand) -> Self;
+}
+
+/// Lanes with instructions that mix two registers, which transpose a block without leaving them.
+///
+/// # Safety
+/// As [`Lanes`].
+pub(super) unsafe trait Shuffle: Lanes {
     /// Writes the first `count` units.
     unsafe fn put(units: Self::Operand, to: *mut Self::Unit, count: usize);
     /// `a0 b0 a1 b1 ...`, as two registers.
     unsafe fn interleave(a: Self::Operand, b: Self::Operand) -> [Self::Operand; 2];
-    /// `self + a * b`, for a pair the sum of both products.
-    unsafe fn accumulate(self, a: Self::Operand, b: Self::Operand) -> Self;
+}
+
+/// [`Lanes::transpose`] in registers: to interleave row `i` with row `i + N / 2`, for all of them, moves the highest bit
+/// of an element's row to the lowest of its column; done once for each bit, it exchanges rows and columns.
+///
+/// # Safety
+/// - As [`Lanes::transpose`].
+#[inline(always)]
+pub(super) unsafe fn transpose<L: Shuffle>(
+    block: &Block<L::Unit>,
+    to: *mut L::Unit,
+    stride: usize,
+    groups: usize,
+    lanes: usize,
+) {
+    // SAFETY: the conditions above; a row of the block is at least a register.
+    unsafe {
+        let mut rows = [L::operand(block[0].as_ptr()); WIDEST];
+        for i in 1..L::N {
+            rows[i] = L::operand(block[i].as_ptr());
+        }
+        for _ in 0..L::N.ilog2() {
+            let old = rows;
+            for i in 0..L::N / 2 {
+                [rows[2 * i], rows[2 * i + 1]] = L::interleave(old[i], old[i + L::N / 2]);
+            }
+        }
+        for (group, row) in rows.into_iter().enumerate().take(L::N) {
+            if group < groups {
+                L::put(row, to.add(group * stride), lanes);
+            }
+        }
+    }
 }
 
 /// Lists tiles of the given numbers of rows, with one and two vectors of columns each.

@@ -49,15 +49,20 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
     #[inline(always)]
     unsafe fn rows(&self, width: usize) {
         for group in 0..self.k.div_ceil(T::DEPTH) {
-            // SAFETY: the conditions of `run`; a pair whose second half is missing reads the first again.
+            // SAFETY: the conditions of `run`.
             unsafe {
                 let to = self.to.add(group * self.padded);
                 let first = self.from.offset((group * T::DEPTH) as isize * self.along);
-                let odd = (group + 1) * T::DEPTH > self.k;
+                let odd = T::DEPTH == 2 && 2 * group + 1 == self.k;
                 let second = if T::DEPTH == 1 || odd { first } else { first.offset(self.along) };
-                for lane in 0..width {
-                    let (first, second) = (first.add(lane).read(), second.add(lane).read());
-                    to.add(lane).write(T::unit(first, if odd { T::NOTHING } else { second }));
+                if odd {
+                    for lane in 0..width {
+                        to.add(lane).write(T::unit(first.add(lane).read(), T::NOTHING));
+                    }
+                } else {
+                    for lane in 0..width {
+                        to.add(lane).write(T::unit(first.add(lane).read(), second.add(lane).read()));
+                    }
                 }
                 for lane in width..self.padded {
                     to.add(lane).write(L::Unit::default());
@@ -82,7 +87,7 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
                         self.gather(lane + i, first, &mut row[..groups]);
                     }
                     let to = self.to.add(first * self.padded + lane);
-                    transpose::<L>(&block, to, self.padded, groups, lanes);
+                    L::transpose(&block, to, self.padded, groups, lanes);
                 }
             }
         }
@@ -97,6 +102,9 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
             let left = self.k - first * T::DEPTH;
             match (self.along == 1, row.len() == L::N && left >= L::N * T::DEPTH) {
                 // Constants for the common case, a register of units.
+                (true, true) if T::RAW => {
+                    from.cast::<L::Unit>().copy_to_nonoverlapping(row.as_mut_ptr(), L::N)
+                }
                 (true, true) => gather::<T, L::Unit>(from, 1, usize::MAX, &mut row[..L::N]),
                 _ => gather::<T, L::Unit>(from, self.along, left, row),
             }
@@ -115,41 +123,6 @@ unsafe fn gather<T: Pack<U>, U>(from: *const T, along: isize, left: usize, row: 
             let first = from.offset(p as isize * along);
             let whole = T::DEPTH == 2 && p + 1 < left;
             *unit = T::unit(first.read(), if whole { first.offset(along).read() } else { T::NOTHING });
-        }
-    }
-}
-
-/// Writes `block[lane][group]` to `to[group * stride + lane]`, for `groups` and `lanes` of at most `N`.
-///
-/// To interleave row `i` with row `i + N / 2`, for all of them, moves the highest bit of an element's row to the lowest
-/// of its column; as often as there are bits, it exchanges rows and columns.
-///
-/// # Safety
-/// - `lanes` units are writable at each group, and the CPU has the instruction set of `L`.
-#[inline(always)]
-unsafe fn transpose<L: Lanes>(
-    block: &[[L::Unit; WIDEST]; WIDEST],
-    to: *mut L::Unit,
-    stride: usize,
-    groups: usize,
-    lanes: usize,
-) {
-    // SAFETY: the conditions above; a row of the block is at least a register.
-    unsafe {
-        let mut rows = [L::operand(block[0].as_ptr()); WIDEST];
-        for i in 1..L::N {
-            rows[i] = L::operand(block[i].as_ptr());
-        }
-        for _ in 0..L::N.ilog2() {
-            let old = rows;
-            for i in 0..L::N / 2 {
-                [rows[2 * i], rows[2 * i + 1]] = L::interleave(old[i], old[i + L::N / 2]);
-            }
-        }
-        for (group, row) in rows.into_iter().enumerate().take(L::N) {
-            if group < groups {
-                L::put(row, to.add(group * stride), lanes);
-            }
         }
     }
 }

@@ -108,18 +108,6 @@ unsafe impl<S: Shim, T: Scalar, const N: usize> Lanes for Portable<S, T, N> {
         Self::from_fn(|_| value)
     }
     #[inline(always)]
-    unsafe fn put(units: Self, to: *mut T, count: usize) {
-        // SAFETY: the caller's conditions.
-        unsafe { if count == N { units.store(to) } else { units.store_first(to, count) } }
-    }
-    #[inline(always)]
-    unsafe fn interleave(a: Self, b: Self) -> [Self; 2] {
-        let from = |start: usize| {
-            Self::from_fn(|i| if i % 2 == 0 { a.0[start + i / 2] } else { b.0[start + i / 2] })
-        };
-        [from(0), from(N / 2)]
-    }
-    #[inline(always)]
     unsafe fn accumulate(self, a: Self, b: Self) -> Self {
         Self::from_fn(|i| a.0[i].mul_add(b.0[i], self.0[i]))
     }

@@ -1,4 +1,5 @@
-//! Packing buffers that a thread keeps between products.
+//! Packing buffers that a thread keeps between products, and pointers that threads share.
+#![expect(unsafe_code, reason = "a pointer is made to cross threads")]
 
 use std::{cell::RefCell, mem::MaybeUninit};
 
@@ -43,3 +44,24 @@ impl Drop for Scratch {
         }
     }
 }
+
+/// A pointer that chunks on several threads use, each its own elements.
+pub(super) struct Shared<T>(pub(super) *mut T);
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Shared<T> {}
+
+impl<T> Shared<T> {
+    pub(super) fn at(self) -> *mut T {
+        self.0
+    }
+}
+
+// SAFETY: it only carries an address; each use argues for itself.
+unsafe impl<T> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Shared<T> {}

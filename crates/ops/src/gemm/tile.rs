@@ -68,6 +68,13 @@ unsafe fn multiply<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>)
         for (group, base) in bases.iter_mut().enumerate() {
             *base = base.wrapping_offset(3 * group as isize * args.a_row);
         }
+        if args.beta != L::Acc::ZERO {
+            for row in 0..R as isize {
+                for v in 0..V {
+                    L::prefetch(args.c.wrapping_offset(row * args.c_row).wrapping_add(v * L::N));
+                }
+            }
+        }
         let mut b = args.b;
         for _ in 0..args.depth {
             let mut columns = [L::operand(b); V];

@@ -9,8 +9,7 @@ use super::{
     Gemm, GemmElement,
     element::{Element, Scalar},
     lanes::{Body, Lanes, WIDEST},
-    product::Shared,
-    scratch::Scratch,
+    scratch::{Scratch, Shared},
 };
 use crate::parallel::parallel_for;
 

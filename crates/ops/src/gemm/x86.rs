@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 use super::{
     element::Pair,
-    lanes::{Body, Lanes, tiles},
+    lanes::{Block, Body, Lanes, Shuffle, tiles, transpose},
     portable::Shim,
     tile::Tile,
 };
@@ -61,6 +61,23 @@ macro_rules! register {
         const N: usize = $n;
         type Acc = $acc;
 
+        #[inline(always)]
+        unsafe fn transpose(
+            block: &Block<Self::Unit>,
+            to: *mut Self::Unit,
+            stride: usize,
+            groups: usize,
+            lanes: usize,
+        ) {
+            // SAFETY: the caller's conditions.
+            unsafe { transpose::<Self>(block, to, stride, groups, lanes) }
+        }
+
+        #[inline(always)]
+        unsafe fn prefetch(at: *const $acc) {
+            // SAFETY: a prefetch of any address is harmless.
+            unsafe { _mm_prefetch::<_MM_HINT_ET0>(at.cast()) }
+        }
         #[inline(always)]
         unsafe fn zero() -> Self {
             // SAFETY: the CPU has the instruction.
@@ -133,6 +150,16 @@ macro_rules! float {
                 unsafe { $set(from.read_unaligned()) }
             }
             #[inline(always)]
+            unsafe fn accumulate(self, a: $register, b: $register) -> Self {
+                // SAFETY: the CPU has the instruction.
+                Self(unsafe { $fma(a, b, self.0) })
+            }
+            register!($lanes, $register, $acc, $($rest)*);
+        }
+
+        // SAFETY: as above.
+        unsafe impl Shuffle for $lanes {
+            #[inline(always)]
             unsafe fn put(units: $register, to: *mut $acc, count: usize) {
                 // SAFETY: `count` units are writable.
                 unsafe { if count == Self::N { Self(units).store(to) } else { Self(units).store_first(to, count) } }
@@ -142,12 +169,6 @@ macro_rules! float {
                 // SAFETY: the CPU has the instructions.
                 unsafe { $interleave(a, b) }
             }
-            #[inline(always)]
-            unsafe fn accumulate(self, a: $register, b: $register) -> Self {
-                // SAFETY: the CPU has the instruction.
-                Self(unsafe { $fma(a, b, self.0) })
-            }
-            register!($lanes, $register, $acc, $($rest)*);
         }
     };
 }
@@ -200,16 +221,6 @@ unsafe impl Lanes for Bf16x32 {
         unsafe { std::mem::transmute(_mm512_set1_epi32(from.cast::<i32>().read_unaligned())) }
     }
     #[inline(always)]
-    unsafe fn put(units: __m512bh, to: *mut Pair, count: usize) {
-        // SAFETY: `count` units are writable, each of the size of an f32.
-        unsafe { F32x16::put(std::mem::transmute::<__m512bh, __m512>(units), to.cast(), count) }
-    }
-    #[inline(always)]
-    unsafe fn interleave(a: __m512bh, b: __m512bh) -> [__m512bh; 2] {
-        // SAFETY: the registers are equal in size, and any bits are valid in each.
-        unsafe { std::mem::transmute(interleave_ps(std::mem::transmute(a), std::mem::transmute(b))) }
-    }
-    #[inline(always)]
     unsafe fn accumulate(self, a: __m512bh, b: __m512bh) -> Self {
         // SAFETY: the CPU has the instruction.
         Self(unsafe { _mm512_dpbf16_ps(self.0, a, b) })
@@ -218,6 +229,26 @@ unsafe impl Lanes for Bf16x32 {
         Bf16x32, __m512, f32, 16, _mm512_setzero_ps _mm512_set1_ps _mm512_mul_ps _mm512_fmadd_ps,
         _mm512_loadu_ps _mm512_storeu_ps, mask16, _mm512_maskz_loadu_ps, _mm512_mask_storeu_ps
     );
+}
+
+// SAFETY: as above.
+unsafe impl Shuffle for Bf16x32 {
+    #[inline(always)]
+    unsafe fn put(units: __m512bh, to: *mut Pair, count: usize) {
+        // SAFETY: `count` units are writable, each of the size of an f32.
+        unsafe { F32x16::put(as_ps(units), to.cast(), count) }
+    }
+    #[inline(always)]
+    unsafe fn interleave(a: __m512bh, b: __m512bh) -> [__m512bh; 2] {
+        // SAFETY: the registers are equal in size, and any bits are valid in each.
+        unsafe { std::mem::transmute::<[__m512; 2], [__m512bh; 2]>(interleave_ps(as_ps(a), as_ps(b))) }
+    }
+}
+
+#[inline(always)]
+fn as_ps(pairs: __m512bh) -> __m512 {
+    // SAFETY: equal in size, and any bits are valid.
+    unsafe { std::mem::transmute(pairs) }
 }
 
 #[inline(always)]
