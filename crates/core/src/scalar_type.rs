@@ -207,7 +207,7 @@ mod sealed {
 /// A Rust type that tensor elements can have. Sealed: its layout is that of [`SCALAR_TYPE`](Element::SCALAR_TYPE), and
 /// element access relies on it.
 pub trait Element:
-    sealed::Sealed + Copy + PartialEq + PartialOrd + Send + Sync + fmt::Debug + 'static
+    sealed::Sealed + bytemuck::NoUninit + PartialEq + PartialOrd + Send + Sync + fmt::Debug + 'static
 {
     /// The scalar type it stands for.
     const SCALAR_TYPE: ScalarType;

@@ -6,6 +6,12 @@ use smallvec::SmallVec;
 /// Sizes, strides or dimensions, inline for common ranks.
 pub type DimVec = SmallVec<[i64; 6]>;
 
+/// Whether two lists of sizes are equal. They are short: a loop beats the call to `memcmp` that `==` makes.
+#[inline(always)]
+pub fn same(a: &[i64], b: &[i64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x == y)
+}
+
 /// The product of `sizes`.
 ///
 /// # Errors

@@ -192,6 +192,18 @@ impl Storage {
         Ok(Self::wrap(data, nbytes, device, Source::Allocator(by), false))
     }
 
+    /// A copy of `bytes` on the host.
+    ///
+    /// # Errors
+    /// The allocator's.
+    #[inline]
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let storage = Self::new(bytes.len(), Device::CPU)?;
+        // SAFETY: the storage is that long, and nobody else has it yet.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), storage.data_ptr(), bytes.len()) };
+        Ok(storage)
+    }
+
     /// The elements of a vector, as bytes of the host, without a copy.
     pub fn from_vec<T: NoUninit>(elements: Vec<T>) -> Self {
         let data = vec_data(elements);
@@ -267,8 +279,7 @@ impl Storage {
             InvalidArgument,
             "expected a storage of its own but its memory is foreign"
         );
-        let wanted = [(self, Access::Write)];
-        let _exclusive = StorageGuards::acquire(&wanted)?;
+        let _exclusive = StorageGuards::acquire(&[(self, Access::Write)])?;
         if nbytes <= self.nbytes() {
             return Ok(());
         }

@@ -2,7 +2,6 @@
 
 mod codegen;
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -33,9 +32,3 @@ fn main() -> ExitCode {
 
 /// What a task ends with: an exit code, or the reason it could not run.
 type Outcome = Result<ExitCode, Box<dyn std::error::Error>>;
-
-/// The root of the repository.
-fn root() -> PathBuf {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.ancestors().nth(2).unwrap_or(manifest).to_path_buf()
-}

@@ -3,7 +3,7 @@
 use std::ops::{BitAnd, BitOr, BitXor, Not};
 
 /// The arithmetic of one lane; what each method means is said at the vector trait that uses it.
-pub trait Lane: Copy + PartialEq + PartialOrd + 'static {
+pub trait Lane: flambeau_core::Element + Copy + PartialEq + PartialOrd + 'static {
     const ZERO: Self;
     const ONE: Self;
     fn add(self, other: Self) -> Self;

@@ -100,8 +100,17 @@ pub trait Vector: Copy {
 
 /// Arithmetic every element type has. Integers wrap; `bool` computes with or (`+`), and (`*`), xor (`-`).
 pub trait Number:
-    Vector + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self>
+    Vector<Element: flambeau_core::Element>
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Neg<Output = Self>
 {
+    /// A number given as an argument, in every lane.
+    #[inline(always)]
+    fn scalar(value: flambeau_core::Scalar) -> Self {
+        Self::splat(flambeau_core::Element::from_scalar(value))
+    }
     /// 0 in every lane.
     fn zero() -> Self;
     /// 1 in every lane.

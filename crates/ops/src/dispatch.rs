@@ -1,0 +1,51 @@
+//! From a call to its kernel: the union of the arguments' keys, the thread's changes to it, the highest key, one table look-up.
+
+mod boxed;
+mod operator;
+mod registry;
+
+pub use boxed::{Arguments, IntoValues, Value};
+pub use flambeau_core::{DispatchKey, DispatchKeySet, ThreadKeysGuard};
+pub use operator::{Kernel, Operator, OperatorInfo};
+pub use registry::Registration;
+
+use crate::Tensor;
+use flambeau_core::Device;
+
+/// Anything that brings keys to a call.
+pub trait HasKeys {
+    /// The union of the keys of its tensors.
+    fn key_set(&self) -> DispatchKeySet;
+}
+
+impl HasKeys for Option<&Tensor> {
+    #[inline]
+    fn key_set(&self) -> DispatchKeySet {
+        self.map_or(DispatchKeySet::EMPTY, Tensor::key_set)
+    }
+}
+
+impl HasKeys for [Tensor] {
+    fn key_set(&self) -> DispatchKeySet {
+        self.iter().fold(DispatchKeySet::EMPTY, |keys, t| keys | t.key_set())
+    }
+}
+
+impl HasKeys for [Option<Tensor>] {
+    fn key_set(&self) -> DispatchKeySet {
+        self.iter().flatten().fold(DispatchKeySet::EMPTY, |keys, t| keys | t.key_set())
+    }
+}
+
+/// The keys of a call that makes a tensor: those of its tensor arguments, the backend that of `device` where given, and
+/// the CPU's where nothing names one.
+#[inline]
+pub fn factory_keys(keys: DispatchKeySet, device: Option<Device>) -> DispatchKeySet {
+    match device {
+        Some(device) => {
+            keys.without(DispatchKeySet::BACKENDS) | DispatchKey::dense(device.device_type()).into()
+        }
+        None if keys.and(DispatchKeySet::BACKENDS).is_empty() => keys | DispatchKey::Cpu.into(),
+        None => keys,
+    }
+}

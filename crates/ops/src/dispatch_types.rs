@@ -1,0 +1,41 @@
+//! From a scalar type known at run time to a Rust type: the one macro of type dispatch and its named subsets, which also
+//! decide what an operator supports.
+
+/// Calls `$body` with `$T` bound to the Rust type of `$dtype`; a type outside the set is an error that names the operator.
+///
+/// The sets: `all` (the ten), `numbers` (without bool), `integers` (without bool), `bits` (integers and bool), `floats`.
+#[macro_export]
+macro_rules! dispatch_all_types {
+    ($set:ident, $dtype:expr, $name:expr, $T:ident => $body:expr) => {
+        $crate::dispatch_all_types!(@$set $dtype, $name, $T, $body)
+    };
+    (@all $dtype:expr, $name:expr, $T:ident, $body:expr) => {
+        $crate::dispatch_all_types!(@match $dtype, $name, $T, $body,
+            Bool bool, U8 u8, I8 i8, I16 i16, I32 i32, I64 i64, F16 half::f16, BF16 half::bf16, F32 f32, F64 f64)
+    };
+    (@numbers $dtype:expr, $name:expr, $T:ident, $body:expr) => {
+        $crate::dispatch_all_types!(@match $dtype, $name, $T, $body,
+            U8 u8, I8 i8, I16 i16, I32 i32, I64 i64, F16 half::f16, BF16 half::bf16, F32 f32, F64 f64)
+    };
+    (@integers $dtype:expr, $name:expr, $T:ident, $body:expr) => {
+        $crate::dispatch_all_types!(@match $dtype, $name, $T, $body, U8 u8, I8 i8, I16 i16, I32 i32, I64 i64)
+    };
+    (@bits $dtype:expr, $name:expr, $T:ident, $body:expr) => {
+        $crate::dispatch_all_types!(@match $dtype, $name, $T, $body, Bool bool, U8 u8, I8 i8, I16 i16, I32 i32, I64 i64)
+    };
+    (@floats $dtype:expr, $name:expr, $T:ident, $body:expr) => {
+        $crate::dispatch_all_types!(@match $dtype, $name, $T, $body, F16 half::f16, BF16 half::bf16, F32 f32, F64 f64)
+    };
+    (@match $dtype:expr, $name:expr, $T:ident, $body:expr, $($variant:ident $rust:ty),*) => {
+        match $dtype {
+            $(flambeau_core::ScalarType::$variant => {
+                type $T = $rust;
+                $body
+            })*
+            other => Err(flambeau_core::Error::new(
+                flambeau_core::ErrorKind::NotImplemented,
+                format!("{} is not implemented for {other}", $name),
+            )),
+        }
+    };
+}

@@ -1,0 +1,100 @@
+//! Where a formula meets an iterator: the type is chosen once per call, then a loop over lanes runs on whole rows.
+//!
+//! A formula implements one of four traits, by what it needs of its arguments: [`NumberFormula`] (`add`: every type),
+//! [`FloatFormula`] (`exp`), [`IntegerFormula`] (`bitwise_and`), [`Comparison`] (`eq`: a truth value per lane).
+
+mod copy;
+mod rows;
+mod tiles;
+
+pub use copy::copy_kernel;
+
+use crate::dispatch_all_types;
+use crate::tensor_iterator::TensorIterator;
+use crate::vectorized::{EveryIsa, Float, Integer, Number, Vector};
+use flambeau_core::{Element, Result, ScalarType};
+use rows::{Compares, Floats, Integers, Numbers, RowKernel};
+use tiles::for_each_rows;
+
+/// A formula of `N` floating point arguments.
+pub trait FloatFormula<const N: usize>: Copy + Sync {
+    /// The formula, on lanes. Mark it `#[inline(always)]`.
+    fn call<V: Float>(self, args: [V; N]) -> V;
+}
+
+/// A formula of `N` arguments of any one type.
+pub trait NumberFormula<const N: usize>: Copy + Sync {
+    /// The formula, on lanes. Mark it `#[inline(always)]`.
+    fn call<V: Number>(self, args: [V; N]) -> V;
+}
+
+/// A formula of `N` integer or bool arguments.
+pub trait IntegerFormula<const N: usize>: Copy + Sync {
+    /// The formula, on lanes. Mark it `#[inline(always)]`.
+    fn call<V: Integer>(self, args: [V; N]) -> V;
+}
+
+/// A question about `N` arguments of any one type.
+pub trait Comparison<const N: usize>: Copy + Sync {
+    /// The question, on lanes. Mark it `#[inline(always)]`.
+    fn call<V: Number>(self, args: [V; N]) -> <V as Vector>::Mask;
+}
+
+/// Evaluates a floating point formula over an iterator of one output and `N` inputs.
+///
+/// # Errors
+/// `NotImplemented` for other types, `Busy` or `Aliasing` where an operand may not be touched.
+pub fn float_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl FloatFormula<N>) -> Result<()> {
+    dispatch_all_types!(floats, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Floats(formula), T::SCALAR_TYPE))
+}
+
+/// Evaluates a formula of numbers; bool is refused, as PyTorch refuses `-` on it.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn number_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl NumberFormula<N>,
+) -> Result<()> {
+    dispatch_all_types!(numbers, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
+}
+
+/// Evaluates a formula that bool has too.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn any_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl NumberFormula<N>) -> Result<()> {
+    dispatch_all_types!(all, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
+}
+
+/// Evaluates a formula of integers and bool.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn integer_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl IntegerFormula<N>,
+) -> Result<()> {
+    dispatch_all_types!(bits, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Integers(formula), T::SCALAR_TYPE))
+}
+
+/// Answers a question about inputs of any one type; the output is bool.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn comparison_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl Comparison<N>,
+) -> Result<()> {
+    dispatch_all_types!(all, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Compares(formula), ScalarType::Bool))
+}
+
+/// The loop for elements of `T`: operands of other types or odd strides pass through tiles.
+fn run<T, F, const N: usize>(iter: &TensorIterator<'_>, formula: F, output: ScalarType) -> Result<()>
+where
+    T: Element,
+    F: Copy + Sync,
+    RowKernel<T, F, N>: EveryIsa,
+{
+    for_each_rows::<N>(iter, T::SCALAR_TYPE, output, |rows| rows::dispatch_rows::<T, F, N>(rows, formula))
+}

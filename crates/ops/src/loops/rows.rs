@@ -1,0 +1,175 @@
+//! The inner loop: rows of elements of one type, each argument dense or one value repeated, results dense.
+#![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
+
+use super::{Comparison, FloatFormula, IntegerFormula, NumberFormula};
+use crate::tensor_iterator::TensorIterator;
+use crate::vectorized::{EveryIsa, FloatLanes, IntegerLanes, Isa, Kernel, Lanes, Mask, Vector, dispatch};
+use std::marker::PhantomData;
+
+/// Rows of `n` results and the arguments they are computed from. Addresses step by `row` bytes from one row to the next;
+/// within a row an argument is dense, or repeated.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<const N: usize> {
+    pub(super) to: *mut u8,
+    pub(super) to_row: i64,
+    pub(super) from: [*const u8; N],
+    pub(super) from_row: [i64; N],
+    pub(super) repeated: [bool; N],
+    pub(super) n: usize,
+    pub(super) rows: usize,
+}
+
+impl<const N: usize> Rows<N> {
+    /// One row of `n`, without addresses.
+    #[inline]
+    pub(super) fn empty(n: usize) -> Self {
+        let from = [std::ptr::null(); N];
+        Rows { to: std::ptr::null_mut(), to_row: 0, from, from_row: [0; N], repeated: [false; N], n, rows: 1 }
+    }
+
+    /// The same at the first elements of an iterator's operands.
+    #[inline]
+    pub(super) fn at(mut self, iter: &TensorIterator<'_>) -> Self {
+        self.to = iter.first_element(0);
+        for i in 0..N {
+            self.from[i] = iter.first_element(1 + i);
+        }
+        self
+    }
+}
+
+/// A formula as the loop needs it: lanes in, results written.
+pub(super) trait LaneFormula<I: Isa, T: Lanes<I>, const N: usize>: Copy {
+    /// Bytes of one result.
+    const OUTPUT_SIZE: usize;
+
+    /// Evaluates `count` lanes and writes their results.
+    ///
+    /// # Safety
+    /// - `to` is valid for writing `count` results, and `count` is at most the number of lanes.
+    unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, count: usize);
+}
+
+macro_rules! store_lanes {
+    ($wrapper:ident, $formula:ident, $lanes:ident) => {
+        #[derive(Clone, Copy)]
+        pub(super) struct $wrapper<F>(pub(super) F);
+
+        impl<I: Isa, T: $lanes<I>, F: $formula<N>, const N: usize> LaneFormula<I, T, N> for $wrapper<F> {
+            const OUTPUT_SIZE: usize = size_of::<T>();
+
+            #[inline(always)]
+            unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, count: usize) {
+                let result = self.0.call(args);
+                if count == T::Vector::LANES {
+                    // SAFETY: `to` takes `count` results.
+                    unsafe { T::store(result, to.cast()) }
+                } else {
+                    // SAFETY: `to` takes `count` results.
+                    unsafe { T::store_partial(result, to.cast(), count) }
+                }
+            }
+        }
+    };
+}
+
+store_lanes!(Floats, FloatFormula, FloatLanes);
+store_lanes!(Numbers, NumberFormula, Lanes);
+store_lanes!(Integers, IntegerFormula, IntegerLanes);
+
+#[derive(Clone, Copy)]
+pub(super) struct Compares<F>(pub(super) F);
+
+impl<I: Isa, T: Lanes<I>, F: Comparison<N>, const N: usize> LaneFormula<I, T, N> for Compares<F> {
+    const OUTPUT_SIZE: usize = size_of::<bool>();
+
+    #[inline(always)]
+    unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, count: usize) {
+        // SAFETY: `to` takes `count` results.
+        unsafe { self.0.call(args).store_bool(to.cast(), count) }
+    }
+}
+
+/// The loop over [`Rows`], for every instruction set.
+pub(super) struct RowKernel<T, F, const N: usize> {
+    rows: Rows<N>,
+    formula: F,
+    element: PhantomData<T>,
+}
+
+/// Runs `formula` over rows of `T`.
+#[inline]
+pub(super) fn dispatch_rows<T, F, const N: usize>(rows: Rows<N>, formula: F)
+where
+    RowKernel<T, F, N>: EveryIsa,
+{
+    // SAFETY: `for_each_rows` makes only rows whose elements lie inside their operands, of the types announced to it.
+    unsafe { dispatch(RowKernel { rows, formula, element: PhantomData::<T> }) }
+}
+
+impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for RowKernel<T, F, N> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        let RowKernel { mut rows, formula, .. } = self;
+        for _ in 0..rows.rows {
+            // SAFETY: as the caller says of every row.
+            unsafe {
+                if rows.repeated.contains(&true) {
+                    row::<I, T, F, N, true>(&rows, formula);
+                } else {
+                    row::<I, T, F, N, false>(&rows, formula);
+                }
+            }
+            rows.to = rows.to.wrapping_offset(rows.to_row as isize);
+            for i in 0..N {
+                rows.from[i] = rows.from[i].wrapping_offset(rows.from_row[i] as isize);
+            }
+        }
+    }
+}
+
+/// One row. `REPEATS` is whether some argument is one value for all of it.
+///
+/// # Safety
+/// - Dense arguments are valid for reading `n` elements of `T`, repeated ones for one; `to` for writing `n` results.
+#[inline(always)]
+unsafe fn row<I, T, F, const N: usize, const REPEATS: bool>(rows: &Rows<N>, formula: F)
+where
+    I: Isa,
+    T: Lanes<I>,
+    F: LaneFormula<I, T, N>,
+{
+    use crate::vectorized::Number;
+    let lanes = T::Vector::LANES;
+    let mut args = [T::Vector::zero(); N];
+    // SAFETY: reads stay below `n`, by the conditions above; whole vectors below `n - n % lanes`.
+    unsafe {
+        if REPEATS {
+            for i in 0..N {
+                if rows.repeated[i] {
+                    args[i] = T::Vector::splat(rows.from[i].cast::<T>().read_unaligned().widen());
+                }
+            }
+        }
+        let whole = rows.n - rows.n % lanes;
+        let mut at = 0;
+        while at < whole {
+            for i in 0..N {
+                if !REPEATS || !rows.repeated[i] {
+                    args[i] = T::load(rows.from[i].cast::<T>().add(at));
+                }
+            }
+            formula.apply(args, rows.to.add(at * F::OUTPUT_SIZE), lanes);
+            at += lanes;
+        }
+        if at < rows.n {
+            let left = rows.n - at;
+            for i in 0..N {
+                if !REPEATS || !rows.repeated[i] {
+                    args[i] = T::load_partial(rows.from[i].cast::<T>().add(at), left);
+                }
+            }
+            formula.apply(args, rows.to.add(at * F::OUTPUT_SIZE), left);
+        }
+    }
+}

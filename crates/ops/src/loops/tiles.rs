@@ -1,0 +1,309 @@
+//! Operands of another type or with odd strides pass through tiles that stay in cache, so that the inner loop sees only dense
+//! rows of one type.
+#![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
+
+use super::rows::Rows;
+use crate::dispatch_all_types;
+use crate::tensor_iterator::{GRAIN, Pointers, TensorIterator};
+use crate::vectorized::convert_slice;
+use flambeau_core::{Result, ScalarType};
+use std::mem::MaybeUninit;
+
+/// Elements of a tile: four operands of eight bytes fill a quarter of a first-level cache.
+const TILE: usize = 256;
+
+/// A tile of elements of up to eight bytes.
+type Tile = [MaybeUninit<u64>; TILE];
+
+/// Converts a number of dense elements from one type to another.
+type Convert = unsafe fn(*const u8, *mut u8, usize);
+
+/// The conversion between two types.
+///
+/// # Errors
+/// `NotImplemented` for a type without storage.
+pub(super) fn converter(from: ScalarType, to: ScalarType) -> Result<Convert> {
+    /// # Safety
+    /// - `from` is valid for reading and `to` for writing `count` elements, and they do not overlap.
+    unsafe fn erased<F: crate::vectorized::Convert, T: crate::vectorized::Convert>(
+        from: *const u8,
+        to: *mut u8,
+        count: usize,
+    ) {
+        // SAFETY: by this function's condition.
+        unsafe { convert_slice::<F, T>(from.cast(), to.cast(), count) }
+    }
+    dispatch_all_types!(all, from, "conversion", F => {
+        dispatch_all_types!(all, to, "conversion", T => Ok(erased::<F, T> as Convert))
+    })
+}
+
+/// How one operand is met: where it stands in memory and what the kernel wants.
+#[derive(Clone, Copy)]
+struct Port {
+    memory: ScalarType,
+    kernel: ScalarType,
+    /// From memory to kernel for an argument, the other way for a result.
+    convert: Convert,
+}
+
+impl Port {
+    fn input(memory: ScalarType, kernel: ScalarType) -> Result<Self> {
+        Ok(Port { memory, kernel, convert: converter(memory, kernel)? })
+    }
+
+    fn output(memory: ScalarType, kernel: ScalarType) -> Result<Self> {
+        Ok(Port { memory, kernel, convert: converter(kernel, memory)? })
+    }
+
+    /// Whether the kernel can touch `n` elements of this stride where they are.
+    fn is_direct(self, stride: i64, n: usize) -> bool {
+        self.memory == self.kernel && (stride == self.memory.size() as i64 || n == 1)
+    }
+
+    /// The same for an argument, which may also be one value for all.
+    fn is_direct_input(self, stride: i64, n: usize) -> bool {
+        self.is_direct(stride, n) || (stride == 0 && self.memory == self.kernel)
+    }
+}
+
+/// Calls `run` on rows until every element of the iterator was met: one output of type `output`, then `N` inputs of type
+/// `input`, whatever the types in memory.
+///
+/// # Errors
+/// Those of [`TensorIterator::with_pointers`].
+#[inline]
+pub(super) fn for_each_rows<const N: usize>(
+    iter: &TensorIterator<'_>,
+    input: ScalarType,
+    output: ScalarType,
+    run: impl Fn(Rows<N>) + Sync,
+) -> Result<()> {
+    let operands = iter.operands();
+    if let Some(rows) = single_row(iter, input, output) {
+        let _guards = iter.lock()?;
+        run(rows.at(iter));
+        return Ok(());
+    }
+    let to = Port::output(operands[0].dtype(), output)?;
+    let mut from = [to; N];
+    for i in 0..N {
+        from[i] = Port::input(operands[1 + i].dtype(), input)?;
+    }
+    iter.with_pointers(|data| {
+        iter.for_each(data, |p, n, rows| {
+            let direct =
+                to.is_direct(p.inner[0], n) && (0..N).all(|i| from[i].is_direct_input(p.inner[1 + i], n));
+            if direct { run(direct_rows(&p, n, rows)) } else { tiled_rows(&p, n, rows, to, from, &run) }
+        });
+        Ok(())
+    })
+}
+
+/// The one row that a small dense call is, before its addresses are known.
+#[inline]
+fn single_row<const N: usize>(
+    iter: &TensorIterator<'_>,
+    input: ScalarType,
+    output: ScalarType,
+) -> Option<Rows<N>> {
+    let operands = iter.operands();
+    let &[n] = iter.shape() else { return None };
+    let n = n as usize;
+    let dense = |i: usize, dtype: ScalarType| {
+        operands[i].dtype() == dtype && (operands[i].strides()[0] == dtype.size() as i64 || n == 1)
+    };
+    if n > GRAIN || n == 0 || !dense(0, output) {
+        return None;
+    }
+    let mut rows = Rows::empty(n);
+    for i in 0..N {
+        rows.repeated[i] = operands[1 + i].strides()[0] == 0 && n > 1;
+        if !dense(1 + i, input) && !(rows.repeated[i] && operands[1 + i].dtype() == input) {
+            return None;
+        }
+    }
+    Some(rows)
+}
+
+#[inline]
+fn direct_rows<const N: usize>(p: &Pointers<'_>, n: usize, rows: usize) -> Rows<N> {
+    let mut made = Rows { to: p.data[0], to_row: p.outer[0], rows, ..Rows::empty(n) };
+    for i in 0..N {
+        made.from[i] = p.data[1 + i];
+        made.from_row[i] = p.outer[1 + i];
+        made.repeated[i] = p.inner[1 + i] == 0 && n > 1;
+    }
+    made
+}
+
+/// Rows cut into tiles: arguments are gathered and converted, results converted and scattered.
+#[inline(never)]
+fn tiled_rows<const N: usize>(
+    p: &Pointers<'_>,
+    n: usize,
+    rows: usize,
+    to: Port,
+    from: [Port; N],
+    run: &(dyn Fn(Rows<N>) + Sync),
+) {
+    let mut out_tile: Tile = [MaybeUninit::uninit(); TILE];
+    let mut in_tiles: [Tile; N] = [[MaybeUninit::uninit(); TILE]; N];
+    for row in 0..rows as i64 {
+        for start in (0..n).step_by(TILE) {
+            let count = TILE.min(n - start);
+            let at =
+                |i: usize| p.data[i].wrapping_offset((row * p.outer[i] + start as i64 * p.inner[i]) as isize);
+            let mut made = Rows { to: at(0), ..Rows::empty(count) };
+            for i in 0..N {
+                let stride = p.inner[1 + i];
+                made.repeated[i] = stride == 0 && count > 1;
+                made.from[i] = if from[i].is_direct_input(stride, count) {
+                    at(1 + i)
+                } else {
+                    let wanted = if stride == 0 { 1 } else { count };
+                    // SAFETY: the operand has `wanted` elements from `at(1 + i)`, and a tile takes them.
+                    unsafe { fill(at(1 + i), stride, wanted, from[i], &mut in_tiles[i]) };
+                    in_tiles[i].as_ptr().cast()
+                };
+            }
+            if to.is_direct(p.inner[0], count) {
+                run(made);
+            } else {
+                made.to = out_tile.as_mut_ptr().cast();
+                run(made);
+                // SAFETY: `run` has written `count` results into the tile, and the operand takes them.
+                unsafe { drain(&out_tile, at(0), p.inner[0], count, to) };
+            }
+        }
+    }
+}
+
+/// Gathers `count` elements and converts them to what the kernel wants.
+///
+/// # Safety
+/// - `from` is valid for reading `count` elements of `port.memory` at `stride` bytes; `count` is at most `TILE`.
+unsafe fn fill(from: *const u8, stride: i64, count: usize, port: Port, tile: &mut Tile) {
+    let size = port.memory.size();
+    let to = tile.as_mut_ptr().cast::<u8>();
+    let dense = stride == size as i64 || count == 1;
+    let mut gathered: Tile = [MaybeUninit::uninit(); TILE];
+    // SAFETY: sizes are at most eight bytes, so a tile holds `count` elements of either type.
+    unsafe {
+        if port.memory == port.kernel {
+            return copy_strided(from, stride, to, size as i64, count, size);
+        }
+        let source = if dense {
+            from
+        } else {
+            let scratch = gathered.as_mut_ptr().cast::<u8>();
+            copy_strided(from, stride, scratch, size as i64, count, size);
+            scratch.cast_const()
+        };
+        (port.convert)(source, to, count);
+    }
+}
+
+/// Converts `count` results to the type in memory and scatters them.
+///
+/// # Safety
+/// - The tile holds `count` elements of `port.kernel`; `to` is valid for writing `count` of `port.memory` at `stride` bytes.
+unsafe fn drain(tile: &Tile, to: *mut u8, stride: i64, count: usize, port: Port) {
+    let size = port.memory.size();
+    let from = tile.as_ptr().cast::<u8>();
+    let dense = stride == size as i64 || count == 1;
+    let mut converted: Tile = [MaybeUninit::uninit(); TILE];
+    // SAFETY: as for `fill`.
+    unsafe {
+        if port.memory == port.kernel {
+            return copy_strided(from, size as i64, to, stride, count, size);
+        }
+        if dense {
+            return (port.convert)(from, to, count);
+        }
+        let scratch = converted.as_mut_ptr().cast::<u8>();
+        (port.convert)(from, scratch, count);
+        copy_strided(scratch, size as i64, to, stride, count, size);
+    }
+}
+
+/// Copies `count` elements of `size` bytes between strides in bytes.
+///
+/// # Safety
+/// - Both sides are valid for `count` elements at their strides, and `size` is 1, 2, 4 or 8.
+pub(super) unsafe fn copy_strided(
+    from: *const u8,
+    from_stride: i64,
+    to: *mut u8,
+    to_stride: i64,
+    count: usize,
+    size: usize,
+) {
+    /// # Safety
+    /// As the enclosing function, with `size` that of `T`.
+    #[inline(always)]
+    unsafe fn steps<T: Copy>(from: *const u8, from_stride: i64, to: *mut u8, to_stride: i64, count: usize) {
+        for i in 0..count as i64 {
+            // SAFETY: element `i` is inside both sides.
+            unsafe {
+                let value = from.offset((i * from_stride) as isize).cast::<T>().read_unaligned();
+                to.offset((i * to_stride) as isize).cast::<T>().write_unaligned(value);
+            }
+        }
+    }
+    // SAFETY: by this function's conditions.
+    unsafe {
+        match size {
+            1 => steps::<u8>(from, from_stride, to, to_stride, count),
+            2 => steps::<u16>(from, from_stride, to, to_stride, count),
+            4 => steps::<u32>(from, from_stride, to, to_stride, count),
+            _ => steps::<u64>(from, from_stride, to, to_stride, count),
+        }
+    }
+}
+
+/// Conversion between two types at any strides.
+#[derive(Clone, Copy)]
+pub(super) struct StridedConvert(Port);
+
+impl StridedConvert {
+    /// From elements of one type to elements of another.
+    ///
+    /// # Errors
+    /// `NotImplemented` for a type without storage.
+    pub(super) fn new(from: ScalarType, to: ScalarType) -> Result<Self> {
+        Ok(StridedConvert(Port::input(from, to)?))
+    }
+
+    /// Converts `count` elements; strides are in bytes.
+    ///
+    /// # Safety
+    /// - Both sides are valid for `count` elements of their types at their strides, and do not overlap.
+    pub(super) unsafe fn run(
+        self,
+        from: *const u8,
+        from_stride: i64,
+        to: *mut u8,
+        to_stride: i64,
+        count: usize,
+    ) {
+        let StridedConvert(port) = self;
+        let dense = |stride: i64, dtype: ScalarType| stride == dtype.size() as i64 || count == 1;
+        if dense(from_stride, port.memory) && dense(to_stride, port.kernel) {
+            // SAFETY: by this function's conditions.
+            return unsafe { (port.convert)(from, to, count) };
+        }
+        let mut tile: Tile = [MaybeUninit::uninit(); TILE];
+        let size = port.kernel.size();
+        for start in (0..count).step_by(TILE) {
+            let n = TILE.min(count - start);
+            // SAFETY: elements `start..start + n` of both sides; the tile takes `n`.
+            unsafe {
+                let from = from.offset((start as i64 * from_stride) as isize);
+                let to = to.offset((start as i64 * to_stride) as isize);
+                fill(from, from_stride, n, port, &mut tile);
+                copy_strided(tile.as_ptr().cast(), size as i64, to, to_stride, n, size);
+            }
+        }
+    }
+}

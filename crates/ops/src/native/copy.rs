@@ -1,0 +1,60 @@
+//! Copies: into other memory, another order, another type.
+
+use crate::loops::{self, NumberFormula};
+use crate::structured::TensorSpec;
+use crate::tensor_iterator::{Config, TensorIterator};
+use crate::vectorized::Number;
+use crate::{Tensor, ops};
+use flambeau_core::{MemoryFormat, Result, Scalar, ensure, shape};
+
+/// Writes `src`, broadcast and converted, into `self_`.
+pub fn copy_(self_: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<()> {
+    if self_.is_same(src) {
+        return Ok(());
+    }
+    ensure!(
+        shape::expand_strides(src.sizes(), src.strides(), self_.sizes()).is_ok(),
+        Shape,
+        "copy_: expected `src` to broadcast to {:?} but got {:?}",
+        self_.sizes(),
+        src.sizes()
+    );
+    let mut iter = TensorIterator::in_place("copy_", self_);
+    iter.add_input(src);
+    iter.build(Config::COPY)?;
+    if iter.is_meta() { Ok(()) } else { loops::copy_kernel(&iter) }
+}
+
+/// A copy in memory of its own.
+pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
+    let format = memory_format.unwrap_or(MemoryFormat::Preserve);
+    let copy = match format {
+        MemoryFormat::Preserve if shape::is_non_overlapping_and_dense(self_.sizes(), self_.strides()) => {
+            Tensor::empty_with_strides(self_.sizes(), self_.strides(), self_.dtype(), self_.device())?
+        }
+        format => TensorSpec::like(self_, self_.sizes()).with_format(format).allocate("clone")?,
+    };
+    copy_(&copy, self_, false)?;
+    Ok(copy)
+}
+
+/// Writes one value everywhere.
+pub fn fill_(self_: &Tensor, value: Scalar) -> Result<()> {
+    #[derive(Clone, Copy)]
+    struct Constant(Scalar);
+    impl NumberFormula<0> for Constant {
+        #[inline(always)]
+        fn call<V: Number>(self, []: [V; 0]) -> V {
+            V::scalar(self.0)
+        }
+    }
+    value.check_range(self_.dtype()).map_err(|e| e.context("fill_"))?;
+    let mut iter = TensorIterator::in_place("fill_", self_);
+    iter.build_nullary_op()?;
+    if iter.is_meta() { Ok(()) } else { loops::any_kernel(&iter, Constant(value)) }
+}
+
+/// Writes zeros everywhere.
+pub fn zero_(self_: &Tensor) -> Result<()> {
+    ops::fill__scalar(self_, Scalar::Int(0))
+}

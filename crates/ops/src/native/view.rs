@@ -1,0 +1,158 @@
+//! Other ways of looking at the same elements: only sizes, strides and the offset change.
+
+use crate::{Tensor, ops};
+use flambeau_core::{DimVec, MemoryFormat, Result, bail, ensure, shape};
+
+/// `self_` with the given sizes, strides and offset in its storage, whatever its own.
+pub fn as_strided(
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    self_.alias_as(size, stride, storage_offset.unwrap_or_else(|| self_.storage_offset()))
+}
+
+/// The same elements under a new handle.
+pub fn alias(self_: &Tensor) -> Result<Tensor> {
+    self_.alias_as(self_.sizes(), self_.strides(), self_.storage_offset())
+}
+
+/// Other sizes without a copy; one of them may be -1.
+pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    let g = self_.geometry();
+    let sizes = shape::infer_size(size, g.numel())?;
+    match shape::view_strides(g.sizes(), g.strides(), &sizes) {
+        Some(strides) => self_.alias_as(&sizes, &strides, g.storage_offset()),
+        None => bail!(
+            Shape,
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two \
+             contiguous subspaces: sizes {:?}, strides {:?}, wanted {size:?}); use reshape instead",
+            g.sizes(),
+            g.strides()
+        ),
+    }
+}
+
+/// Other sizes, without a copy where the strides allow it.
+pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
+    let sizes = shape::infer_size(shape, self_.numel())?;
+    if shape::view_strides(self_.sizes(), self_.strides(), &sizes).is_some() {
+        return ops::view(self_, &sizes);
+    }
+    ops::view(&ops::clone(self_, Some(MemoryFormat::Contiguous))?, &sizes)
+}
+
+/// Dimensions in another order.
+pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    let g = self_.geometry();
+    ensure!(
+        dims.len() == g.dim(),
+        Shape,
+        "permute: expected as many dims as the tensor has dimensions ({}) but got {dims:?}",
+        g.dim()
+    );
+    let mut seen: DimVec = DimVec::from_elem(0, dims.len());
+    let mut sizes = DimVec::new();
+    let mut strides = DimVec::new();
+    for &dim in dims {
+        let d = shape::wrap_dim(dim, g.dim())?;
+        ensure!(seen[d] == 0, InvalidArgument, "permute: expected each dimension once but got {dims:?}");
+        seen[d] = 1;
+        sizes.push(g.sizes()[d]);
+        strides.push(g.strides()[d]);
+    }
+    self_.alias_as(&sizes, &strides, g.storage_offset())
+}
+
+/// Two dimensions exchanged.
+pub fn transpose(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
+    let g = self_.geometry();
+    let (a, b) = (shape::wrap_dim(dim0, g.dim())?, shape::wrap_dim(dim1, g.dim())?);
+    if a == b {
+        return alias(self_);
+    }
+    let (mut sizes, mut strides) = (DimVec::from_slice(g.sizes()), DimVec::from_slice(g.strides()));
+    sizes.swap(a, b);
+    strides.swap(a, b);
+    self_.alias_as(&sizes, &strides, g.storage_offset())
+}
+
+/// A matrix with rows and columns exchanged; fewer dimensions stay as they are.
+pub fn t(self_: &Tensor) -> Result<Tensor> {
+    ensure!(self_.dim() <= 2, Shape, "t: expected at most 2 dimensions but got {}", self_.dim());
+    ops::transpose_int(self_, 0, if self_.dim() < 2 { 0 } else { 1 })
+}
+
+/// A dimension of size 1 put in at `dim`.
+pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    let g = self_.geometry();
+    let d = shape::wrap_dim(dim, g.dim() + 1)?;
+    let stride = if d < g.dim() { g.sizes()[d].saturating_mul(g.strides()[d]) } else { 1 };
+    let (mut sizes, mut strides) = (DimVec::from_slice(g.sizes()), DimVec::from_slice(g.strides()));
+    sizes.insert(d, 1);
+    strides.insert(d, stride);
+    self_.alias_as(&sizes, &strides, g.storage_offset())
+}
+
+/// Sizes repeated without a copy; -1 keeps a size.
+pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
+    let g = self_.geometry();
+    let missing = size.len().checked_sub(g.dim());
+    let Some(missing) = missing else {
+        bail!(
+            Shape,
+            "expand: expected at least {} sizes for a tensor of sizes {:?} but got {size:?}",
+            g.dim(),
+            g.sizes()
+        );
+    };
+    let mut target = DimVec::from_slice(size);
+    for (d, wanted) in target.iter_mut().enumerate() {
+        if *wanted == -1 && d >= missing {
+            *wanted = g.sizes()[d - missing];
+        }
+        ensure!(
+            *wanted >= 0,
+            Shape,
+            "expand: expected sizes of at least 0 (or -1 for existing dimensions) but got {size:?}"
+        );
+    }
+    let strides = shape::expand_strides(g.sizes(), g.strides(), &target).map_err(|e| e.context("expand"))?;
+    self_.alias_as(&target, &strides, g.storage_offset())
+}
+
+/// One index of a dimension, which goes away.
+pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    let g = self_.geometry();
+    ensure!(g.dim() > 0, Index, "select: cannot be applied to a tensor with no dimensions");
+    let d = shape::wrap_dim(dim, g.dim())?;
+    let size = g.sizes()[d];
+    ensure!(
+        index >= -size && index < size,
+        Index,
+        "select: index {index} out of range for dimension {dim} of size {size}"
+    );
+    let at = if index < 0 { index + size } else { index };
+    let (mut sizes, mut strides) = (DimVec::from_slice(g.sizes()), DimVec::from_slice(g.strides()));
+    sizes.remove(d);
+    let stride = strides.remove(d);
+    self_.alias_as(&sizes, &strides, g.storage_offset() + at * stride)
+}
+
+/// Every `step`-th index of a dimension from `start` to before `end`, which are cut to its range.
+pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
+    let g = self_.geometry();
+    ensure!(g.dim() > 0, Index, "slice: cannot be applied to a tensor with no dimensions");
+    let d = shape::wrap_dim(dim, g.dim())?;
+    ensure!(step > 0, InvalidArgument, "slice: expected a positive step but got {step}");
+    let size = g.sizes()[d];
+    let cut = |i: i64| (if i < 0 { i.saturating_add(size) } else { i }).clamp(0, size);
+    let start = cut(start.unwrap_or(0));
+    let end = cut(end.unwrap_or(i64::MAX)).max(start);
+    let (mut sizes, mut strides) = (DimVec::from_slice(g.sizes()), DimVec::from_slice(g.strides()));
+    sizes[d] = (end - start) / step + i64::from((end - start) % step != 0);
+    let offset = g.storage_offset() + start * strides[d];
+    strides[d] = strides[d].saturating_mul(step);
+    self_.alias_as(&sizes, &strides, offset)
+}

@@ -1,0 +1,216 @@
+//! What generated kernels share: making outputs from a description, and taking care of memory that operands share.
+
+use crate::Tensor;
+use flambeau_core::Geometry;
+use flambeau_core::{Device, DimVec, MemoryFormat, Result, ScalarType, Storage, ensure, shape};
+
+/// What a meta function says of one output: sizes, order of dimensions, type, device.
+///
+/// ```
+/// use flambeau_core::{Device, ScalarType};
+/// use flambeau_ops::structured::TensorSpec;
+/// let out = TensorSpec::new(&[2, 3], ScalarType::F32, Device::META).allocate("example")?;
+/// assert_eq!(out.sizes(), &[2, 3]);
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct TensorSpec {
+    sizes: DimVec,
+    format: MemoryFormat,
+    dtype: ScalarType,
+    device: Device,
+}
+
+impl TensorSpec {
+    /// A row-major output.
+    pub fn new(sizes: &[i64], dtype: ScalarType, device: Device) -> Self {
+        TensorSpec { sizes: DimVec::from_slice(sizes), format: MemoryFormat::Contiguous, dtype, device }
+    }
+
+    /// An output of other sizes but the type and device of `tensor`.
+    pub fn like(tensor: &Tensor, sizes: &[i64]) -> Self {
+        Self::new(sizes, tensor.dtype(), tensor.device())
+    }
+
+    /// With elements of `dtype`.
+    pub fn with_dtype(self, dtype: ScalarType) -> Self {
+        TensorSpec { dtype, ..self }
+    }
+
+    /// With dimensions in the order of `format`.
+    pub fn with_format(self, format: MemoryFormat) -> Self {
+        TensorSpec { format, ..self }
+    }
+
+    /// Its sizes.
+    pub fn sizes(&self) -> &[i64] {
+        &self.sizes
+    }
+
+    /// The type of its elements.
+    pub fn dtype(&self) -> ScalarType {
+        self.dtype
+    }
+
+    /// A new tensor of this description, without values.
+    ///
+    /// # Errors
+    /// As [`Geometry::contiguous`], and `OutOfMemory`; each names the operator.
+    pub fn allocate(&self, name: &str) -> Result<Tensor> {
+        let made = match self.format {
+            MemoryFormat::Contiguous | MemoryFormat::Preserve => {
+                Tensor::empty_contiguous(&self.sizes, self.dtype, self.device)
+            }
+            format => shape::strides_for(&self.sizes, format).and_then(|strides| {
+                Tensor::empty_with_strides(&self.sizes, &strides, self.dtype, self.device)
+            }),
+        };
+        made.map_err(|e| e.context(name))
+    }
+
+    /// Where an `out=` call should write: `out` itself, resized if need be, or a new tensor to be copied into `out` where
+    /// types differ or `out` shares memory with an input.
+    ///
+    /// # Errors
+    /// `Dtype` where the result cannot be cast to `out`, `Device` where it is elsewhere, `Aliasing` where `out` overlaps itself.
+    pub fn for_out(&self, name: &str, out: &Tensor, inputs: &[&Tensor]) -> Result<Target> {
+        ensure!(
+            out.device() == self.device,
+            Device,
+            "{name}: expected `out` on {} but got {}",
+            self.device,
+            out.device()
+        );
+        ensure!(
+            self.dtype.can_cast(out.dtype()),
+            Dtype,
+            "{name}: result type {} can't be cast to the desired output type {}",
+            self.dtype,
+            out.dtype()
+        );
+        if out.sizes() != self.sizes.as_slice() {
+            resize_out(out, &self.sizes).map_err(|e| e.context(name))?;
+        }
+        self.target(name, out, inputs)
+    }
+
+    /// Where an in-place call should write; `self_` keeps its shape.
+    ///
+    /// # Errors
+    /// `Shape` where the result has another shape, and those of [`for_out`](Self::for_out).
+    pub fn for_in_place(&self, name: &str, self_: &Tensor, inputs: &[&Tensor]) -> Result<Target> {
+        ensure!(
+            self_.sizes() == self.sizes.as_slice(),
+            Shape,
+            "{name}: output with shape {:?} doesn't match the result shape {:?}",
+            self_.sizes(),
+            self.sizes
+        );
+        ensure!(
+            self.dtype.can_cast(self_.dtype()),
+            Dtype,
+            "{name}: result type {} can't be cast to the desired output type {}",
+            self.dtype,
+            self_.dtype()
+        );
+        self.target(name, self_, inputs)
+    }
+
+    fn target(&self, name: &str, out: &Tensor, inputs: &[&Tensor]) -> Result<Target> {
+        ensure!(
+            out.is_contiguous() || !shape::has_internal_overlap(out.sizes(), out.strides()),
+            Aliasing,
+            "{name}: expected an output of which every element has memory of its own but got sizes {:?} with strides {:?}",
+            out.sizes(),
+            out.strides()
+        );
+        let direct =
+            out.dtype() == self.dtype && !inputs.iter().any(|i| Storage::ptr_eq(i.storage(), out.storage()));
+        let tensor = if direct { out.clone() } else { self.allocate(name)? };
+        Ok(Target { tensor, direct })
+    }
+}
+
+/// Where a structured kernel writes.
+pub struct Target {
+    tensor: Tensor,
+    direct: bool,
+}
+
+impl Target {
+    /// The tensor to fill.
+    pub fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
+    /// Brings the values to `out` where they are not there yet.
+    pub fn finish(self, out: &Tensor) -> Result<()> {
+        if self.direct { Ok(()) } else { crate::ops::copy_(out, &self.tensor, false) }
+    }
+}
+
+/// Gives `out` the sizes of a result, growing its storage if need be.
+///
+/// # Errors
+/// `OutOfMemory`, or `InvalidArgument` where the storage is not the library's own.
+pub fn resize_out(out: &Tensor, sizes: &[i64]) -> Result<()> {
+    resize(out, sizes, MemoryFormat::Contiguous)
+}
+
+/// Gives `tensor` other sizes, dense in the order of `format`; elements keep their place in memory.
+///
+/// # Errors
+/// As [`resize_out`].
+pub fn resize(tensor: &Tensor, sizes: &[i64], format: MemoryFormat) -> Result<()> {
+    shape::numel(sizes)?;
+    let strides = shape::strides_for(sizes, format)?;
+    let geometry = Geometry::strided(sizes, &strides, tensor.storage_offset())?;
+    let needed = geometry.nbytes(tensor.dtype())?;
+    if needed > tensor.storage().nbytes() {
+        tensor.storage().grow(needed)?;
+    }
+    tensor.impl_().set_geometry(geometry)
+}
+
+/// Copies a result into `out`, resized to fit: what an `out=` sibling of an operator without a structured kernel does.
+///
+/// # Errors
+/// `Dtype` where the result cannot be cast to `out`, and those of [`resize_out`].
+pub fn copy_to_out(result: &Tensor, out: &Tensor) -> Result<()> {
+    ensure!(
+        result.dtype().can_cast(out.dtype()),
+        Dtype,
+        "result type {} can't be cast to the desired output type {}",
+        result.dtype(),
+        out.dtype()
+    );
+    if out.sizes() != result.sizes() {
+        resize_out(out, result.sizes())?;
+    }
+    crate::ops::copy_(out, result, false)
+}
+
+/// Whether two tensors share memory without being the same view of it, as far as the blocks of memory they span tell.
+///
+/// # Errors
+/// `Overflow` for strides that reach past 2^63.
+pub(crate) fn overlaps_partially(a: &Tensor, b: &Tensor) -> Result<bool> {
+    if !Storage::ptr_eq(a.storage(), b.storage()) || a.numel() == 0 || b.numel() == 0 {
+        return Ok(false);
+    }
+    if a.geometry() == b.geometry() && a.dtype() == b.dtype() {
+        return Ok(false);
+    }
+    let span = |t: &Tensor| -> Result<(i64, i64)> {
+        let size = t.dtype().size() as i64;
+        let last = shape::extent(t.sizes(), t.strides())?.unwrap_or(0);
+        Ok((t.storage_offset() * size, (t.storage_offset() + last + 1) * size))
+    };
+    let ((a_start, a_end), (b_start, b_end)) = (span(a)?, span(b)?);
+    Ok(a_start < b_end && b_start < a_end)
+}
+
+/// The values of `tensor` in memory that nobody else sees.
+pub(crate) fn private_copy(tensor: &Tensor) -> Result<Tensor> {
+    crate::ops::clone(tensor, Some(MemoryFormat::Preserve))
+}

@@ -1,0 +1,424 @@
+//! Building an iterator: a list of named steps, each of which reads what the ones before it found.
+
+use super::operand::{Handle, Operand, Output};
+use super::types::result_type;
+use super::{Config, TensorIterator};
+use crate::Tensor;
+use flambeau_core::{
+    Device, DimVec, Geometry, Result, ScalarType, Storage, bail, default_dtype, ensure, shape,
+};
+use smallvec::SmallVec;
+
+/// What the inputs of the simplest calls have in common.
+struct Plain<'a> {
+    geometry: &'a Geometry,
+    dtype: ScalarType,
+    result: ScalarType,
+    device: Device,
+}
+
+/// Dimensions of the result, innermost in memory first.
+type Order = SmallVec<[usize; 6]>;
+
+impl<'a> TensorIterator<'a> {
+    /// A formula of no input, for an output that exists: `fill_`.
+    pub fn build_nullary_op(&mut self) -> Result<()> {
+        self.build(Config::SAME)
+    }
+
+    /// A formula of one input whose result has its type.
+    #[inline]
+    pub fn build_unary_op(&mut self, a: &'a Tensor) -> Result<()> {
+        self.add_input(a);
+        self.build(Config::SAME)
+    }
+
+    /// A formula of one input whose result is a floating point number: `exp`.
+    #[inline]
+    pub fn build_unary_float_op(&mut self, a: &'a Tensor) -> Result<()> {
+        self.add_input(a);
+        self.build(Config::PROMOTE_FLOAT)
+    }
+
+    /// A question about one input: `isnan`.
+    #[inline]
+    pub fn build_unary_bool_op(&mut self, a: &'a Tensor) -> Result<()> {
+        self.add_input(a);
+        self.build(Config::COMPARE)
+    }
+
+    /// A formula of two inputs whose result has the type they promote to.
+    #[inline]
+    pub fn build_binary_op(&mut self, a: &'a Tensor, b: &'a Tensor) -> Result<()> {
+        self.add_input(a);
+        self.add_input(b);
+        self.build(Config::PROMOTE)
+    }
+
+    /// The same for a formula of floating point numbers: `div`.
+    #[inline]
+    pub fn build_binary_float_op(&mut self, a: &'a Tensor, b: &'a Tensor) -> Result<()> {
+        self.add_input(a);
+        self.add_input(b);
+        self.build(Config::PROMOTE_FLOAT)
+    }
+
+    /// A question about two inputs: `eq`.
+    #[inline]
+    pub fn build_comparison_op(&mut self, a: &'a Tensor, b: &'a Tensor) -> Result<()> {
+        self.add_input(a);
+        self.add_input(b);
+        self.build(Config::COMPARE)
+    }
+
+    /// A formula of three inputs: `lerp`, `addcmul`.
+    #[inline]
+    pub fn build_ternary_op(&mut self, a: &'a Tensor, b: &'a Tensor, c: &'a Tensor) -> Result<()> {
+        self.add_input(a);
+        self.add_input(b);
+        self.add_input(c);
+        self.build(Config::PROMOTE)
+    }
+
+    /// One more input, read in place.
+    #[inline]
+    pub fn add_input(&mut self, tensor: &'a Tensor) {
+        self.operands.push(Operand::input(tensor));
+    }
+
+    /// One more input, made by the meta function itself.
+    pub fn add_owned_input(&mut self, tensor: Tensor) {
+        self.operands.push(Operand::owned_input(tensor));
+    }
+
+    /// Runs the steps.
+    ///
+    /// # Errors
+    /// `Shape` where inputs do not broadcast or an in-place result does not fit, `Dtype` where types do not promote or the
+    /// result cannot be cast, `Device` where operands are on several, `Aliasing` for an output that overlaps itself.
+    #[inline]
+    pub fn build(&mut self, config: Config) -> Result<()> {
+        let built = if self.build_fast(config)? { Ok(()) } else { self.build_steps(config) };
+        built.map_err(|e| e.context(self.name))
+    }
+
+    #[cold]
+    fn build_steps(&mut self, config: Config) -> Result<()> {
+        let device = self.compute_device()?;
+        self.compute_shape()?;
+        self.compute_types(config)?;
+        self.mark_outputs()?;
+        self.check_overlap()?;
+        self.compute_strides()?;
+        let order = self.reorder_dimensions();
+        self.allocate_outputs(&order, device)?;
+        self.coalesce_dimensions();
+        Ok(())
+    }
+
+    /// Inputs of one type, one shape and one device, all contiguous, and a new output (or one just like them): a single run
+    /// of elements. `false` where that is not so, with nothing changed.
+    #[inline]
+    fn build_fast(&mut self, config: Config) -> Result<bool> {
+        let Some(plain) = self.find_plain(config) else { return Ok(false) };
+        self.shape.clear();
+        self.shape.push(plain.geometry.numel());
+        self.common_dtype = plain.dtype;
+        if self.operands[0].tensor().is_none() {
+            let output = Tensor::empty_contiguous(plain.geometry.sizes(), plain.result, plain.device)?;
+            self.operands[0].handle = Handle::Owned(output);
+            self.operands[0].dtype = plain.result;
+            self.operands[0].fresh = true;
+        }
+        for operand in &mut self.operands {
+            operand.strides.clear();
+            operand.strides.push(operand.dtype.size() as i64);
+        }
+        Ok(true)
+    }
+
+    /// What all inputs have in common, where that is everything that matters.
+    #[inline]
+    fn find_plain(&self, config: Config) -> Option<Plain<'a>> {
+        let (output, inputs) = self.operands.split_first()?;
+        let first = inputs.first()?.borrowed()?;
+        let (geometry, dtype, device) = (first.geometry(), first.dtype(), first.device());
+        let alike = |t: &Tensor| {
+            let g = t.geometry();
+            t.dtype() == dtype
+                && t.device() == device
+                && g.is_contiguous()
+                && shape::same(g.sizes(), geometry.sizes())
+        };
+        let plain = self.outputs == 1
+            && !config.keep_input_dtypes
+            && geometry.is_contiguous()
+            && !first.is_wrapped_number()
+            && (dtype.is_floating_point() || !config.promote_integers_to_float)
+            && inputs[1..].iter().all(|o| o.borrowed().is_some_and(|t| alike(t) && !t.is_wrapped_number()));
+        if !plain {
+            return None;
+        }
+        let result = config.output_dtype.unwrap_or(dtype);
+        if let Some(t) = output.tensor() {
+            let apart = |i: &Tensor| {
+                !Storage::ptr_eq(i.storage(), t.storage()) || i.storage_offset() == t.storage_offset()
+            };
+            if result != dtype || !alike(t) || !inputs.iter().filter_map(Operand::tensor).all(apart) {
+                return None;
+            }
+        }
+        Some(Plain { geometry, dtype, result, device })
+    }
+
+    /// The one device of all operands; zero-dimensional CPU tensors may join any.
+    fn compute_device(&self) -> Result<Device> {
+        let mut device: Option<Device> = None;
+        let mut fallback = Device::CPU;
+        for tensor in self.operands.iter().filter_map(Operand::tensor) {
+            if tensor.dim() == 0 && tensor.device().is_cpu() {
+                continue;
+            }
+            fallback = tensor.device();
+            match device {
+                Some(d) => ensure!(
+                    d == tensor.device(),
+                    Device,
+                    "expected all tensors to be on the same device, but found at least two devices, {d} and {}",
+                    tensor.device()
+                ),
+                None => device = Some(tensor.device()),
+            }
+        }
+        Ok(device.unwrap_or(fallback))
+    }
+
+    /// The shape all inputs broadcast to.
+    fn compute_shape(&mut self) -> Result<()> {
+        let mut sizes: Option<DimVec> = None;
+        for tensor in self.operands[self.outputs..].iter().filter_map(Operand::tensor) {
+            sizes = Some(match sizes {
+                None => DimVec::from_slice(tensor.sizes()),
+                Some(sizes) if sizes.as_slice() == tensor.sizes() => sizes,
+                Some(sizes) => shape::broadcast(&sizes, tensor.sizes())?,
+            });
+        }
+        let given = || self.operands[0].tensor().map(|t| DimVec::from_slice(t.sizes()));
+        self.sizes = sizes.or_else(given).unwrap_or_default();
+        Ok(())
+    }
+
+    /// The type the formula is evaluated in, and that of each output.
+    fn compute_types(&mut self, config: Config) -> Result<()> {
+        let inputs = || self.operands[self.outputs..].iter().filter_map(Operand::tensor);
+        let Some(first) = inputs().next().map(Tensor::dtype) else {
+            self.common_dtype = self.operands[0].dtype;
+            return Ok(());
+        };
+        let mut common = if config.promote_inputs { result_type(inputs())? } else { first };
+        if !config.promote_inputs && !config.keep_input_dtypes {
+            if let Some(other) = inputs().map(Tensor::dtype).find(|d| *d != first) {
+                bail!(Dtype, "expected all inputs to be of type {first} but got {other}");
+            }
+        }
+        if config.promote_integers_to_float {
+            common = common.to_floating_point(default_dtype());
+        }
+        self.common_dtype = common;
+        let result = config.output_dtype.unwrap_or(common);
+        for operand in &mut self.operands[..self.outputs] {
+            match operand.output {
+                Some(Output::Allocate) | None => operand.dtype = result,
+                Some(Output::InPlace(_)) | Some(Output::Given(_)) => ensure!(
+                    config.cast_freely || result.can_cast(operand.dtype),
+                    Dtype,
+                    "result type {result} can't be cast to the desired output type {}",
+                    operand.dtype
+                ),
+            }
+        }
+        Ok(())
+    }
+
+    /// An output that was given takes the shape of the result, or has it already.
+    fn mark_outputs(&mut self) -> Result<()> {
+        for operand in &self.operands[..self.outputs] {
+            match operand.output {
+                Some(Output::InPlace(t)) => ensure!(
+                    t.sizes() == self.sizes.as_slice(),
+                    Shape,
+                    "output with shape {:?} doesn't match the broadcast shape {:?}",
+                    t.sizes(),
+                    self.sizes
+                ),
+                Some(Output::Given(t)) if t.sizes() != self.sizes.as_slice() => {
+                    crate::structured::resize_out(t, &self.sizes)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Outputs must not overlap themselves. An input that shares memory with an output without being the same view of it is
+    /// read from a copy, so that every element is computed from values that were there before the call.
+    fn check_overlap(&mut self) -> Result<()> {
+        let (outputs, inputs) = self.operands.split_at_mut(self.outputs);
+        for output in outputs.iter().filter_map(Operand::tensor) {
+            ensure!(
+                output.is_contiguous() || !shape::has_internal_overlap(output.sizes(), output.strides()),
+                Aliasing,
+                "expected an output of which every element has memory of its own but got sizes {:?} with strides {:?}; \
+                 clone it first",
+                output.sizes(),
+                output.strides()
+            );
+            for input in inputs.iter_mut() {
+                let Some(tensor) = input.tensor() else { continue };
+                if crate::structured::overlaps_partially(tensor, output)? {
+                    let copy = crate::structured::private_copy(tensor)?;
+                    input.handle = Handle::Owned(copy);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The byte strides of every operand that exists, innermost dimension of the result first.
+    fn compute_strides(&mut self) -> Result<()> {
+        let dims = self.sizes.len();
+        self.shape = self.sizes.iter().rev().copied().collect();
+        for operand in &mut self.operands {
+            let Some(tensor) = operand.tensor() else { continue };
+            let size = operand.dtype.size() as i64;
+            let expanded = if tensor.sizes() == self.sizes.as_slice() {
+                DimVec::from_slice(tensor.strides())
+            } else {
+                shape::expand_strides(tensor.sizes(), tensor.strides(), &self.sizes)?
+            };
+            let stride_of = |d: usize| if self.sizes[d] == 1 { 0 } else { expanded[d] * size };
+            operand.strides = (0..dims).rev().map(stride_of).collect();
+        }
+        Ok(())
+    }
+
+    /// Sorts dimensions so that the one with the smallest strides is innermost. Returns the order, as positions in the
+    /// sequence of innermost-first dimensions.
+    fn reorder_dimensions(&mut self) -> Order {
+        let dims = self.shape.len();
+        let mut order: Order = (0..dims).collect();
+        for i in 1..dims {
+            let mut moving = i;
+            for candidate in (0..i).rev() {
+                match self.compare_dimensions(order[candidate], order[moving]) {
+                    std::cmp::Ordering::Greater => {
+                        order.swap(candidate, moving);
+                        moving = candidate;
+                    }
+                    std::cmp::Ordering::Less => break,
+                    std::cmp::Ordering::Equal => {}
+                }
+            }
+        }
+        if order.iter().enumerate().any(|(i, d)| i != *d) {
+            self.shape = order.iter().map(|&d| self.shape[d]).collect();
+            for operand in &mut self.operands {
+                if !operand.strides.is_empty() {
+                    operand.strides = order.iter().map(|&d| operand.strides[d]).collect();
+                }
+            }
+        }
+        order
+    }
+
+    /// Which of two dimensions should be further in, asked of the operands in turn; a broadcast one has no opinion.
+    fn compare_dimensions(&self, a: usize, b: usize) -> std::cmp::Ordering {
+        for operand in &self.operands {
+            if operand.strides.is_empty() {
+                continue;
+            }
+            let (stride_a, stride_b) = (operand.strides[a], operand.strides[b]);
+            if stride_a == 0 || stride_b == 0 {
+                continue;
+            }
+            if stride_a != stride_b {
+                return stride_a.cmp(&stride_b);
+            }
+            if self.shape[a] > self.shape[b] {
+                return std::cmp::Ordering::Greater;
+            }
+        }
+        std::cmp::Ordering::Equal
+    }
+
+    /// Makes the outputs that do not exist yet, dense in the order of the walk.
+    fn allocate_outputs(&mut self, order: &[usize], device: Device) -> Result<()> {
+        let dims = self.shape.len();
+        for operand in &mut self.operands[..self.outputs] {
+            if operand.tensor().is_some() {
+                continue;
+            }
+            let size = operand.dtype.size() as i64;
+            let mut strides = DimVec::from_elem(0, dims);
+            operand.strides.clear();
+            let mut next = 1i64;
+            for (place, &d) in order.iter().enumerate() {
+                strides[dims - 1 - d] = next;
+                operand.strides.push(next * size);
+                next = next.saturating_mul(self.shape[place].max(1));
+            }
+            let tensor = Tensor::empty_with_strides(&self.sizes, &strides, operand.dtype, device)?;
+            operand.handle = Handle::Owned(tensor);
+            operand.fresh = true;
+        }
+        Ok(())
+    }
+
+    /// Joins neighbouring dimensions that every operand steps through as one.
+    pub(super) fn coalesce_dimensions(&mut self) {
+        let dims = self.shape.len();
+        let mut last = 0;
+        for d in 1..dims {
+            let joins = self.shape[last] == 1
+                || self.shape[d] == 1
+                || self.operands.iter().all(|o| self.shape[last] * o.strides[last] == o.strides[d]);
+            if joins {
+                if self.shape[last] == 1 {
+                    self.copy_strides(d, last);
+                }
+                self.shape[last] *= self.shape[d];
+            } else {
+                last += 1;
+                self.copy_strides(d, last);
+                self.shape[last] = self.shape[d];
+            }
+        }
+        if dims == 0 {
+            self.shape.push(1);
+            self.operands.iter_mut().for_each(|o| o.strides.push(0));
+        }
+        self.shape.truncate(last + 1);
+        self.operands.iter_mut().for_each(|o| o.strides.truncate(last + 1));
+    }
+
+    fn copy_strides(&mut self, from: usize, to: usize) {
+        for operand in &mut self.operands {
+            operand.strides[to] = operand.strides[from];
+        }
+    }
+
+    /// The common type, checked to be a floating point type: for formulas that have no integer form.
+    ///
+    /// # Errors
+    /// `Dtype` naming the operator.
+    pub fn require_floating_point(&self) -> Result<ScalarType> {
+        let dtype = self.common_dtype;
+        ensure!(
+            dtype.is_floating_point(),
+            Dtype,
+            "{}: expected a floating point type but got {dtype}",
+            self.name
+        );
+        Ok(dtype)
+    }
+}

@@ -1,0 +1,138 @@
+//! One operand of an iterator: a tensor, how it is stepped through, and in which type the formula meets it.
+
+use crate::Tensor;
+use flambeau_core::{DimVec, Error, ErrorKind, Result, ScalarType, Storage};
+use smallvec::SmallVec;
+
+/// Operands, inline for ternary formulas.
+pub type Operands<'a> = SmallVec<[Operand<'a>; 4]>;
+
+/// What becomes of an output.
+#[derive(Clone, Copy)]
+pub(super) enum Output<'a> {
+    /// A new tensor.
+    Allocate,
+    /// `self` of an in-place call.
+    InPlace(&'a Tensor),
+    /// `out=`.
+    Given(&'a Tensor),
+}
+
+/// Whether an operand is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Written.
+    Output,
+    /// Read.
+    Input,
+}
+
+pub(super) enum Handle<'a> {
+    None,
+    Borrowed(&'a Tensor),
+    Owned(Tensor),
+}
+
+/// A tensor in the walk.
+pub struct Operand<'a> {
+    pub(super) handle: Handle<'a>,
+    pub(super) output: Option<Output<'a>>,
+    /// In bytes, innermost dimension first.
+    pub(super) strides: DimVec,
+    /// Allocated by this call, so that nobody else can reach its elements.
+    pub(super) fresh: bool,
+    /// The type that an output will have, or an input has.
+    pub(super) dtype: ScalarType,
+}
+
+impl<'a> Operand<'a> {
+    #[inline]
+    pub(super) fn output(output: Output<'a>) -> Self {
+        let (handle, dtype) = match output {
+            Output::Allocate => (Handle::None, ScalarType::F32),
+            Output::InPlace(t) | Output::Given(t) => (Handle::Borrowed(t), t.dtype()),
+        };
+        Operand { handle, output: Some(output), strides: DimVec::new(), fresh: false, dtype }
+    }
+
+    #[inline]
+    pub(super) fn input(tensor: &'a Tensor) -> Self {
+        let (handle, dtype) = (Handle::Borrowed(tensor), tensor.dtype());
+        Operand { handle, output: None, strides: DimVec::new(), fresh: false, dtype }
+    }
+
+    pub(super) fn owned_input(tensor: Tensor) -> Self {
+        let dtype = tensor.dtype();
+        Operand { handle: Handle::Owned(tensor), output: None, strides: DimVec::new(), fresh: false, dtype }
+    }
+
+    /// The tensor, once there is one.
+    #[inline]
+    pub fn tensor(&self) -> Option<&Tensor> {
+        match &self.handle {
+            Handle::None => None,
+            Handle::Borrowed(t) => Some(t),
+            Handle::Owned(t) => Some(t),
+        }
+    }
+
+    /// The tensor, where it is the caller's.
+    #[inline]
+    pub(super) fn borrowed(&self) -> Option<&'a Tensor> {
+        match &self.handle {
+            Handle::Borrowed(t) => Some(t),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn take_tensor(&mut self, name: &str) -> Result<Tensor> {
+        match std::mem::replace(&mut self.handle, Handle::None) {
+            Handle::Owned(t) => Ok(t),
+            Handle::Borrowed(t) => Ok(t.clone()),
+            Handle::None => Err(not_built(name)),
+        }
+    }
+
+    /// Whether it is written.
+    #[inline]
+    pub fn role(&self) -> Role {
+        if self.output.is_some() { Role::Output } else { Role::Input }
+    }
+
+    /// In bytes, innermost dimension first.
+    #[inline]
+    pub fn strides(&self) -> &[i64] {
+        &self.strides
+    }
+
+    /// The type of its elements in memory.
+    #[inline]
+    pub fn dtype(&self) -> ScalarType {
+        self.dtype
+    }
+
+    #[inline]
+    pub(super) fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
+    #[inline]
+    pub(super) fn storage(&self, name: &str) -> Result<&Storage> {
+        self.tensor().map(Tensor::storage).ok_or_else(|| not_built(name))
+    }
+
+    /// The address of its first element; null where there is no tensor.
+    #[inline]
+    pub(super) fn first_element(&self) -> *mut u8 {
+        self.tensor().map_or(std::ptr::null_mut(), |tensor| {
+            let offset = tensor.storage_offset() as usize * tensor.dtype().size();
+            tensor.storage().data_ptr().wrapping_add(offset)
+        })
+    }
+}
+
+#[cold]
+fn not_built(name: &str) -> Error {
+    Error::new(ErrorKind::Internal, format!("{name}: the iterator was not built"))
+}

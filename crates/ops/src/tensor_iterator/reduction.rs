@@ -1,0 +1,177 @@
+//! The geometry of a reduction: which input elements meet in each output element. It names no device and no formula.
+
+use crate::Tensor;
+use flambeau_core::{DimVec, Result, ScalarType, ensure, shape};
+use smallvec::SmallVec;
+
+/// One dimension of a walk; strides in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dim {
+    /// How many steps.
+    pub size: i64,
+    /// Bytes from one input element to the next.
+    pub input: i64,
+    /// Bytes from one output element to the next; 0 where the dimension is reduced.
+    pub output: i64,
+}
+
+/// Dimensions, innermost first.
+pub type Dims = SmallVec<[Dim; 6]>;
+
+/// Which dimensions of a tensor are reduced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DimMask(u64);
+
+impl DimMask {
+    /// The dimensions in `dims`, negative ones counted from the back. `None`, or an empty list, means all of them.
+    ///
+    /// # Errors
+    /// `Index` out of range, `InvalidArgument` where one appears twice, `Shape` for more than 64 dimensions.
+    pub fn new(dims: Option<&[i64]>, rank: usize) -> Result<Self> {
+        ensure!(rank <= 64, Shape, "expected at most 64 dimensions to reduce but got {rank}");
+        let dims = dims.unwrap_or(&[]);
+        if dims.is_empty() {
+            return Ok(DimMask(!0));
+        }
+        let mut mask = 0u64;
+        for &dim in dims {
+            let d = shape::wrap_dim(dim, rank)?;
+            ensure!(
+                mask & (1 << d) == 0,
+                InvalidArgument,
+                "dim {d} appears multiple times in the list of dims {dims:?}"
+            );
+            mask |= 1 << d;
+        }
+        Ok(DimMask(mask))
+    }
+
+    /// Whether dimension `d` is reduced.
+    pub fn has(self, d: usize) -> bool {
+        self.0 & (1 << d) != 0
+    }
+
+    /// The sizes left of `sizes`: reduced ones become 1 or go away.
+    pub fn reduced_sizes(self, sizes: &[i64], keepdim: bool) -> DimVec {
+        let kept = |d: usize| !self.has(d) || keepdim;
+        (0..sizes.len()).filter(|&d| kept(d)).map(|d| if self.has(d) { 1 } else { sizes[d] }).collect()
+    }
+
+    /// How many elements of `sizes` meet in one output element.
+    pub fn count(self, sizes: &[i64]) -> i64 {
+        (0..sizes.len()).filter(|&d| self.has(d)).map(|d| sizes[d]).product()
+    }
+}
+
+/// A reduction of one input into one output: dimensions kept and dimensions reduced, both coalesced, innermost first.
+#[derive(Debug, Clone)]
+pub struct Reduction {
+    /// One step each per output element.
+    pub kept: Dims,
+    /// The elements that meet in one output element.
+    pub reduced: Dims,
+    /// The type of the input's elements in memory.
+    pub input: ScalarType,
+}
+
+impl Reduction {
+    /// The geometry of reducing the dimensions `mask` of `input` into `output`, which has the reduced sizes with or without
+    /// the dimensions of size 1.
+    ///
+    /// # Errors
+    /// `Internal` where `output` has another rank than either.
+    pub fn new(input: &Tensor, output: &Tensor, mask: DimMask) -> Result<Self> {
+        let (size_in, size_out) = (input.dtype().size() as i64, output.dtype().size() as i64);
+        let keepdim = output.dim() == input.dim();
+        let kept_dims = (0..input.dim()).filter(|&d| !mask.has(d)).count();
+        ensure!(keepdim || output.dim() == kept_dims, Internal, "a reduction's output has the wrong rank");
+        let mut made = Reduction { kept: Dims::new(), reduced: Dims::new(), input: input.dtype() };
+        let mut out = 0;
+        for d in 0..input.dim() {
+            let (size, stride) = (input.sizes()[d], input.strides()[d] * size_in);
+            if mask.has(d) {
+                made.reduced.push(Dim { size, input: stride, output: 0 });
+            } else {
+                let place = if keepdim { d } else { out };
+                made.kept.push(Dim { size, input: stride, output: output.strides()[place] * size_out });
+                out += 1;
+            }
+        }
+        for dims in [&mut made.kept, &mut made.reduced] {
+            dims.retain(|dim| dim.size != 1);
+            dims.sort_by_key(|dim| dim.input);
+            coalesce(dims);
+        }
+        Ok(made)
+    }
+
+    /// How many output elements there are.
+    pub fn outputs(&self) -> usize {
+        self.kept.iter().map(|d| d.size as usize).product()
+    }
+
+    /// How many input elements meet in each.
+    pub fn count(&self) -> usize {
+        self.reduced.iter().map(|d| d.size as usize).product()
+    }
+
+    /// The byte offsets, in input and output, of output element number `index`.
+    pub fn kept_offsets(&self, index: usize) -> (isize, isize) {
+        offsets(&self.kept, index)
+    }
+}
+
+/// The byte offsets of step number `index` of a walk over `dims`.
+pub fn offsets(dims: &[Dim], mut index: usize) -> (isize, isize) {
+    let (mut input, mut output) = (0i64, 0i64);
+    for dim in dims {
+        let step = (index % dim.size as usize) as i64;
+        index /= dim.size as usize;
+        input += step * dim.input;
+        output += step * dim.output;
+    }
+    (input as isize, output as isize)
+}
+
+/// Joins neighbours that are stepped through as one.
+fn coalesce(dims: &mut Dims) {
+    let mut joined = Dims::new();
+    for dim in dims.drain(..) {
+        match joined.last_mut() {
+            Some(last) if last.input * last.size == dim.input && last.output * last.size == dim.output => {
+                last.size *= dim.size;
+            }
+            _ => joined.push(dim),
+        }
+    }
+    *dims = joined;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flambeau_core::Device;
+
+    fn meta(sizes: &[i64]) -> Tensor {
+        Tensor::empty_contiguous(sizes, ScalarType::F32, Device::META).unwrap()
+    }
+
+    #[test]
+    fn neighbouring_dimensions_become_one() {
+        let mask = DimMask::new(Some(&[1, 2]), 3).unwrap();
+        let reduction = Reduction::new(&meta(&[2, 3, 4]), &meta(&[2]), mask).unwrap();
+        assert_eq!(reduction.reduced.as_slice(), &[Dim { size: 12, input: 4, output: 0 }]);
+        assert_eq!(reduction.kept.as_slice(), &[Dim { size: 2, input: 48, output: 4 }]);
+        let mask = DimMask::new(Some(&[0, -1]), 3).unwrap();
+        let reduction = Reduction::new(&meta(&[2, 3, 4]), &meta(&[1, 3, 1]), mask).unwrap();
+        assert_eq!((reduction.count(), reduction.outputs(), reduction.reduced.len()), (8, 3, 2));
+    }
+
+    #[test]
+    fn a_dimension_may_be_named_once() {
+        assert!(DimMask::new(Some(&[0, -2]), 2).is_err());
+        assert!(DimMask::new(Some(&[2]), 2).is_err());
+        assert_eq!(DimMask::new(None, 2).unwrap().reduced_sizes(&[2, 3], true).as_slice(), &[1, 1]);
+        assert!(DimMask::new(Some(&[0, -1]), 0).is_err());
+    }
+}

@@ -1,0 +1,121 @@
+//! Walking an iterator: two-dimensional stretches, cut by size alone, on one thread or several.
+#![expect(unsafe_code, reason = "addresses cross to other threads under the guards taken by the caller")]
+
+use super::TensorIterator;
+use crate::parallel::parallel_for;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// Elements below which a walk stays on the calling thread. PyTorch's `GRAIN_SIZE`.
+pub const GRAIN: usize = 32 * 1024;
+
+/// The first element of each operand, and how far each steps per element (`[0]`) and per row (`[1]`), in bytes.
+pub struct Pointers<'p> {
+    /// One address per operand.
+    pub data: &'p [*mut u8],
+    /// Inner strides, one per operand.
+    pub inner: &'p [i64],
+    /// Outer strides, one per operand.
+    pub outer: &'p [i64],
+}
+
+/// Addresses that the guards of the calling thread protect.
+#[derive(Clone, Copy)]
+struct Shared<'p>(&'p [*mut u8]);
+
+// SAFETY: the pointers are only read through `walk`, whose caller holds the guards until every thread is done.
+unsafe impl Sync for Shared<'_> {}
+
+impl<'p> Shared<'p> {
+    /// A method, so that closures capture the whole and not the bare slice.
+    fn pointers(&self) -> &'p [*mut u8] {
+        self.0
+    }
+}
+
+impl TensorIterator<'_> {
+    /// Calls `stretch(pointers, n, rows)` until every element was met once, on as many threads as pay. `data` are the
+    /// addresses given by [`with_pointers`](Self::with_pointers).
+    #[inline]
+    pub fn for_each(&self, data: &[*mut u8], stretch: impl Fn(Pointers<'_>, usize, usize) + Sync) {
+        let numel = self.numel() as usize;
+        if numel <= GRAIN {
+            return self.serial_for_each(data, 0..numel, stretch);
+        }
+        let shared = Shared(data);
+        parallel_for(0..numel, GRAIN, |range| self.serial_for_each(shared.pointers(), range, &stretch));
+    }
+
+    /// The same for a part of the elements, counted in the order of the walk, on this thread.
+    #[inline]
+    pub fn serial_for_each(
+        &self,
+        data: &[*mut u8],
+        range: Range<usize>,
+        stretch: impl Fn(Pointers<'_>, usize, usize),
+    ) {
+        if range.is_empty() {
+            return;
+        }
+        let (inner, outer) = self.two_strides();
+        if self.shape.len() == 1 && range.start == 0 {
+            return stretch(Pointers { data, inner: &inner, outer: &outer }, range.len(), 1);
+        }
+        if self.shape.len() == 1 {
+            let moved = moved(data, &inner, range.start as i64);
+            return stretch(Pointers { data: &moved, inner: &inner, outer: &outer }, range.len(), 1);
+        }
+        self.walk_stretches(data, range, |data, n, rows| {
+            stretch(Pointers { data, inner: &inner, outer: &outer }, n, rows);
+        });
+    }
+
+    fn two_strides(&self) -> (SmallVec<[i64; 4]>, SmallVec<[i64; 4]>) {
+        let at = |d: usize| self.operands.iter().map(|o| o.strides.get(d).copied().unwrap_or(0)).collect();
+        (at(0), at(1))
+    }
+
+    /// Cuts `range` into rectangles of the two innermost dimensions.
+    fn walk_stretches(
+        &self,
+        data: &[*mut u8],
+        range: Range<usize>,
+        mut call: impl FnMut(&[*mut u8], usize, usize),
+    ) {
+        let (width, height) = (self.shape[0] as usize, self.shape[1] as usize);
+        let mut at = range.start;
+        while at < range.end {
+            let (column, row) = (at % width, (at / width) % height);
+            let left = range.end - at;
+            let (n, rows) = if column == 0 && left >= width {
+                (width, (left / width).min(height - row))
+            } else {
+                (left.min(width - column), 1)
+            };
+            let place: SmallVec<[*mut u8; 4]> = self
+                .operands
+                .iter()
+                .zip(data)
+                .map(|(o, p)| p.wrapping_offset(self.offset_of(&o.strides, at)))
+                .collect();
+            call(&place, n, rows);
+            at += n * rows;
+        }
+    }
+
+    /// The byte offset of element number `at` for an operand of these strides.
+    fn offset_of(&self, strides: &[i64], mut at: usize) -> isize {
+        let mut offset = 0i64;
+        for (&size, &stride) in self.shape.iter().zip(strides) {
+            offset += (at % size as usize) as i64 * stride;
+            at /= size as usize;
+        }
+        offset as isize
+    }
+}
+
+/// Addresses moved by `steps` inner strides.
+#[inline]
+fn moved(data: &[*mut u8], inner: &[i64], steps: i64) -> SmallVec<[*mut u8; 4]> {
+    data.iter().zip(inner).map(|(p, stride)| p.wrapping_offset((stride * steps) as isize)).collect()
+}
