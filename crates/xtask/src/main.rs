@@ -1,6 +1,8 @@
 //! The project's own tasks: `cargo xtask codegen`, `tidy`, `test`.
 
 mod codegen;
+mod test;
+mod tidy;
 
 use std::process::ExitCode;
 
@@ -18,11 +20,17 @@ struct Cli {
 enum Task {
     /// Writes the `generated/` folders from native_functions.yaml and derivatives.yaml.
     Codegen(codegen::Options),
+    /// Checks the house rules: where `unsafe` may stand, names, first lines, lengths, open ends.
+    Tidy(tidy::Options),
+    /// Runs every check a change must pass, and prints how many did.
+    Test(test::Options),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Codegen(options) => codegen::run(&options),
+        Task::Tidy(options) => tidy::run(&options),
+        Task::Test(options) => test::run(&options),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error}");

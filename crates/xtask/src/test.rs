@@ -1,0 +1,57 @@
+//! `cargo xtask test`: everything a change must pass, one line each.
+
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use clap::Args;
+
+use crate::{Outcome, root};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Leaves out the tests: formatting, lints, generated files and house rules only.
+    #[arg(long)]
+    quick: bool,
+}
+
+/// A check: its name, the arguments of `cargo`, and whether `--quick` runs it too.
+type Step = (&'static str, &'static [&'static str], bool);
+
+const STEPS: &[Step] = &[
+    ("format", &["fmt", "--all", "--check"], true),
+    ("clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], true),
+    ("codegen", &["xtask", "codegen", "--check"], true),
+    ("tidy", &["xtask", "tidy", "--quiet"], true),
+    ("tests", &["test", "--workspace", "--all-targets"], false),
+    ("doc tests", &["test", "--workspace", "--doc"], false),
+];
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let (mut passed, mut failed) = (0, vec![]);
+    for (name, arguments, quick) in STEPS {
+        if options.quick && !quick {
+            continue;
+        }
+        println!("== {name}: cargo {}", arguments.join(" "));
+        let start = Instant::now();
+        let sound = cargo(arguments)?;
+        println!(
+            "== {name}: {} in {:.1} s",
+            if sound { "passed" } else { "FAILED" },
+            start.elapsed().as_secs_f64()
+        );
+        if sound { passed += 1 } else { failed.push(*name) }
+    }
+    if !failed.is_empty() {
+        println!("failed: {}", failed.join(", "));
+    }
+    println!("{passed} passed, {} failed", failed.len());
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs cargo at the root of the repository; its output is shown as it comes.
+fn cargo(arguments: &[&str]) -> Result<bool, String> {
+    let mut command = Command::new("cargo");
+    command.args(arguments).current_dir(root()).stdin(Stdio::null());
+    command.status().map(|status| status.success()).map_err(|error| format!("cargo: {error}"))
+}

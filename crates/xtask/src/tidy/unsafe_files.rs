@@ -1,0 +1,23 @@
+//! The files that may hold `unsafe`, each with the reason; a path that ends in `/` stands for the folder.
+//!
+//! Tests, examples and benchmarks are not listed: what they do to memory reaches no user.
+
+pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
+    ("crates/core/src/allocator.rs", "hands out raw memory and calls the deleters of foreign memory"),
+    ("crates/core/src/allocator/", "free lists are threaded through the free memory itself"),
+    ("crates/core/src/intrusive_ptr.rs", "owns memory through a raw pointer and its own reference counts"),
+    ("crates/core/src/storage.rs", "replaces bytes under the exclusive lock, takes foreign memory over"),
+    ("crates/core/src/tensor_impl.rs", "geometries are replaced behind shared references"),
+    ("crates/ops/src/dispatch/operator.rs", "kernels of one function type are thin pointers in atomics"),
+    ("crates/ops/src/dispatch/registry.rs", "a registration carries a function pointer without its type"),
+    ("crates/ops/src/gemm.rs", "operands of a matrix product are raw memory"),
+    ("crates/ops/src/gemm/", "operands are raw memory, lanes are vector registers"),
+    ("crates/ops/src/loops/", "elements are reached behind the guards that the iterator holds"),
+    (
+        "crates/ops/src/parallel/pool.rs",
+        "a job borrows from the caller's stack until all threads have left it",
+    ),
+    ("crates/ops/src/tensor_iterator/walk.rs", "addresses cross to other threads under the caller's guards"),
+    ("entering a #[target_feature] function is a promise about the processor",),
+    ("crates/ops/src/vectorized/", "intrinsics, and loads and stores through raw pointers"),
+];
