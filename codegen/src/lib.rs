@@ -1,7 +1,12 @@
 //! YAML in, Rust text out: operators and derivatives.
+//!
+//! A pipeline of values that touches no file: parse ([`NativeFunctions`], [`Derivatives`]), model, checks, emit.
 
 mod derivatives;
+mod emit;
 pub mod formula;
+mod model;
+mod naming;
 mod native_functions;
 mod schema;
 mod source;
@@ -11,6 +16,7 @@ mod yaml;
 pub use derivatives::{
     Body, Derivative, Derivatives, Differentiable, Formula, TypedDerivative, TypedFormula,
 };
+pub use emit::{GeneratedFile, OPERATORS_PAGE, OPS_FOLDER};
 pub use native_functions::{Kernel, KernelPath, Located, NativeFunction, NativeFunctions};
 pub use schema::{
     Alias, AliasSet, Argument, BaseType, Default, FunctionSchema, Literal, OperatorName, Return, SchemaError,
@@ -19,3 +25,34 @@ pub use schema::{
 pub use source::{Fault, Faults, Source};
 pub use variants::{Variant, sibling, variant_of};
 pub use yaml::{Kind, Scalar};
+
+/// The files that follow from the two YAML files of this project, Rust not formatted yet.
+///
+/// # Errors
+/// Every fault found, with file, line and column: those of [`NativeFunctions::parse`], [`Derivatives::parse`] and
+/// [`Derivatives::type_check`], and fields or types the generator cannot give a form to.
+///
+/// # Examples
+/// ```
+/// use flambeau_codegen::{Source, generate};
+///
+/// let functions = "
+/// - func: neg(Tensor self) -> Tensor
+///   variants: function, method
+///   dispatch:
+///     CPU: unary::neg
+///   doc: The negative of each element.
+/// ";
+/// let files = generate(
+///     Source { name: "native_functions.yaml", text: functions },
+///     Source { name: "derivatives.yaml", text: "[]" },
+/// )?;
+/// assert!(files.iter().any(|file| file.text.contains("pub fn neg(self_: &Tensor) -> Result<Tensor>")));
+/// # Ok::<(), flambeau_codegen::Faults>(())
+/// ```
+pub fn generate(functions: Source<'_>, derivatives: Source<'_>) -> Result<Vec<GeneratedFile>, Faults> {
+    let parsed = NativeFunctions::parse(functions)?;
+    let operators = model::operators(functions, &parsed)?;
+    Derivatives::parse(derivatives, &parsed)?.type_check(derivatives, &parsed)?;
+    Ok(emit::files(&operators))
+}

@@ -16,6 +16,7 @@ pub use stats::MemoryStats;
 pub use switches::{Fill, MemoryEvent, MemoryReporter};
 
 use crate::{DeviceType, Error, ErrorKind, Result};
+use parking_lot::Mutex;
 use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -160,6 +161,9 @@ static ALLOCATORS: [Slot; DeviceType::COUNT] = {
     slots
 };
 
+/// Every registration there has been: a reader may still look at a former one. Listed, so that leak checkers see why.
+static REGISTRATIONS: Mutex<Vec<&'static &'static dyn Allocator>> = Mutex::new(Vec::new());
+
 /// The allocator of a kind of device.
 ///
 /// # Errors
@@ -174,7 +178,9 @@ pub fn allocator_for(device_type: DeviceType) -> Result<&'static dyn Allocator> 
 /// Makes `allocator` the one of a kind of device, for allocations from now on. What others have given out stays
 /// theirs to free. The registration takes two words that are never freed.
 pub fn set_allocator(device_type: DeviceType, allocator: &'static dyn Allocator) {
-    let slot = Box::into_raw(Box::new(allocator));
+    let registration: &'static &'static dyn Allocator = Box::leak(Box::new(allocator));
+    REGISTRATIONS.lock().push(registration);
+    let slot = std::ptr::from_ref(registration).cast_mut();
     ALLOCATORS[device_type as usize].store(slot, Ordering::Release);
 }
 

@@ -279,7 +279,8 @@ impl Storage {
             InvalidArgument,
             "expected a storage of its own but its memory is foreign"
         );
-        let _exclusive = StorageGuards::acquire(&[(self, Access::Write)])?;
+        let wanted = [(self, Access::Write)];
+        let _exclusive = StorageGuards::acquire(&wanted)?;
         if nbytes <= self.nbytes() {
             return Ok(());
         }

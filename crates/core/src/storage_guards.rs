@@ -5,10 +5,12 @@
 //! [`WriteGuard`]. The thread remembers those, so that a conflict with its own is an error and not a deadlock; and a
 //! thread that holds any guard waits for another only [for a while](PATIENCE).
 
+mod set;
+
 use crate::storage::{Storage, StorageImpl};
 use crate::storage_lock::Access;
 use crate::{Error, ErrorKind, Result, bail, ensure};
-use smallvec::SmallVec;
+use set::Set;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
@@ -82,26 +84,21 @@ fn conflicts_with_own(storage: &StorageImpl, access: Access) -> bool {
     ACCESSORS.try_with(|accessors| accessors.borrow().iter().any(conflicts)).unwrap_or(false)
 }
 
-/// How many storages a set of guards can hold without an allocation.
-const INLINE: usize = 8;
-
-/// In the order of addresses, each storage once.
-type Locked<'a> = SmallVec<[(&'a StorageImpl, Access); INLINE]>;
-
 /// Guards on the storages of a kernel's operands, one for each storage; released when dropped.
 ///
 /// ```
 /// use flambeau_core::{Device, storage::Storage, storage_guards::StorageGuards, storage_lock::Access};
 ///
 /// let (a, b) = (Storage::new(64, Device::CPU)?, Storage::new(64, Device::CPU)?);
-/// let guards = StorageGuards::acquire(&[(&a, Access::Write), (&b, Access::Read), (&a, Access::Read)])?;
+/// let wanted = [(&a, Access::Write), (&b, Access::Read), (&a, Access::Read)];
+/// let guards = StorageGuards::acquire(&wanted)?;
 /// assert_eq!((a.version(), b.version()), (1, 0));
 /// drop(guards);
 /// # Ok::<(), flambeau_core::Error>(())
 /// ```
 #[must_use = "the elements are guarded only while this lives"]
 pub struct StorageGuards<'a> {
-    locked: Locked<'a>,
+    all: Set<'a>,
     here: OfThisThread,
 }
 
@@ -113,54 +110,27 @@ impl<'a> StorageGuards<'a> {
     /// - `Busy` if an accessor that this thread holds excludes it, or if this thread holds guards and has waited for
     ///   [`PATIENCE`].
     #[inline]
-    pub fn acquire(wanted: &[(&'a Storage, Access)]) -> Result<Self> {
-        let mut locked = SmallVec::new();
-        wanted.iter().for_each(|&(storage, access)| insert(&mut locked, storage, access));
-        lock_all(&locked)?;
+    pub fn acquire(wanted: &'a [(&'a Storage, Access)]) -> Result<Self> {
+        let all = Set::new(wanted);
+        for (done, (storage, access)) in all.in_order().enumerate() {
+            if let Err(error) = lock(storage, access) {
+                all.in_order().take(done).for_each(|(storage, access)| storage.lock.unlock(access));
+                return Err(error);
+            }
+        }
+        // Only when all are taken, so that a failed call leaves no trace.
+        all.written().for_each(StorageImpl::advance_version);
         hold(1);
-        Ok(StorageGuards { locked, here: PhantomData })
+        Ok(StorageGuards { all, here: PhantomData })
     }
 }
 
 impl Drop for StorageGuards<'_> {
     #[inline]
     fn drop(&mut self) {
-        unlock_all(&self.locked);
+        self.all.each().for_each(|storage| storage.lock.unlock_held());
         hold(-1);
     }
-}
-
-/// Puts a storage in its place by address, or raises the access of the entry it has.
-#[inline(always)]
-fn insert<'a>(locked: &mut Locked<'a>, storage: &'a StorageImpl, access: Access) {
-    let after = |&(other, _): &(&StorageImpl, Access)| other.address() >= storage.address();
-    let at = locked.iter().position(after).unwrap_or(locked.len());
-    match locked.get_mut(at) {
-        Some((other, held)) if other.address() == storage.address() => *held = (*held).max(access),
-        _ => locked.insert(at, (storage, access)),
-    }
-}
-
-/// Takes all locks or none. Versions advance only when all are taken, so that a failed call leaves no trace.
-#[inline(always)]
-fn lock_all(locked: &[(&StorageImpl, Access)]) -> Result<()> {
-    for (done, &(storage, access)) in locked.iter().enumerate() {
-        if let Err(error) = lock(storage, access) {
-            unlock_all(&locked[..done]);
-            return Err(error);
-        }
-    }
-    for &(storage, access) in locked {
-        if access == Access::Write {
-            storage.advance_version();
-        }
-    }
-    Ok(())
-}
-
-#[inline(always)]
-fn unlock_all(locked: &[(&StorageImpl, Access)]) {
-    locked.iter().for_each(|(storage, access)| storage.lock.unlock(*access));
 }
 
 /// A guard that owns its storage and that the thread remembers.
@@ -172,11 +142,14 @@ struct Accessor {
 
 impl Accessor {
     fn acquire(storage: &Storage, access: Access) -> Result<Self> {
-        lock_all(&[(storage, access)])?;
+        lock(storage, access)?;
         let entry = (storage.address(), access);
         if ACCESSORS.try_with(|accessors| accessors.borrow_mut().push(entry)).is_err() {
             storage.lock.unlock(access);
             bail!(Busy, "expected a running thread but it is exiting and can take no accessor");
+        }
+        if access == Access::Write {
+            storage.advance_version();
         }
         hold(1);
         Ok(Accessor { storage: storage.clone(), access, here: PhantomData })

@@ -83,6 +83,13 @@ impl StorageLock {
         }
     }
 
+    /// Releases the lock in whichever way the caller holds it: while it is held for writing, nobody else holds it.
+    #[inline(always)]
+    pub fn unlock_held(&self) {
+        let written = self.0.load(Ordering::Relaxed) & WRITER != 0;
+        self.unlock(if written { Access::Write } else { Access::Read });
+    }
+
     #[cold]
     fn spin(&self, access: Access) -> bool {
         for turn in 0..SPINS + YIELDS {

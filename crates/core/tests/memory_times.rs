@@ -50,6 +50,11 @@ fn small_things() {
 #[ignore = "a measurement"]
 fn guards() {
     const CALLS: u32 = 200_000;
+    let word = std::sync::atomic::AtomicU32::new(0);
+    time("the floor: two atomic updates", CALLS, || {
+        word.fetch_add(1, std::sync::atomic::Ordering::Acquire);
+        word.fetch_sub(1, std::sync::atomic::Ordering::Release)
+    });
     let lock = StorageLock::new();
     for access in [Access::Read, Access::Write] {
         time(&format!("lock + unlock {access:?}"), CALLS, || {

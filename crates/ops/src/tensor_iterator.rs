@@ -135,12 +135,12 @@ impl<'a> TensorIterator<'a> {
         self.operands.iter().filter_map(Operand::tensor).any(|t| t.device().is_meta())
     }
 
-    /// Takes the guards of all operands; elements may be touched while they last.
+    /// Calls `body` under the guards of all operands.
     ///
     /// # Errors
     /// `Busy` where an accessor of this thread is in the way, `Aliasing` where memory may not be written.
     #[inline]
-    pub fn lock(&self) -> Result<StorageGuards<'_>> {
+    pub fn with_guards<R>(&self, body: impl FnOnce() -> R) -> Result<R> {
         let mut wanted: SmallVec<[(&flambeau_core::Storage, Access); 4]> = SmallVec::new();
         for operand in &self.operands {
             if !operand.is_fresh() {
@@ -148,23 +148,25 @@ impl<'a> TensorIterator<'a> {
                 wanted.push((operand.storage(self.name)?, access));
             }
         }
-        StorageGuards::acquire(&wanted).map_err(|e| e.context(self.name))
+        let _guards = StorageGuards::acquire(&wanted).map_err(|e| e.context(self.name))?;
+        Ok(body())
     }
 
-    /// The address of the first element of operand `index`; stays true while [`lock`](Self::lock)'s guards last.
+    /// The address of the first element of operand `index`; stays true under [`with_guards`](Self::with_guards).
     #[inline]
     pub fn first_element(&self, index: usize) -> *mut u8 {
         self.operands.get(index).map_or(std::ptr::null_mut(), Operand::first_element)
     }
 
-    /// Takes the guards of all operands and calls `body` with the address of each one's first element.
+    /// Calls `body`, under the guards of all operands, with the address of each one's first element.
     ///
     /// # Errors
-    /// Those of [`lock`](Self::lock), and `body`'s own.
+    /// Those of [`with_guards`](Self::with_guards).
     #[inline]
-    pub fn with_pointers<R>(&self, body: impl FnOnce(&[*mut u8]) -> Result<R>) -> Result<R> {
-        let _guards = self.lock()?;
-        let pointers: SmallVec<[*mut u8; 4]> = self.operands.iter().map(Operand::first_element).collect();
-        body(&pointers)
+    pub fn with_pointers<R>(&self, body: impl FnOnce(&[*mut u8]) -> R) -> Result<R> {
+        self.with_guards(|| {
+            let pointers: SmallVec<[*mut u8; 4]> = self.operands.iter().map(Operand::first_element).collect();
+            body(&pointers)
+        })
     }
 }

@@ -4,6 +4,7 @@ mod codegen;
 mod test;
 mod tidy;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -40,3 +41,9 @@ fn main() -> ExitCode {
 
 /// What a task ends with: an exit code, or the reason it could not run.
 type Outcome = Result<ExitCode, Box<dyn std::error::Error>>;
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.ancestors().nth(2).unwrap_or(manifest).to_path_buf()
+}

@@ -3,6 +3,7 @@
 use super::*;
 use crate::Device;
 use Access::{Read, Write};
+use std::collections::HashSet;
 
 fn storage() -> Storage {
     Storage::new(64, Device::CPU).unwrap()
@@ -23,9 +24,9 @@ fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
 #[test]
 fn one_guard_for_each_storage_and_write_wins() {
     let (a, b) = (storage(), storage());
-    let guards =
-        StorageGuards::acquire(&[(&a, Read), (&b, Read), (&a, Write), (&a, Read), (&b, Read)]).unwrap();
-    assert_eq!(guards.locked.len(), 2);
+    let wanted = [(&a, Read), (&b, Read), (&a, Write), (&a, Read), (&b, Read)];
+    let guards = StorageGuards::acquire(&wanted).unwrap();
+    assert_eq!(guards.all.in_order().count(), 2);
     assert!(!a.lock.try_lock(Read));
     assert!(b.lock.try_lock(Read));
     b.lock.unlock(Read);
@@ -36,19 +37,40 @@ fn one_guard_for_each_storage_and_write_wins() {
 }
 
 #[test]
-fn locks_are_taken_in_the_order_of_addresses() {
+fn any_number_in_any_order_is_held_once_in_the_order_of_addresses() {
     let all: Vec<Storage> = (0..20).map(|_| storage()).collect();
-    let wanted: Vec<(&Storage, Access)> = all.iter().rev().chain(&all).map(|s| (s, Write)).collect();
-    let guards = StorageGuards::acquire(&wanted).unwrap();
-    assert!(guards.locked.is_sorted_by(|(a, _), (b, _)| a.address() < b.address()));
-    assert_eq!(guards.locked.len(), 20);
-    drop(guards);
-    assert!(all.iter().all(|s| is_free(s) && s.version() == 1));
+    for count in [2, 3, 8, 9, 20] {
+        for turn in 0..count {
+            // Each storage once for reading, in some order, and every third for writing too.
+            let order = (0..count).map(|i| (i * 7 + turn) % count);
+            let reads = order.clone().map(|i| (&all[i], Read));
+            let writes = order.filter(|i| i % 3 == 0).map(|i| (&all[i], Write));
+            let wanted: Vec<(&Storage, Access)> =
+                if turn % 2 == 0 { reads.chain(writes).collect() } else { writes.chain(reads).collect() };
+            let before: Vec<u32> = all.iter().map(|s| s.version()).collect();
+            let guards = StorageGuards::acquire(&wanted).unwrap();
+            assert!(guards.all.in_order().is_sorted_by(|(a, _), (b, _)| a.address() < b.address()));
+            let held = |i: &usize| guards.all.in_order().any(|(s, _)| s.address() == all[*i].address());
+            assert_eq!(
+                (0..20).filter(held).count(),
+                wanted.iter().map(|(s, _)| s.address()).collect::<HashSet<_>>().len()
+            );
+            for (s, access) in guards.all.in_order() {
+                let i = all.iter().position(|other| other.address() == s.address()).unwrap();
+                assert_eq!(
+                    (access, s.version()),
+                    if i % 3 == 0 { (Write, before[i] + 1) } else { (Read, before[i]) }
+                );
+            }
+            drop(guards);
+            assert!(all.iter().all(is_free));
+        }
+    }
 }
 
 #[test]
 fn no_storage_needs_no_guard() {
-    assert_eq!(StorageGuards::acquire(&[]).unwrap().locked.len(), 0);
+    assert_eq!(StorageGuards::acquire(&[]).unwrap().all.in_order().count(), 0);
 }
 
 #[test]
@@ -123,7 +145,8 @@ fn threads_that_want_what_the_other_holds_do_not_wait_for_ever() {
 #[test]
 fn a_nested_set_that_conflicts_with_its_own_gives_up() {
     let a = storage();
-    let outer = StorageGuards::acquire(&[(&a, Write)]).unwrap();
+    let wanted = [(&a, Write)];
+    let outer = StorageGuards::acquire(&wanted).unwrap();
     assert_eq!(kind(StorageGuards::acquire(&[(&a, Read)])), Some(ErrorKind::Busy));
     drop(outer);
     assert!(StorageGuards::acquire(&[(&a, Read)]).is_ok());
@@ -133,7 +156,8 @@ fn a_nested_set_that_conflicts_with_its_own_gives_up() {
 fn a_panic_releases_the_guards() {
     let a = storage();
     let kernel = std::panic::AssertUnwindSafe(|| {
-        let _guards = StorageGuards::acquire(&[(&a, Write)]);
+        let wanted = [(&a, Write)];
+        let _guards = StorageGuards::acquire(&wanted);
         panic!("a faulty kernel");
     });
     assert!(std::panic::catch_unwind(kernel).is_err());

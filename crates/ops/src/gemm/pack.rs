@@ -103,7 +103,9 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
             match (self.along == 1, row.len() == L::N && left >= L::N * T::DEPTH) {
                 // Constants for the common case, a register of units.
                 (true, true) if T::RAW => {
-                    from.cast::<L::Unit>().copy_to_nonoverlapping(row.as_mut_ptr(), L::N)
+                    // As bytes: two elements need not be aligned as a unit is.
+                    let bytes = L::N * size_of::<L::Unit>();
+                    from.cast::<u8>().copy_to_nonoverlapping(row.as_mut_ptr().cast(), bytes);
                 }
                 (true, true) => gather::<T, L::Unit>(from, 1, usize::MAX, &mut row[..L::N]),
                 _ => gather::<T, L::Unit>(from, self.along, left, row),

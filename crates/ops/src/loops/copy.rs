@@ -16,7 +16,6 @@ pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
         iter.for_each(data, |p, n, rows| {
             if to == from { copy_rows(&p, n, rows, to.size()) } else { convert_rows(&p, n, rows, convert) }
         });
-        Ok(())
     })
 }
 

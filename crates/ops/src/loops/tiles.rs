@@ -81,9 +81,7 @@ pub(super) fn for_each_rows<const N: usize>(
 ) -> Result<()> {
     let operands = iter.operands();
     if let Some(rows) = single_row(iter, input, output) {
-        let _guards = iter.lock()?;
-        run(rows.at(iter));
-        return Ok(());
+        return iter.with_guards(|| run(rows.at(iter)));
     }
     let to = Port::output(operands[0].dtype(), output)?;
     let mut from = [to; N];
@@ -96,7 +94,6 @@ pub(super) fn for_each_rows<const N: usize>(
                 to.is_direct(p.inner[0], n) && (0..N).all(|i| from[i].is_direct_input(p.inner[1 + i], n));
             if direct { run(direct_rows(&p, n, rows)) } else { tiled_rows(&p, n, rows, to, from, &run) }
         });
-        Ok(())
     })
 }
 

@@ -1,0 +1,57 @@
+//! Parameters and arguments, as every emitted function has them.
+
+use crate::naming;
+use crate::schema::{Argument, BaseType, FunctionSchema, Type};
+
+/// `self_: &Tensor, alpha: Scalar`
+pub(super) fn parameters(schema: &FunctionSchema) -> String {
+    schema.arguments().map(parameter).collect::<Vec<_>>().join(", ")
+}
+
+fn parameter(argument: &Argument) -> String {
+    format!("{}: {}", name(argument), ty(argument))
+}
+
+/// `&Tensor, Scalar`, each with what stands before it.
+pub(super) fn types(schema: &FunctionSchema) -> String {
+    schema.arguments().map(|argument| format!(", {}", ty(argument))).collect()
+}
+
+/// The type of a parameter. That it has one was checked when the operator was made.
+pub(super) fn ty(argument: &Argument) -> String {
+    naming::parameter(&argument.ty).unwrap_or_default()
+}
+
+pub(super) fn name(argument: &Argument) -> String {
+    naming::identifier(&argument.name)
+}
+
+/// `self_, alpha`: all arguments, as they are passed on.
+pub(super) fn arguments(schema: &FunctionSchema) -> String {
+    schema.arguments().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// The arguments a kernel of the functional operator takes: all but the `out=` group.
+pub(super) fn inputs(schema: &FunctionSchema) -> Vec<String> {
+    schema.inputs().map(name).collect()
+}
+
+pub(super) fn returned(schema: &FunctionSchema) -> String {
+    naming::returned(schema).unwrap_or_default()
+}
+
+/// A slice of every tensor that is read: `&[self_, mat2]`, or a longer form where some are optional or in lists.
+pub(super) fn tensor_slice(schema: &FunctionSchema) -> String {
+    let tensors: Vec<&Argument> = schema.inputs().filter(|argument| argument.ty.holds_tensors()).collect();
+    let plain = |argument: &&Argument| argument.ty == Type::Base(BaseType::Tensor);
+    let single: Vec<String> =
+        tensors.iter().filter(|argument| plain(argument)).map(|argument| name(argument)).collect();
+    if single.len() == tensors.len() {
+        return format!("&[{}]", single.join(", "));
+    }
+    let chained = tensors.iter().filter(|argument| !plain(argument)).map(|argument| match &argument.ty {
+        Type::List(inner, _) if inner.is_optional() => format!(".chain({}.iter().flatten())", name(argument)),
+        _ => format!(".chain({})", name(argument)),
+    });
+    format!("&[{}].into_iter(){}.collect::<Vec<&Tensor>>()", single.join(", "), chained.collect::<String>())
+}

@@ -1,0 +1,54 @@
+//! The static of an operator: its schema, the kernel behind each key, and the way to call it by value.
+
+use super::calls;
+use super::kernels::wrapper;
+use crate::model::Operator;
+use crate::naming;
+use crate::schema::Argument;
+
+pub(super) fn emit(operator: &Operator<'_>) -> String {
+    let schema = &operator.schema;
+    let name = &schema.name;
+    let (ty, types, returned) = (naming::kernel_type(name), calls::types(schema), calls::returned(schema));
+    let kernel = |key: &str, function: &str| format!("Kernel::new(DispatchKey::{key}, {function} as {ty})");
+    let kernels: Vec<String> = operator
+        .kernels
+        .iter()
+        .flat_map(|k| k.keys.iter().map(|key| kernel(key, &wrapper(operator, k))).collect::<Vec<_>>())
+        .collect();
+    format!(
+        "/// A kernel of `{name}`.\n\
+         pub type {ty} = fn(DispatchKeySet{types}) -> Result<{returned}>;\n\n\
+         /// The operator `{name}`.\n\
+         pub static {static_name}: Operator<{ty}> = Operator::new(\n\
+         {name:?},\n{text:?},\n&[{kernels}],\n{boxed},\n);",
+        boxed = boxed_name(operator),
+        static_name = naming::operator_static(name),
+        name = name.to_string(),
+        text = schema.to_string(),
+        kernels = kernels.join(", "),
+    )
+}
+
+fn boxed_name(operator: &Operator<'_>) -> String {
+    format!("{}_boxed", operator.function())
+}
+
+/// The operator with its arguments in a list.
+pub(super) fn boxed(operator: &Operator<'_>) -> String {
+    let schema = &operator.schema;
+    let take =
+        |argument: &Argument| format!("arguments.{}()?", naming::boxed(&argument.ty).unwrap_or_default());
+    let arguments: Vec<String> = schema.arguments().map(take).collect();
+    format!(
+        "fn {boxed}(values: &[Value]) -> Result<Vec<Value>> {{\n\
+         {taken}Arguments::new({name:?}, values, {count})?;\n\
+         {function}({arguments}).map(IntoValues::into_values)\n}}",
+        boxed = boxed_name(operator),
+        name = schema.name.to_string(),
+        taken = if arguments.is_empty() { "" } else { "let mut arguments = " },
+        count = arguments.len(),
+        function = operator.function(),
+        arguments = arguments.join(", "),
+    )
+}

@@ -1,0 +1,211 @@
+//! From entries to operators ready to be emitted: siblings derived, kernels named, everything checked.
+
+use std::collections::HashMap;
+
+use crate::naming;
+use crate::native_functions::{Kernel, KernelPath, NativeFunction, NativeFunctions};
+use crate::schema::FunctionSchema;
+use crate::source::{Fault, Faults, Source};
+use crate::variants::{Variant, sibling, variant_of};
+
+/// An operator: an entry of the file, or one of its siblings.
+#[derive(Clone, Debug)]
+pub(crate) struct Operator<'a> {
+    pub(crate) schema: FunctionSchema,
+    pub(crate) entry: &'a NativeFunction,
+    /// How it was derived from the entry, if it was.
+    pub(crate) derived: Option<Variant>,
+    /// The module of its kernels, which names the generated file.
+    pub(crate) family: String,
+    pub(crate) kernels: Vec<OperatorKernel>,
+    pub(crate) method: Option<String>,
+}
+
+/// One function registered under one key or several.
+#[derive(Clone, Debug)]
+pub(crate) struct OperatorKernel {
+    /// Variants of `DispatchKey`.
+    pub(crate) keys: Vec<&'static str>,
+    pub(crate) path: KernelPath,
+    /// Whether only shapes are computed: the Meta kernel of a structured operator.
+    pub(crate) meta_only: bool,
+}
+
+impl Operator<'_> {
+    pub(crate) fn function(&self) -> String {
+        naming::function(&self.schema.name)
+    }
+
+    pub(crate) fn uses_iterator(&self) -> bool {
+        self.entry.structured_inherits.is_some()
+    }
+}
+
+/// The method names that would hide what every Rust type has.
+const TAKEN_METHODS: &[&str] = &["clone", "drop", "from", "into", "to_owned", "to_string", "default"];
+
+/// The operators of a file written for this project, in its order, siblings after their entry.
+pub(crate) fn operators<'a>(
+    source: Source<'_>,
+    functions: &'a NativeFunctions,
+) -> Result<Vec<Operator<'a>>, Faults> {
+    let mut faults = Faults::default();
+    let mut operators: Vec<Operator<'a>> = vec![];
+    for entry in &functions.entries {
+        match expand(entry) {
+            Ok(expanded) => operators.extend(expanded),
+            Err(message) => {
+                faults.0.push(source.fault(entry.at, format!("`{}`: {message}", entry.schema.name)))
+            }
+        }
+    }
+    faults.0.extend(name_methods(source, &mut operators));
+    faults.0.extend(clashes(source, &operators));
+    faults.or(operators)
+}
+
+fn expand(entry: &NativeFunction) -> Result<Vec<Operator<'_>>, String> {
+    check_fields(entry)?;
+    let family = family(entry)?;
+    let kernels = kernels(entry)?;
+    let make = |schema: FunctionSchema, derived: Option<Variant>| {
+        check_types(&schema)?;
+        Ok::<_, String>(Operator {
+            schema,
+            entry,
+            derived,
+            family: family.clone(),
+            kernels: kernels.clone(),
+            method: None,
+        })
+    };
+    let mut operators = vec![make(entry.schema.clone(), None)?];
+    for name in &entry.autogen {
+        let schema =
+            sibling(&entry.schema, &name.value).map_err(|reason| format!("`{}`: {reason}", name.value))?;
+        operators.push(make(schema, Some(variant_of(&name.value)))?);
+    }
+    Ok(operators)
+}
+
+/// Fields that say nothing to this generator are refused rather than passed over.
+fn check_fields(entry: &NativeFunction) -> Result<(), String> {
+    let unused = [
+        (
+            entry.structured_delegate.is_some(),
+            "`structured_delegate`: siblings are named by `autogen` on one entry",
+        ),
+        (!entry.precomputed.is_empty(), "`precomputed` is not supported"),
+        (!entry.ufunc_inner_loop.is_empty(), "`ufunc_inner_loop` is not supported: a formula is a kernel"),
+        (!entry.cpp_no_default_args.is_empty(), "`cpp_no_default_args` is for C++ only"),
+        (entry.use_const_ref_for_mutable_tensors, "`use_const_ref_for_mutable_tensors` is for C++ only"),
+        (entry.manual_kernel_registration, "`manual_kernel_registration` is not supported"),
+        (entry.doc.is_none(), "the entry has no `doc`"),
+        (
+            entry.structured && !entry.schema.is_functional(),
+            "`structured` belongs on the functional operator",
+        ),
+        (
+            entry.structured_inherits.as_deref().is_some_and(|base| base != "TensorIteratorBase"),
+            "`structured_inherits`: expected `TensorIteratorBase`",
+        ),
+        (
+            !entry.schema.is_functional() && !entry.autogen.is_empty(),
+            "`autogen` belongs on the functional operator",
+        ),
+    ];
+    unused.iter().find(|(fails, _)| *fails).map_or(Ok(()), |(_, message)| Err((*message).to_owned()))
+}
+
+fn check_types(schema: &FunctionSchema) -> Result<(), String> {
+    for argument in schema.arguments() {
+        if naming::parameter(&argument.ty).is_none() || naming::boxed(&argument.ty).is_none() {
+            return Err(format!("argument `{}`: a `{}` has no form in Rust yet", argument.name, argument.ty));
+        }
+        if argument.default.is_some() && naming::default(argument).is_none() {
+            return Err(format!("argument `{}`: its default has no form in Rust yet", argument.name));
+        }
+    }
+    match naming::returned(schema) {
+        Some(_) => Ok(()),
+        None => Err("what it returns has no form in Rust yet".to_owned()),
+    }
+}
+
+/// The module that all kernels of an entry stand in.
+fn family(entry: &NativeFunction) -> Result<String, String> {
+    let mut modules = entry.kernels().iter().map(|kernel| kernel.path.module());
+    match modules.next() {
+        None => Err("expected `dispatch` to name the kernels".to_owned()),
+        Some(None) => Err("expected the path of a kernel to be `module::function`".to_owned()),
+        Some(first @ Some(module)) if modules.all(|other| other == first) => Ok(module.to_owned()),
+        Some(Some(module)) => Err(format!("expected all kernels in the module `{module}`")),
+    }
+}
+
+/// Kernels with the same path become one; a structured operator gets a Meta kernel of its own.
+fn kernels(entry: &NativeFunction) -> Result<Vec<OperatorKernel>, String> {
+    let mut kernels: Vec<OperatorKernel> = vec![];
+    for Kernel { key, path, .. } in entry.kernels() {
+        let variant =
+            naming::dispatch_key(key).ok_or_else(|| format!("`{key}` is not a dispatch key here yet"))?;
+        if path.0.len() != 2 {
+            return Err(format!("`{path}`: expected the path of a kernel to be `module::function`"));
+        }
+        match kernels.iter_mut().find(|kernel| kernel.path == *path) {
+            Some(known) => known.keys.push(variant),
+            None => {
+                kernels.push(OperatorKernel { keys: vec![variant], path: path.clone(), meta_only: false })
+            }
+        }
+    }
+    let has_meta = kernels.iter().any(|kernel| kernel.keys.contains(&"Meta"));
+    if entry.structured && has_meta {
+        return Err("a structured operator gets its Meta kernel by itself".to_owned());
+    }
+    if let Some(first) = kernels.first().filter(|_| entry.structured) {
+        let path = first.path.clone();
+        kernels.push(OperatorKernel { keys: vec!["Meta"], path, meta_only: true });
+    }
+    Ok(kernels)
+}
+
+/// Of the overloads of one name, the first in the file has it bare; the others append their overload name.
+fn name_methods(source: Source<'_>, operators: &mut [Operator<'_>]) -> Vec<Fault> {
+    let mut taken: HashMap<String, ()> = HashMap::new();
+    let mut faults = vec![];
+    for operator in operators.iter_mut().filter(|operator| is_method(operator)) {
+        let bare = naming::identifier(&operator.schema.name.base);
+        let name = if taken.contains_key(&bare) { naming::function(&operator.schema.name) } else { bare };
+        let at = operator.entry.at;
+        if TAKEN_METHODS.contains(&name.as_str()) {
+            let message =
+                format!("a method `{name}` would hide the one every type has: use `variants: function`");
+            faults.push(source.fault(at, message));
+        }
+        if taken.insert(name.clone(), ()).is_some() {
+            faults.push(source.fault(at, format!("`{}`: the method `{name}` exists", operator.schema.name)));
+        }
+        operator.method = Some(name);
+    }
+    faults
+}
+
+/// Methods, and the functions without `Tensor self`, which become associated functions.
+fn is_method(operator: &Operator<'_>) -> bool {
+    let schema = &operator.schema;
+    !schema.is_out() && (operator.entry.method || schema.self_argument().is_none())
+}
+
+/// Two operators whose names read the same in Rust.
+fn clashes(source: Source<'_>, operators: &[Operator<'_>]) -> Vec<Fault> {
+    let mut seen: HashMap<String, &FunctionSchema> = HashMap::new();
+    let mut faults = vec![];
+    for operator in operators {
+        if let Some(known) = seen.insert(naming::kernel_type(&operator.schema.name), &operator.schema) {
+            let message = format!("`{}` and `{}` have one name in Rust", known.name, operator.schema.name);
+            faults.push(source.fault(operator.entry.at, message));
+        }
+    }
+    faults
+}

@@ -1,0 +1,104 @@
+//! One YAML snippet beside the Rust it becomes: a folder of `golden/` each.
+//!
+//! With `UPDATE_GOLDEN=1` the Rust is written anew, to be read in the diff.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use flambeau_codegen::{Faults, Source, generate};
+
+/// The generated Rust of a snippet, by name: every file but the module that gathers them.
+fn emitted(yaml: &str) -> Result<Vec<(String, String)>, Faults> {
+    let functions = Source { name: "functions.yaml", text: yaml };
+    let files = generate(functions, Source { name: "derivatives.yaml", text: "[]" })?;
+    let named = files.into_iter().filter_map(|file| {
+        let name = file.path.rsplit('/').next()?.to_owned();
+        (name.ends_with(".rs") && name != "mod.rs").then_some((name, file.text))
+    });
+    Ok(named.collect())
+}
+
+/// The text without what rustfmt decides: white space, the last comma of a list, braces around one import.
+fn normal(text: &str) -> String {
+    let squeezed: String = text.split_whitespace().collect();
+    let plain = [",)", ",]", ",}"].iter().fold(squeezed, |text, end| text.replace(end, &end[1..]));
+    plain.replace(['{', '}'], "")
+}
+
+fn cases() -> std::io::Result<Vec<PathBuf>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let entries: Result<Vec<_>, _> = std::fs::read_dir(folder)?.collect();
+    let mut cases: Vec<PathBuf> = entries?.into_iter().map(|entry| entry.path()).collect();
+    cases.sort();
+    Ok(cases)
+}
+
+#[test]
+fn snippets_become_the_rust_beside_them() {
+    let cases = cases().unwrap();
+    assert!(cases.len() >= 5);
+    for case in cases {
+        for (name, text) in emitted(&std::fs::read_to_string(case.join("functions.yaml")).unwrap()).unwrap() {
+            let beside = case.join(&name);
+            if std::env::var_os("UPDATE_GOLDEN").is_some() {
+                std::fs::write(&beside, &text).unwrap();
+                Command::new("rustfmt").args(["--edition", "2024"]).arg(&beside).status().unwrap();
+            }
+            let expected = std::fs::read_to_string(&beside).unwrap_or_default();
+            assert!(normal(&expected) == normal(&text), "{} becomes\n{text}", beside.display());
+        }
+    }
+}
+
+const ENTRY: &str = "\
+- func: neg(Tensor self) -> Tensor
+  variants: function, method
+  dispatch:
+    CPU: unary::neg
+  autogen: neg_, neg.out
+  doc: The negative of each element.
+";
+
+/// What to replace in the entry, with what, and a part of the fault.
+const REFUSED: &[(&str, &str, &str)] = &[
+    ("  doc: The negative of each element.\n", "", "no `doc`"),
+    ("unary::neg", "neg", "`module::function`"),
+    ("unary::neg", "a::b::neg", "`module::function`"),
+    ("CPU: unary::neg", "CPU: unary::neg\n    Meta: binary::neg", "all kernels in the module `unary`"),
+    ("CPU:", "XPU:", "`XPU` is not a dispatch key here"),
+    ("  dispatch:\n    CPU: unary::neg\n", "", "to name the kernels"),
+    ("neg_, neg.out", "neg_, neg.out\n  structured_delegate: neg.out", "the delegate has the kernel"),
+    ("-> Tensor\n", "-> QScheme\n", "no form in Rust"),
+    ("Tensor self)", "Tensor self, Stream s)", "no form in Rust"),
+    ("neg(Tensor self)", "neg(Tensor input)", "a method needs"),
+    ("- func: neg(", "- func: clone(", "not a sibling"),
+    ("neg(Tensor self) -> Tensor", "neg(Tensor self) -> (Tensor, Tensor)", "single new `Tensor`"),
+    ("  autogen: neg_, neg.out", "  structured: True\n  structured_inherits: Other", "TensorIteratorBase"),
+];
+
+#[test]
+fn an_entry_without_a_form_in_rust_is_refused() {
+    let run = |text: &str| {
+        let source = Source { name: "functions.yaml", text };
+        generate(source, Source { name: "derivatives.yaml", text: "[]" })
+    };
+    run(ENTRY).unwrap();
+    for (from, to, message) in REFUSED {
+        assert!(ENTRY.contains(from), "{from}");
+        let faults = run(&ENTRY.replacen(from, to, 1)).expect_err(to);
+        assert!(faults.to_string().contains(message), "{to}\n{faults}");
+    }
+    let clone = ENTRY.replace("neg", "clone");
+    assert!(run(&clone).unwrap_err().to_string().contains("would hide"));
+}
+
+#[test]
+fn a_formula_at_fault_stops_the_generator() {
+    let derivatives =
+        Source { name: "derivatives.yaml", text: "- name: neg(Tensor self) -> Tensor\n  self: grad.nge()\n" };
+    let faults = generate(Source { name: "functions.yaml", text: ENTRY }, derivatives).unwrap_err();
+    assert!(
+        faults.to_string().contains("derivatives.yaml:2:14: there is no operator or helper `nge`"),
+        "{faults}"
+    );
+}
