@@ -18,6 +18,5 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
         "a job borrows from the caller's stack until all threads have left it",
     ),
     ("crates/ops/src/tensor_iterator/walk.rs", "addresses cross to other threads under the caller's guards"),
-    ("entering a #[target_feature] function is a promise about the processor",),
     ("crates/ops/src/vectorized/", "intrinsics, and loads and stores through raw pointers"),
 ];
