@@ -100,10 +100,10 @@ fn fills() {
             let data = get(bytes);
             // SAFETY: that long, and filled.
             let seen = unsafe { std::slice::from_raw_parts(data.as_ptr(), bytes) };
-            assert!(seen.iter().all(|&b| b == byte), "{fill:?}");
+            assert!(seen == vec![byte; bytes], "{fill:?}");
             let zeroed = CPU.allocate_zeroed(bytes).unwrap();
             // SAFETY: that long, and zero.
-            assert!(unsafe { std::slice::from_raw_parts(zeroed.as_ptr(), bytes) }.iter().all(|&b| b == 0));
+            assert!(unsafe { std::slice::from_raw_parts(zeroed.as_ptr(), bytes) } == vec![0; bytes]);
         }
     }
     CpuAllocator::set_fill(Fill::None);

@@ -17,7 +17,7 @@ fn memory_is_aligned_writable_and_distinct() {
             unsafe {
                 a.as_ptr().write_bytes(1, bytes);
                 b.as_ptr().write_bytes(2, bytes);
-                assert!((0..bytes).all(|i| *a.as_ptr().add(i) == 1));
+                assert!(std::slice::from_raw_parts(a.as_ptr(), bytes) == vec![1; bytes]);
             }
         }
     }
@@ -30,7 +30,7 @@ fn zeroed_memory_is_zero_even_when_it_was_used_before() {
             let data = CpuAllocator.allocate_zeroed(bytes).unwrap();
             // SAFETY: it is that long and initialised.
             unsafe {
-                assert!(std::slice::from_raw_parts(data.as_ptr(), bytes).iter().all(|&x| x == 0));
+                assert!(std::slice::from_raw_parts(data.as_ptr(), bytes) == vec![0; bytes]);
                 data.as_ptr().write_bytes(0x5A, bytes);
             }
         }

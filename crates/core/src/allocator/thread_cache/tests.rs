@@ -21,7 +21,7 @@ fn check_and_free(blocks: &[NonNull<u8>], class: usize) {
         // SAFETY: `fill` wrote it, and it is freed once.
         unsafe {
             let bytes = std::slice::from_raw_parts(block.as_ptr(), class_bytes(class));
-            assert!(bytes.iter().all(|&byte| byte == number as u8), "block {number} of class {class}");
+            assert!(bytes == vec![number as u8; bytes.len()], "block {number} of class {class}");
             free(block, class);
         }
     }
