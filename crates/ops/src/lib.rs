@@ -5,6 +5,7 @@ mod dispatch_types;
 pub mod gemm;
 pub mod loops;
 pub mod native;
+#[path = "generated/mod.rs"]
 pub mod ops;
 pub mod parallel;
 pub mod structured;

@@ -3,5 +3,6 @@
 pub mod binary;
 pub mod copy;
 pub mod factory;
+pub mod matmul;
 pub mod unary;
 pub mod view;

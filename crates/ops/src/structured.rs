@@ -1,13 +1,15 @@
 //! What generated kernels share: making outputs from a description, and taking care of memory that operands share.
 
 use crate::Tensor;
-use flambeau_core::Geometry;
-use flambeau_core::{Device, DimVec, MemoryFormat, Result, ScalarType, Storage, ensure, shape};
+use flambeau_core::{
+    Access, Device, DimVec, Geometry, MemoryFormat, Result, ScalarType, Storage, StorageGuards, ensure, shape,
+};
+use smallvec::SmallVec;
 
 /// What a meta function says of one output: sizes, order of dimensions, type, device.
 ///
 /// ```
-/// use flambeau_core::{Device, ScalarType};
+/// use flambeau_core::{Access, Device, ScalarType};
 /// use flambeau_ops::structured::TensorSpec;
 /// let out = TensorSpec::new(&[2, 3], ScalarType::F32, Device::META).allocate("example")?;
 /// assert_eq!(out.sizes(), &[2, 3]);
@@ -188,6 +190,38 @@ pub fn copy_to_out(result: &Tensor, out: &Tensor) -> Result<()> {
         resize_out(out, result.sizes())?;
     }
     crate::ops::copy_(out, result, false)
+}
+
+/// The same for an in-place sibling, whose shape is fixed.
+///
+/// # Errors
+/// `Dtype` where the result cannot be cast to `self_`, `Shape` where it has another shape.
+pub fn copy_to_self(name: &str, result: &Tensor, self_: &Tensor) -> Result<()> {
+    ensure!(
+        result.sizes() == self_.sizes(),
+        Shape,
+        "{name}: output with shape {:?} doesn't match the result shape {:?}",
+        self_.sizes(),
+        result.sizes()
+    );
+    copy_to_out(result, self_).map_err(|e| e.context(name))
+}
+
+/// Calls `body` under shared guards on `reads` and exclusive ones on `writes`.
+///
+/// # Errors
+/// `Busy` where an accessor of this thread is in the way, `Aliasing` where memory may not be written; and `body`'s own.
+pub fn with_guards<R>(
+    name: &str,
+    reads: &[&Tensor],
+    writes: &[&Tensor],
+    body: impl FnOnce() -> Result<R>,
+) -> Result<R> {
+    let mut wanted: SmallVec<[(&Storage, Access); 6]> = SmallVec::new();
+    wanted.extend(reads.iter().map(|t| (t.storage(), Access::Read)));
+    wanted.extend(writes.iter().map(|t| (t.storage(), Access::Write)));
+    let _guards = StorageGuards::acquire(&wanted).map_err(|e| e.context(name))?;
+    body()
 }
 
 /// Whether two tensors share memory without being the same view of it, as far as the blocks of memory they span tell.

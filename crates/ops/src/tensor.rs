@@ -179,6 +179,13 @@ impl Tensor {
         self.0.storage()
     }
 
+    /// The address of its first element, whose type is [`dtype`](Self::dtype). Stays true, and may be dereferenced, only under
+    /// a guard on the storage.
+    #[inline]
+    pub fn data_ptr(&self) -> *mut u8 {
+        self.storage().data_ptr().wrapping_add(self.storage_offset() as usize * self.dtype().size())
+    }
+
     /// How often elements of its storage were written in place. PyTorch's `_version`.
     #[inline]
     pub fn version(&self) -> u32 {

@@ -40,7 +40,7 @@ pub trait OperatorInfo: Sync {
 }
 
 /// An operator's call with its arguments in a list.
-pub type BoxedCall = fn(&[Value]) -> Result<Vec<Value>>;
+pub(super) type BoxedCall = fn(&[Value]) -> Result<Vec<Value>>;
 
 /// An operator with kernels of type `F`, a `fn(DispatchKeySet, ..) -> Result<..>`.
 ///

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::binary`.
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
-use crate::structured::{copy_to_out, copy_to_self};
+use crate::structured::copy_to_out;
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -178,36 +178,6 @@ fn add_scalar_boxed(values: &[Value]) -> Result<Vec<Value>> {
     add_scalar(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
 }
 
-/// A kernel of `add_.Scalar`.
-pub type AddInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<()>;
-
-/// The operator `add_.Scalar`.
-pub static ADD__SCALAR: Operator<AddInPlaceScalarFn> = Operator::new(
-    "add_.Scalar",
-    "add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, add__scalar_composite as AddInPlaceScalarFn)],
-    add__scalar_boxed,
-);
-
-/// `self + alpha * other`, for a number `other`.
-///
-/// `add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)`
-#[inline]
-pub fn add__scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
-    let (keys, kernel) = ADD__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other, alpha)
-}
-
-fn add__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
-    let result = native::binary::add_scalar(self_, other, alpha)?;
-    copy_to_self("add_.Scalar", &result, self_)
-}
-
-fn add__scalar_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("add_.Scalar", values, 3)?;
-    add__scalar(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
 /// A kernel of `add.Scalar_out`.
 pub type AddScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, &Tensor) -> Result<()>;
 
@@ -243,6 +213,35 @@ fn add_scalar_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("add.Scalar_out", values, 4)?;
     add_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?, arguments.tensor()?)
         .map(IntoValues::into_values)
+}
+
+/// A kernel of `add_.Scalar`.
+pub type AddInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<()>;
+
+/// The operator `add_.Scalar`.
+pub static ADD__SCALAR: Operator<AddInPlaceScalarFn> = Operator::new(
+    "add_.Scalar",
+    "add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, add__scalar_composite as AddInPlaceScalarFn)],
+    add__scalar_boxed,
+);
+
+/// `self += alpha * other`, for a number `other`.
+///
+/// `add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)`
+#[inline]
+pub fn add__scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
+    let (keys, kernel) = ADD__SCALAR.select(self_.key_set())?;
+    kernel(keys, self_, other, alpha)
+}
+
+fn add__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
+    native::binary::add_scalar_(self_, other, alpha)
+}
+
+fn add__scalar_boxed(values: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("add_.Scalar", values, 3)?;
+    add__scalar(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
 }
 
 /// A kernel of `sub.Tensor`.
@@ -533,36 +532,6 @@ fn mul_scalar_boxed(values: &[Value]) -> Result<Vec<Value>> {
     mul_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
 }
 
-/// A kernel of `mul_.Scalar`.
-pub type MulInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
-
-/// The operator `mul_.Scalar`.
-pub static MUL__SCALAR: Operator<MulInPlaceScalarFn> = Operator::new(
-    "mul_.Scalar",
-    "mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, mul__scalar_composite as MulInPlaceScalarFn)],
-    mul__scalar_boxed,
-);
-
-/// `self * other`, for a number `other`.
-///
-/// `mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
-#[inline]
-pub fn mul__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
-    let (keys, kernel) = MUL__SCALAR.select(self_.key_set())?;
-    kernel(keys, self_, other)
-}
-
-fn mul__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let result = native::binary::mul_scalar(self_, other)?;
-    copy_to_self("mul_.Scalar", &result, self_)
-}
-
-fn mul__scalar_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mul_.Scalar", values, 2)?;
-    mul__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
-}
-
 /// A kernel of `mul.Scalar_out`.
 pub type MulScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
 
@@ -596,6 +565,35 @@ fn mul_scalar_out_composite(
 fn mul_scalar_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("mul.Scalar_out", values, 3)?;
     mul_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `mul_.Scalar`.
+pub type MulInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+
+/// The operator `mul_.Scalar`.
+pub static MUL__SCALAR: Operator<MulInPlaceScalarFn> = Operator::new(
+    "mul_.Scalar",
+    "mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, mul__scalar_composite as MulInPlaceScalarFn)],
+    mul__scalar_boxed,
+);
+
+/// `self *= other`, for a number `other`.
+///
+/// `mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+#[inline]
+pub fn mul__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
+    let (keys, kernel) = MUL__SCALAR.select(self_.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn mul__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+    native::binary::mul_scalar_(self_, other)
+}
+
+fn mul__scalar_boxed(values: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("mul_.Scalar", values, 2)?;
+    mul__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
 }
 
 /// A kernel of `div.Tensor`.

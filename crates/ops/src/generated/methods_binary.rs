@@ -24,7 +24,7 @@ impl Tensor {
         super::binary::add_scalar(self, other.into(), alpha.into())
     }
 
-    /// `self + alpha * other`, for a number `other`. The result is written into `self`.
+    /// `self += alpha * other`, for a number `other`.
     pub fn add__scalar(&self, other: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Result<&Tensor> {
         super::binary::add__scalar(self, other.into(), alpha.into())?;
         Ok(self)
@@ -57,7 +57,7 @@ impl Tensor {
         super::binary::mul_scalar(self, other.into())
     }
 
-    /// `self * other`, for a number `other`. The result is written into `self`.
+    /// `self *= other`, for a number `other`.
     pub fn mul__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::binary::mul__scalar(self, other.into())?;
         Ok(self)

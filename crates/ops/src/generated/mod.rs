@@ -12,10 +12,8 @@ mod methods_binary;
 mod methods_copy;
 mod methods_factory;
 mod methods_matmul;
-mod methods_reduce;
 mod methods_unary;
 mod methods_view;
-mod reduce;
 mod unary;
 mod view;
 
@@ -23,7 +21,6 @@ pub use binary::*;
 pub use copy::*;
 pub use factory::*;
 pub use matmul::*;
-pub use reduce::*;
 pub use unary::*;
 pub use view::*;
 
@@ -35,8 +32,8 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &ADD__TENSOR,
     &ADD_OUT,
     &ADD_SCALAR,
-    &ADD__SCALAR,
     &ADD_SCALAR_OUT,
+    &ADD__SCALAR,
     &SUB_TENSOR,
     &SUB__TENSOR,
     &SUB_OUT,
@@ -44,8 +41,8 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &MUL__TENSOR,
     &MUL_OUT,
     &MUL_SCALAR,
-    &MUL__SCALAR,
     &MUL_SCALAR_OUT,
+    &MUL__SCALAR,
     &DIV_TENSOR,
     &DIV__TENSOR,
     &DIV_OUT,
@@ -63,12 +60,6 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &ZEROS_OUT,
     &MM,
     &MM_OUT,
-    &SUM,
-    &SUM_OUT,
-    &SUM_DIM_INTLIST,
-    &SUM_INTLIST_OUT,
-    &MEAN,
-    &MEAN_DTYPE_OUT,
     &NEG,
     &NEG_,
     &NEG_OUT,

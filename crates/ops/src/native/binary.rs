@@ -144,3 +144,13 @@ pub fn mul_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
 pub fn div_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
     ops::div_tensor(self_, &Tensor::wrapped_number(other)?)
 }
+
+/// `self += alpha * other` for a number.
+pub fn add_scalar_(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
+    ops::add__tensor(self_, &Tensor::wrapped_number(other)?, alpha)
+}
+
+/// `self *= other` for a number.
+pub fn mul_scalar_(self_: &Tensor, other: Scalar) -> Result<()> {
+    ops::mul__tensor(self_, &Tensor::wrapped_number(other)?)
+}

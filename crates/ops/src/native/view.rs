@@ -18,6 +18,11 @@ pub fn alias(self_: &Tensor) -> Result<Tensor> {
     self_.alias_as(self_.sizes(), self_.strides(), self_.storage_offset())
 }
 
+/// The same elements under a handle that takes no part in recorded history.
+pub fn detach(self_: &Tensor) -> Result<Tensor> {
+    alias(self_)
+}
+
 /// Other sizes without a copy; one of them may be -1.
 pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     let g = self_.geometry();

@@ -125,10 +125,7 @@ impl<'a> Operand<'a> {
     /// The address of its first element; null where there is no tensor.
     #[inline]
     pub(super) fn first_element(&self) -> *mut u8 {
-        self.tensor().map_or(std::ptr::null_mut(), |tensor| {
-            let offset = tensor.storage_offset() as usize * tensor.dtype().size();
-            tensor.storage().data_ptr().wrapping_add(offset)
-        })
+        self.tensor().map_or(std::ptr::null_mut(), Tensor::data_ptr)
     }
 }
 
