@@ -44,7 +44,8 @@ impl Plan {
     fn new<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> Self {
         let bytes = size_of::<T>();
         let pack_b = !T::SAME || g.b_strides[1] != 1 || (g.m > 256 && g.k * g.n * bytes > 512 << 10);
-        let pack_a = !T::SAME || (g.n > 256 && g.m * g.k * bytes > 512 << 10);
+        let pack_a =
+            !usable_units::<T, L::Unit>(g.k, g.a_strides) || (g.n > 256 && g.m * g.k * bytes > 512 << 10);
         let (all_tiles, all_strips) = (g.m.div_ceil(L::TILES.len()), g.n.min(COLUMNS).div_ceil(2 * L::N));
         let (mut tiles, mut strips) = ((ROWS / L::TILES.len()).min(all_tiles), all_strips);
         let large = g.m * g.n * g.k.min(DEPTH) >= 2 * WORTH_A_THREAD;
@@ -218,7 +219,9 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
             let (a, a_row, a_depth) = if self.plan.pack_a {
                 (panel, 1, rows.len() as isize)
             } else {
-                (at(g.a, g.a_strides, rows.start, self.k.start).cast(), g.a_strides[0], g.a_strides[1])
+                let from = at(g.a, g.a_strides, rows.start, self.k.start);
+                let along = if T::DEPTH == 1 { g.a_strides[1] } else { 1 };
+                (from.cast(), g.a_strides[0] / T::DEPTH as isize, along)
             };
             let (b, b_depth) = if self.is_packed(strip) {
                 (self.packed_strip(strip).cast_const(), Self::STRIP as isize)
@@ -234,6 +237,12 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
             L::TILES[rows.len() - 1][cols.div_ceil(L::N) - 1](&args);
         }
     }
+}
+
+/// Whether rows of A may be read as units where they lie: whole ones, and each row a number of them from the next.
+fn usable_units<T: Pack<U>, U>(k: usize, [row, along]: [isize; 2]) -> bool {
+    let depth = T::DEPTH as isize;
+    T::SAME || (T::RAW && along == 1 && row % depth == 0 && k.is_multiple_of(T::DEPTH))
 }
 
 /// Part `index` of `0..len` in `count` parts of nearly equal size: a last tile of a row or two would waste most of its

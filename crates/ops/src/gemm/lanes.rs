@@ -68,9 +68,9 @@ pub(super) unsafe trait Lanes: Copy + 'static {
             }
         }
     }
-    /// Asks for memory that will be read and written, which the loop over k leaves time to fetch.
+    /// Asks for memory that will be used soon; the address need not exist.
     #[inline(always)]
-    unsafe fn prefetch(_at: *const Self::Acc) {}
+    unsafe fn prefetch(_at: *const u8) {}
     /// `self + a * b`, for a pair the sum of both products.
     unsafe fn accumulate(self, a: Self::Operand, b: Self::Operand) -> Self;
 }

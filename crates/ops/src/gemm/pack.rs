@@ -27,44 +27,68 @@ impl<T: Pack<L::Unit>, L: Lanes> Body for PackPanel<T, L> {
     unsafe fn run(self) {
         // SAFETY: the conditions above.
         unsafe {
-            if self.lane == 1 && self.width == self.padded {
-                match self.width {
-                    // The common widths as constants: their copies are a few registers each.
-                    32 => self.rows(32),
-                    16 => self.rows(16),
-                    12 => self.rows(12),
-                    width => self.rows(width),
-                }
-            } else if self.lane == 1 {
-                self.rows(self.width);
-            } else {
-                self.transpose();
+            match (self.lane, self.width) {
+                // The common widths as constants: each run of lanes is then a few registers. Conversions become vector
+                // code only in a loop that is not unrolled first.
+                (1, 32) if T::RAW && self.padded == 32 => self.runs::<32>(),
+                (1, 16) if T::RAW && self.padded == 16 => self.runs::<16>(),
+                (1, 12) if T::RAW && self.padded == 12 => self.runs::<12>(),
+                (1, _) => self.lanes(),
+                _ => self.transpose(),
             }
         }
     }
 }
 
 impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
-    /// Lanes are adjacent in memory: one run of them after another.
+    /// The first elements of a group, and the second ones where it is of pairs and whole.
     #[inline(always)]
-    unsafe fn rows(&self, width: usize) {
+    unsafe fn group(&self, group: usize) -> (*const T, Option<*const T>) {
+        // SAFETY: the group exists.
+        let first = unsafe { self.from.offset((group * T::DEPTH) as isize * self.along) };
+        let whole = T::DEPTH == 2 && 2 * group + 1 < self.k;
+        (first, whole.then_some(first.wrapping_offset(self.along)))
+    }
+
+    /// `W` lanes that are adjacent in memory, and no padding.
+    #[inline(always)]
+    unsafe fn runs<const W: usize>(&self) {
+        for group in 0..self.k.div_ceil(T::DEPTH) {
+            // SAFETY: `W` elements of each run, `W` units of the panel; only a unit of bytes is written unaligned.
+            unsafe {
+                let (first, second) = self.group(group);
+                let first = first.cast::<[T; W]>().read();
+                let second = second.map_or(
+                    [T::NOTHING; W],
+                    #[inline(always)]
+                    |second| second.cast::<[T; W]>().read(),
+                );
+                let mut units = [L::Unit::default(); W];
+                for i in 0..W {
+                    units[i] = T::unit(first[i], second[i]);
+                }
+                self.to.add(group * W).cast::<[L::Unit; W]>().write(units);
+            }
+        }
+    }
+
+    /// Lanes that are adjacent in memory, in any number.
+    #[inline(always)]
+    unsafe fn lanes(&self) {
         for group in 0..self.k.div_ceil(T::DEPTH) {
             // SAFETY: the conditions of `run`.
             unsafe {
+                let (first, second) = self.group(group);
                 let to = self.to.add(group * self.padded);
-                let first = self.from.offset((group * T::DEPTH) as isize * self.along);
-                let odd = T::DEPTH == 2 && 2 * group + 1 == self.k;
-                let second = if T::DEPTH == 1 || odd { first } else { first.offset(self.along) };
-                if odd {
-                    for lane in 0..width {
-                        to.add(lane).write(T::unit(first.add(lane).read(), T::NOTHING));
-                    }
-                } else {
-                    for lane in 0..width {
-                        to.add(lane).write(T::unit(first.add(lane).read(), second.add(lane).read()));
-                    }
+                for lane in 0..self.width {
+                    let second = second.map_or(
+                        T::NOTHING,
+                        #[inline(always)]
+                        |second| second.add(lane).read(),
+                    );
+                    to.add(lane).write(T::unit(first.add(lane).read(), second));
                 }
-                for lane in width..self.padded {
+                for lane in self.width..self.padded {
                     to.add(lane).write(L::Unit::default());
                 }
             }
@@ -75,15 +99,17 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
     #[inline(always)]
     unsafe fn transpose(&self) {
         let groups = self.k.div_ceil(T::DEPTH);
+        let mut block = [[L::Unit::default(); WIDEST]; WIDEST];
         for first in (0..groups).step_by(L::N) {
             for lane in (0..self.padded).step_by(L::N) {
-                let mut block = [[L::Unit::default(); WIDEST]; WIDEST];
                 let (groups, lanes) = (L::N.min(groups - first), L::N.min(self.padded - lane));
+                let filled = self.width.saturating_sub(lane).min(L::N);
+                for row in &mut block[filled..lanes.max(filled)] {
+                    *row = [L::Unit::default(); WIDEST];
+                }
                 // SAFETY: the conditions of `run`.
                 unsafe {
-                    for (i, row) in
-                        block.iter_mut().enumerate().take(self.width.saturating_sub(lane).min(L::N))
-                    {
+                    for (i, row) in block[..filled].iter_mut().enumerate() {
                         self.gather(lane + i, first, &mut row[..groups]);
                     }
                     let to = self.to.add(first * self.padded + lane);
@@ -100,6 +126,8 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
         unsafe {
             let from = self.from.offset(lane as isize * self.lane + (first * T::DEPTH) as isize * self.along);
             let left = self.k - first * T::DEPTH;
+            // A short run of each lane is no stream that a prefetcher would see.
+            L::prefetch(from.wrapping_offset(2 * (L::N * T::DEPTH) as isize * self.along).cast());
             match (self.along == 1, row.len() == L::N && left >= L::N * T::DEPTH) {
                 // Constants for the common case, a register of units.
                 (true, true) if T::RAW => {

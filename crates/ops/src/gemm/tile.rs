@@ -71,7 +71,7 @@ unsafe fn multiply<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>)
         if args.beta != L::Acc::ZERO {
             for row in 0..R as isize {
                 for v in 0..V {
-                    L::prefetch(args.c.wrapping_offset(row * args.c_row).wrapping_add(v * L::N));
+                    L::prefetch(args.c.wrapping_offset(row * args.c_row).wrapping_add(v * L::N).cast());
                 }
             }
         }

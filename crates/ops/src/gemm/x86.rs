@@ -74,9 +74,9 @@ macro_rules! register {
         }
 
         #[inline(always)]
-        unsafe fn prefetch(at: *const $acc) {
+        unsafe fn prefetch(at: *const u8) {
             // SAFETY: a prefetch of any address is harmless.
-            unsafe { _mm_prefetch::<_MM_HINT_ET0>(at.cast()) }
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
         }
         #[inline(always)]
         unsafe fn zero() -> Self {
