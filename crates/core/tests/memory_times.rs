@@ -23,7 +23,7 @@ fn time<R>(what: &str, calls: u32, mut call: impl FnMut() -> R) {
     println!("{what:<58} {best:>12.2} ns");
 }
 
-struct Node([u64; 12]);
+struct Node(#[expect(dead_code, reason = "there to take room")] [u64; 12]);
 impl IntrusiveTarget for Node {}
 
 #[test]
