@@ -106,10 +106,6 @@ fn check_fields(entry: &NativeFunction) -> Result<(), String> {
             "`structured` belongs on the functional operator",
         ),
         (
-            entry.structured_inherits.as_deref().is_some_and(|base| base != "TensorIteratorBase"),
-            "`structured_inherits`: expected `TensorIteratorBase`",
-        ),
-        (
             !entry.schema.is_functional() && !entry.autogen.is_empty(),
             "`autogen` belongs on the functional operator",
         ),

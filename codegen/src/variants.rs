@@ -29,6 +29,9 @@ pub fn variant_of(name: &OperatorName) -> Variant {
 /// Why the original has no such sibling, in one sentence.
 pub fn sibling(original: &FunctionSchema, name: &OperatorName) -> Result<FunctionSchema, String> {
     let mut schema = match variant_of(name) {
+        Variant::Functional if original.is_functional() => {
+            return Err("the operator is functional itself".to_owned());
+        }
         Variant::Functional => functional(original)?,
         Variant::InPlace => in_place(original)?,
         Variant::Out => out(&functional(original)?)?,

@@ -141,12 +141,12 @@ const REFUSED: &[(&str, usize, &str)] = &[
     ("grad.cos()?", 10, "no `?`"),
     ("1 < 2 < 3", 6, "do not chain"),
     ("grad.cos(,)", 9, "expected a value"),
-    ("grad cos", 5, "end of the formula"),
+    ("grad 2", 5, "end of the formula"),
     ("2 + true", 2, "not defined between int and bool"),
     ("self.sizes().cos()", 5, "expected Tensor but found int[]"),
     ("pow_backward(grad, self, [1])", 25, "expected Scalar but found int[]"),
     ("grad * 99999999999999999999", 7, "64 bits"),
-    ("auto_linear", 0, "tangents of an output"),
+    ("auto_linear", 0, "tangent of an output"),
     ("grads[0]", 0, "called `grad`"),
 ];
 

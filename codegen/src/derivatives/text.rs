@@ -10,6 +10,7 @@ pub(super) fn check(source: Source<'_>, derivative: &Derivative, formulas: &[For
             return Err(formula.text.fault(source, 0, "the formula is empty"));
         }
         balanced(&formula.text.text).map_err(|(at, message)| formula.text.fault(source, at, message))?;
+        in_scope(source, derivative, formula)?;
         if formula.forward {
             forward(source, derivative, formulas, formula)?;
         }
@@ -99,6 +100,69 @@ fn names(text: &str) -> Vec<(usize, String)> {
         previous = '.';
     }
     names
+}
+
+/// Words of C++ and of PyTorch's generator that are no names of the operator's.
+const WORDS: &[&str] = &[
+    "true",
+    "false",
+    "return",
+    "nullptr",
+    "Tensor",
+    "i",
+    "retain_variables",
+    "grad_input_mask",
+    "original_self_t",
+    "original_self_p",
+    "if",
+    "else",
+    "None",
+    "grad",
+    "grads",
+];
+
+/// A name that stands by itself is one of the operator's: an argument, an output, a gradient.
+fn in_scope(source: Source<'_>, derivative: &Derivative, formula: &Formula) -> Result<(), Fault> {
+    let text = formula.text.text.as_str();
+    let automatic = ["auto_linear", "auto_element_wise"].contains(&text.trim());
+    match (automatic, is_constant(&formula.text), formula.forward) {
+        (true, _, true) | (_, true, false) => return Ok(()),
+        (true, _, false) => {
+            let message = format!("`{}` is a tangent of an output, not a gradient of an input", text.trim());
+            return Err(formula.text.fault(source, 0, message));
+        }
+        (_, true, true) => {
+            let message = "`non_differentiable` is said of an input, not of an output";
+            return Err(formula.text.fault(source, 0, message));
+        }
+        (false, false, _) => {}
+    }
+    for (at, name) in names(text) {
+        let after = &text[at + name.len()..];
+        let qualified = text[..at].ends_with("::") || text[..at].ends_with("->");
+        let called =
+            after.trim_start().starts_with(['(', '{']) || after.starts_with('<') || after.starts_with("::");
+        let constant =
+            name.starts_with("M_") || (name.starts_with('k') && name[1..].starts_with(char::is_uppercase));
+        if qualified || called || constant || WORDS.contains(&name.as_str()) || is_known(derivative, &name) {
+            continue;
+        }
+        return Err(formula.text.fault(source, at, format!("there is no value `{name}`")));
+    }
+    Ok(())
+}
+
+fn is_known(derivative: &Derivative, name: &str) -> bool {
+    let schema = &derivative.schema;
+    let argument = |name: &str| schema.arguments().any(|argument| argument.name == name);
+    let returned = |name: &str| schema.returns.iter().any(|result| result.name.as_deref() == Some(name));
+    let either = |name: &str| argument(name) || returned(name) || name == "result";
+    let number = name.strip_prefix("result").and_then(|index| index.parse::<usize>().ok());
+    let stem = name.strip_suffix("_p").or_else(|| name.strip_suffix("_t"));
+    either(name)
+        || number.is_some_and(|number| number < schema.returns.len())
+        || stem.is_some_and(either)
+        || name.strip_prefix("grad_").is_some_and(returned)
 }
 
 fn forward(

@@ -85,12 +85,6 @@ impl Derivative {
     fn body(&self, formula: &Formula, catalog: &Catalog) -> Result<Body, FormulaError> {
         let text = &formula.text.text;
         match Special::from_text(text) {
-            Some(Special::NonDifferentiable) if formula.forward => {
-                Err(FormulaError::new(0, "`non_differentiable` is said of an input, not of an output"))
-            }
-            Some(Special::AutoLinear | Special::AutoElementWise) if !formula.forward => {
-                Err(FormulaError::new(0, "`auto_linear` and `auto_element_wise` are tangents of an output"))
-            }
             Some(special) => Ok(Body::Special(special)),
             None => {
                 let direction = if formula.forward { Direction::Forward } else { Direction::Backward };

@@ -28,6 +28,8 @@ const TAGS: &[&str] = &[
     "out",
     "out_variant",
 ];
+/// The modules of `torch` that operators are put in.
+const PYTHON_MODULES: &[&str] = &["nn", "special", "linalg", "fft", "sparse", "nested"];
 const UFUNC_KEYS: &[&str] = &[
     "CUDAFunctor",
     "CUDAFunctorOnOther",
@@ -52,11 +54,11 @@ pub(super) fn read(
         dispatch: entry.take("dispatch").map(|node| dispatch::read(source, node)).transpose()?,
         structured: entry.take_bool("structured", false)?,
         structured_delegate: delegate(entry)?,
-        structured_inherits: word(entry, "structured_inherits")?,
+        structured_inherits: one_of(entry, "structured_inherits", &["TensorIteratorBase"])?,
         autogen: autogen(entry)?,
         tags: tags(entry)?,
-        python_module: word(entry, "python_module")?,
-        category_override: word(entry, "category_override")?,
+        python_module: one_of(entry, "python_module", PYTHON_MODULES)?,
+        category_override: one_of(entry, "category_override", &["factory", "dummy"])?,
         device_check: device_check(entry)?,
         device_guard: entry.take_bool("device_guard", true)?,
         manual_cpp_binding: entry.take_bool("manual_cpp_binding", false)?,
@@ -99,16 +101,14 @@ fn pieces(text: &Scalar) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-fn word(entry: &mut Entry<'_>, name: &str) -> Result<Option<String>, Fault> {
+/// A word out of a list.
+fn one_of(entry: &mut Entry<'_>, name: &str, words: &[&str]) -> Result<Option<String>, Fault> {
     let Some(text) = entry.take_text(name)? else { return Ok(None) };
-    if text.text.is_empty() || !is_identifier(&text.text) {
-        return Err(text.fault(
-            entry.source,
-            0,
-            format!("`{name}`: expected a name but got `{}`", text.text),
-        ));
+    if words.contains(&text.text.as_str()) {
+        return Ok(Some(text.text));
     }
-    Ok(Some(text.text))
+    let message = format!("`{name}`: expected {} but got `{}`", words.join(" or "), text.text);
+    Err(text.fault(entry.source, 0, message))
 }
 
 fn operator(

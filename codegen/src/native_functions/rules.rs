@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::dispatch::COMPOSITES;
-use super::{NativeFunction, NativeFunctions};
+use super::{Located, NativeFunction, NativeFunctions};
 use crate::schema::{BaseType, FunctionSchema, OperatorName, Type};
 use crate::source::{Fault, Source};
+use crate::variants::sibling;
 
 /// Backends whose structured kernels are called through the delegate.
 const STRUCTURED_KEYS: &[&str] = &["CPU", "CUDA", "MPS", "XPU", "MTIA"];
@@ -177,15 +178,17 @@ fn autogen<'a>(
     generated: &mut HashSet<&'a OperatorName>,
 ) -> Option<(usize, String)> {
     let own = &entry.schema.name;
-    for sibling in &entry.autogen {
-        let name = &sibling.value;
+    for Located { value: name, at } in &entry.autogen {
         let message = match () {
             () if all.get(name).is_some() => format!("`autogen`: `{name}` has an entry of its own"),
             () if name.root() != own.root() => format!("`autogen`: `{name}` is not a sibling"),
             () if !generated.insert(name) => format!("`autogen`: `{name}` is generated twice"),
-            () => continue,
+            () => match sibling(&entry.schema, name) {
+                Ok(_) => continue,
+                Err(reason) => format!("`autogen`: `{name}`: {reason}"),
+            },
         };
-        return Some((sibling.at, message));
+        return Some((*at, message));
     }
     None
 }
@@ -220,5 +223,20 @@ fn groups(source: Source<'_>, all: &NativeFunctions) -> Vec<Fault> {
             format!("`{}`: a sibling is structured: this one needs `structured_delegate`", entry.schema.name);
         source.fault(entry.at, message)
     };
-    all.entries.iter().filter(stray).map(fault).collect()
+    let strays = all.entries.iter().filter(stray).map(fault);
+    strays.chain(unused_structured(source, all)).collect()
+}
+
+/// A structured `out=` operator does the work of a functional one.
+fn unused_structured(source: Source<'_>, all: &NativeFunctions) -> Vec<Fault> {
+    let named: HashSet<&OperatorName> =
+        all.entries.iter().filter_map(|entry| Some(&entry.structured_delegate.as_ref()?.value)).collect();
+    let unused = |entry: &&NativeFunction| {
+        entry.structured && entry.schema.is_out() && !named.contains(&entry.schema.name)
+    };
+    let fault = |entry: &NativeFunction| {
+        source
+            .fault(entry.at, format!("`{}`: structured, but no operator delegates to it", entry.schema.name))
+    };
+    all.entries.iter().filter(unused).map(fault).collect()
 }
