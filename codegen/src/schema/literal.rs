@@ -125,8 +125,9 @@ fn number(word: &str) -> Option<Literal> {
     };
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let whole = !mantissa.contains('.');
-    let sound =
-        mantissa.split('.').count() <= 2 && mantissa.split('.').all(digits) && exponent.is_none_or(digits);
+    let padded = mantissa.len() > 1 && mantissa.starts_with('0') && !mantissa.starts_with("0.");
+    let parts = mantissa.split('.').count();
+    let sound = parts <= 2 && !padded && mantissa.split('.').all(digits) && exponent.is_none_or(digits);
     if !sound {
         return None;
     }
@@ -141,7 +142,12 @@ pub(super) fn mismatch(literal: &Literal, ty: &Type) -> Option<String> {
     let fits = match ty {
         Type::Optional(inner) => *literal == Literal::None || mismatch(literal, inner).is_none(),
         Type::List(inner, size) => match literal {
-            Literal::List(items) => items.iter().all(|item| mismatch(item, inner).is_none()),
+            Literal::List(items) => {
+                // `int[1]` is PyTorch's way to say that a single number will do, whatever the length.
+                let fits =
+                    items.is_empty() || size.is_none_or(|size| size == 1 || size as usize == items.len());
+                fits && items.iter().all(|item| mismatch(item, inner).is_none())
+            }
             single => size.is_some() && mismatch(single, inner).is_none(),
         },
         Type::Base(base) => base_fits(literal, *base),
@@ -175,7 +181,8 @@ fn wanted(ty: &Type) -> String {
         }
         Type::Optional(inner) => format!("None or {}", wanted(inner)),
         Type::List(inner, None) => format!("a list `[..]` holding {}", wanted(inner)),
-        Type::List(inner, Some(_)) => format!("a list `[..]` holding {0}, or {0}", wanted(inner)),
+        Type::List(inner, Some(1)) => format!("a list `[..]` holding {0}, or {0}", wanted(inner)),
+        Type::List(inner, Some(size)) => format!("a list of {size} holding {0}, or {0}", wanted(inner)),
         Type::Base(base) => base_wanted(*base).to_owned(),
         Type::Class(_) => "no default".to_owned(),
     }

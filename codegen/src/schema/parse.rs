@@ -7,6 +7,9 @@ use super::{
 
 const CLASS_PREFIX: &str = "__torch__.torch.classes.";
 
+/// How many `?` and `[]` a type may have, so that no type exhausts the stack; PyTorch uses two.
+const MAX_SUFFIXES: usize = 4;
+
 /// A schema, with the byte at which each argument and each return begins.
 pub(super) struct Positioned {
     pub(super) schema: FunctionSchema,
@@ -176,7 +179,10 @@ impl<'a> Cursor<'a> {
         self.at += value.1;
         let text = self.text[start..self.at].to_owned();
         if let Some(wanted) = literal::mismatch(&value.0, ty) {
-            let message = format!("expected {wanted} as the default of a `{ty}` but got `{text}`");
+            let message = match wanted.as_str() {
+                "no default" => format!("a `{ty}` takes no default"),
+                _ => format!("expected {wanted} as the default of a `{ty}` but got `{text}`"),
+            };
             return Err(SchemaError { at: start, message });
         }
         Ok(Default { text, value: value.0 })
@@ -253,7 +259,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn suffixes(&mut self, mut ty: Type) -> Result<Type, SchemaError> {
-        loop {
+        for _ in 0..=MAX_SUFFIXES {
             if self.eat("?") {
                 if ty.is_optional() {
                     let message = "`??`: an optional of an optional".to_owned();
@@ -268,6 +274,7 @@ impl<'a> Cursor<'a> {
                 return Ok(ty);
             }
         }
+        Err(self.error("the type nests too deep"))
     }
 
     fn list_size(&mut self) -> Result<Option<u32>, SchemaError> {

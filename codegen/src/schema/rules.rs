@@ -1,10 +1,11 @@
 //! What a signature must satisfy as a whole, beyond its syntax. The rules are those PyTorch's own file keeps.
 
 use super::parse::Positioned;
-use super::{Alias, Argument, BaseType, FunctionSchema, SchemaError, Type};
+use super::{Alias, AliasSet, Argument, BaseType, FunctionSchema, SchemaError, Type};
 
 pub(super) fn check(parsed: &Positioned) -> Result<(), SchemaError> {
     let schema = &parsed.schema;
+    check_written_once(parsed)?;
     check_return_names(parsed)?;
     check_return_aliases(parsed)?;
     check_out(parsed)?;
@@ -26,6 +27,24 @@ fn head(message: impl Into<String>) -> Result<(), SchemaError> {
 
 fn fail(at: usize, message: impl Into<String>) -> Result<(), SchemaError> {
     Err(SchemaError { at, message: message.into() })
+}
+
+/// A set that is written belongs to one argument.
+fn check_written_once(parsed: &Positioned) -> Result<(), SchemaError> {
+    let sets = |argument: &Argument| argument.alias.as_ref().map_or(vec![], |alias| alias.before.clone());
+    let all: Vec<Vec<AliasSet>> = parsed.schema.arguments().map(sets).collect();
+    for (index, own) in all.iter().enumerate() {
+        let written = own.iter().find(|set| {
+            let shared = |other: &AliasSet| other.name == set.name && (other.write || set.write);
+            all[..index].iter().flatten().any(shared)
+        });
+        if let Some(set) = written {
+            let message =
+                format!("the alias set `{}` is written and belongs to another argument too", set.name);
+            return fail(parsed.arguments[index], message);
+        }
+    }
+    Ok(())
 }
 
 fn check_return_names(parsed: &Positioned) -> Result<(), SchemaError> {
