@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::naming;
 use crate::native_functions::{Kernel, KernelPath, NativeFunction, NativeFunctions};
-use crate::schema::FunctionSchema;
+use crate::schema::{BaseType, FunctionSchema, Return, Type};
 use crate::source::{Fault, Faults, Source};
 use crate::variants::{Variant, sibling, variant_of};
 
@@ -66,6 +66,9 @@ pub(crate) fn operators<'a>(
 
 fn expand(entry: &NativeFunction) -> Result<Vec<Operator<'_>>, String> {
     check_fields(entry)?;
+    if entry.structured {
+        check_structured(&entry.schema)?;
+    }
     let family = family(entry)?;
     let kernels = kernels(entry)?;
     let make = |schema: FunctionSchema, derived: Option<Variant>| {
@@ -122,10 +125,22 @@ fn check_types(schema: &FunctionSchema) -> Result<(), String> {
             return Err(format!("argument `{}`: its default has no form in Rust yet", argument.name));
         }
     }
+    if schema.out.iter().any(|argument| argument.ty != Type::Base(BaseType::Tensor)) {
+        return Err("an `out=` argument that is not a plain `Tensor` has no form in Rust yet".to_owned());
+    }
     match naming::returned(schema) {
         Some(_) => Ok(()),
         None => Err("what it returns has no form in Rust yet".to_owned()),
     }
+}
+
+/// The meta function of a structured operator describes each result, which must therefore be a new tensor.
+fn check_structured(schema: &FunctionSchema) -> Result<(), String> {
+    let new = |result: &Return| result.ty == Type::Base(BaseType::Tensor) && result.alias.is_none();
+    if !schema.returns.is_empty() && schema.returns.iter().all(new) {
+        return Ok(());
+    }
+    Err("a structured operator returns new tensors and nothing else".to_owned())
 }
 
 /// The module that all kernels of an entry stand in.
@@ -198,9 +213,12 @@ fn clashes(source: Source<'_>, operators: &[Operator<'_>]) -> Vec<Fault> {
     let mut seen: HashMap<String, &FunctionSchema> = HashMap::new();
     let mut faults = vec![];
     for operator in operators {
-        if let Some(known) = seen.insert(naming::kernel_type(&operator.schema.name), &operator.schema) {
-            let message = format!("`{}` and `{}` have one name in Rust", known.name, operator.schema.name);
-            faults.push(source.fault(operator.entry.at, message));
+        let name = &operator.schema.name;
+        for rust in [naming::kernel_type(name), naming::function(name)] {
+            if let Some(known) = seen.insert(rust, &operator.schema) {
+                let message = format!("`{}` and `{name}` have one name in Rust", known.name);
+                faults.push(source.fault(operator.entry.at, message));
+            }
         }
     }
     faults

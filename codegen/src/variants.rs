@@ -81,6 +81,9 @@ fn in_place(original: &FunctionSchema) -> Result<FunctionSchema, String> {
 
 fn out(original: &FunctionSchema) -> Result<FunctionSchema, String> {
     let tensor = Type::Base(BaseType::Tensor);
+    if original.is_view() {
+        return Err("a view has no `out=` sibling: it has no memory of its own".to_owned());
+    }
     let mut schema = original.clone();
     if let Some(options) = original.tensor_options() {
         schema.keyword.drain(options);

@@ -70,6 +70,13 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("neg_, neg.out", "neg_, neg.out\n  structured_delegate: neg.out", "the delegate has the kernel"),
     ("-> Tensor\n", "-> QScheme\n", "single new `Tensor`"),
     ("Tensor self)", "Tensor self, Stream s)", "no form in Rust"),
+    ("-> Tensor\n  variants", "-> Tensor[]\n  variants", "single new `Tensor`"),
+    (
+        "-> Tensor\n  variants: function, method\n  dispatch:\n    CPU: unary::neg\n  autogen: neg_, neg.out",
+        "-> int\n  structured: True\n  dispatch:\n    CPU: unary::neg",
+        "returns new tensors",
+    ),
+    ("Tensor self) -> Tensor", "Tensor(a) self) -> Tensor(a)", "single new `Tensor`"),
     ("-> Tensor\n", "-> (Tensor, QScheme)\n", "single new `Tensor`"),
     ("neg(Tensor self)", "neg(Tensor input)", "a method needs"),
     ("- func: neg(", "- func: clone(", "not a sibling"),
@@ -89,6 +96,9 @@ fn an_entry_without_a_form_in_rust_is_refused() {
         let faults = run(&ENTRY.replacen(from, to, 1)).expect_err(to);
         assert!(faults.to_string().contains(message), "{to}\n{faults}");
     }
+    let one_name = "- func: neg.a_b(Tensor self) -> Tensor\n  dispatch:\n    CPU: unary::neg\n  doc: One.\n";
+    let same_name = one_name.replace("neg.a_b", "neg_a.b");
+    assert!(run(&format!("{one_name}{same_name}")).unwrap_err().to_string().contains("one name in Rust"));
     let clone = ENTRY.replace("neg", "clone");
     assert!(run(&clone).unwrap_err().to_string().contains("would hide"));
 }
