@@ -21,7 +21,7 @@ fn report(name: &str, flops: usize, mut f: impl FnMut()) {
     };
     (0..3).for_each(|_| f());
     let times = (0.001 / seconds(&mut f, 1).max(1e-7)).max(1.0) as u32;
-    let end = Instant::now() + Duration::from_millis(600);
+    let end = Instant::now() + Duration::from_millis(400);
     let mut best = f64::INFINITY;
     while Instant::now() < end {
         best = best.min(seconds(&mut f, times));

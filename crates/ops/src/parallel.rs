@@ -16,7 +16,7 @@
 mod chunks;
 mod pool;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::{
     ops::Range,

@@ -129,13 +129,12 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
             // A short run of each lane is no stream that a prefetcher would see.
             L::prefetch(from.wrapping_offset(2 * (L::N * T::DEPTH) as isize * self.along).cast());
             match (self.along == 1, row.len() == L::N && left >= L::N * T::DEPTH) {
-                // Constants for the common case, a register of units.
                 (true, true) if T::RAW => {
                     // As bytes: two elements need not be aligned as a unit is.
                     let bytes = L::N * size_of::<L::Unit>();
                     from.cast::<u8>().copy_to_nonoverlapping(row.as_mut_ptr().cast(), bytes);
                 }
-                (true, true) => gather::<T, L::Unit>(from, 1, usize::MAX, &mut row[..L::N]),
+                (true, true) => gather::<T, L::Unit>(from, 1, usize::MAX, row),
                 _ => gather::<T, L::Unit>(from, self.along, left, row),
             }
         }

@@ -4,6 +4,7 @@
 use half::{bf16, f16};
 
 use super::*;
+use crate::parallel::{set_num_threads, tests::with_threads};
 
 /// An element, its error bounds, and how the reference sees it.
 trait Sample: GemmElement<Scalar: Number> + PartialEq + std::fmt::Debug {
@@ -107,7 +108,9 @@ impl<T: Sample> Matrix<T> {
             Order::Padded => [columns + 3, 1],
             Order::Spread => [2 * columns + 1, 2],
         };
-        let len = rows * strides[0] + columns * strides[1] + 1;
+        // To the last element and no further, so that a sanitizer sees a read beyond it.
+        let reach = |len: usize, stride: usize| len.saturating_sub(1) * stride;
+        let len = reach(rows, strides[0]) + reach(columns, strides[1]) + usize::from(rows * columns > 0);
         Self { data: (0..len).map(|i| T::sample(seed + i)).collect(), strides: strides.map(|s| s as isize) }
     }
 
@@ -208,7 +211,7 @@ const ROW: [Order; 3] = [Order::Row; 3];
 /// Every combination of sizes around the edges of tiles, and of layouts.
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    let sizes = [1, 2, 3, 5, 8, 11, 12, 13, 16, 17, 25, 31, 32, 33, 47, 49, 65];
+    let sizes = [1, 2, 5, 8, 11, 12, 13, 16, 17, 31, 32, 33, 49, 65];
     for (i, m) in sizes.into_iter().enumerate() {
         for (j, n) in sizes.into_iter().enumerate() {
             let k = sizes[(5 * i + 3 * j) % sizes.len()];
@@ -357,11 +360,11 @@ fn f32_is_narrowed_to_nearest_even() {
 
 fn same_bits<T: Sample>(case: Case) {
     for isa in sets() {
-        crate::parallel::set_num_threads(1);
+        let _turn = with_threads(1);
         let mut serial = case.operands::<T>();
         case.run(isa, &mut serial);
         for threads in [2, 3] {
-            crate::parallel::set_num_threads(threads);
+            set_num_threads(threads);
             let mut split = case.operands::<T>();
             case.run(isa, &mut split);
             assert!(serial[2].data == split[2].data, "{case:?} {isa:?} on {threads} threads");
