@@ -1,6 +1,6 @@
 //! From entries to operators ready to be emitted: siblings derived, kernels named, everything checked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::naming;
 use crate::native_functions::{Kernel, KernelPath, NativeFunction, NativeFunctions};
@@ -181,20 +181,28 @@ fn kernels(entry: &NativeFunction) -> Result<Vec<OperatorKernel>, String> {
     Ok(kernels)
 }
 
-/// Of the overloads of one name, the first in the file has it bare; the others append their overload name.
+/// Of the overloads of one name, the one without an overload name has it bare, or else the first in the file; the others
+/// append their overload name.
 fn name_methods(source: Source<'_>, operators: &mut [Operator<'_>]) -> Vec<Fault> {
-    let mut taken: HashMap<String, ()> = HashMap::new();
+    let mut taken: HashSet<String> = HashSet::new();
     let mut faults = vec![];
+    let bare_by_right: HashSet<String> = operators
+        .iter()
+        .filter(|operator| is_method(operator) && operator.schema.name.overload.is_empty())
+        .map(Operator::function)
+        .collect();
     for operator in operators.iter_mut().filter(|operator| is_method(operator)) {
         let bare = naming::identifier(&operator.schema.name.base);
-        let name = if taken.contains_key(&bare) { naming::function(&operator.schema.name) } else { bare };
+        let has_overload = !operator.schema.name.overload.is_empty();
+        let is_taken = has_overload && (bare_by_right.contains(&bare) || taken.contains(&bare));
+        let name = if is_taken { operator.function() } else { bare };
         let at = operator.entry.at;
         if TAKEN_METHODS.contains(&name.as_str()) {
             let message =
                 format!("a method `{name}` would hide the one every type has: use `variants: function`");
             faults.push(source.fault(at, message));
         }
-        if taken.insert(name.clone(), ()).is_some() {
+        if !taken.insert(name.clone()) {
             faults.push(source.fault(at, format!("`{}`: the method `{name}` exists", operator.schema.name)));
         }
         operator.method = Some(name);

@@ -32,7 +32,9 @@ pub(crate) fn operator_static(name: &OperatorName) -> String {
 /// The type of an operator's kernels: `AddTensorFn`, `AddInPlaceTensorFn`.
 pub(crate) fn kernel_type(name: &OperatorName) -> String {
     let in_place = if name.is_in_place() { "InPlace" } else { "" };
-    format!("{}{in_place}{}Fn", camel(&name.base), camel(&name.overload.to_lowercase()))
+    // `_conj` beside `conj`: the underscore tells the two types apart as it does the two functions.
+    let private = if name.base.starts_with('_') { "_" } else { "" };
+    format!("{private}{}{in_place}{}Fn", camel(&name.base), camel(&name.overload.to_lowercase()))
 }
 
 fn camel(name: &str) -> String {

@@ -36,6 +36,15 @@ pub(super) fn inputs(schema: &FunctionSchema) -> Vec<String> {
     schema.inputs().map(name).collect()
 }
 
+/// The name of a local variable, kept apart from the arguments: `target`, or `target_` where an argument has it.
+pub(super) fn local(schema: &FunctionSchema, wanted: &str) -> String {
+    let mut local = wanted.to_owned();
+    while schema.arguments().any(|argument| name(argument) == local) {
+        local.push('_');
+    }
+    local
+}
+
 pub(super) fn returned(schema: &FunctionSchema) -> String {
     naming::returned(schema).unwrap_or_default()
 }

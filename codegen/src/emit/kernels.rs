@@ -45,35 +45,34 @@ fn body(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
 fn with_iterator(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
     let schema = &operator.schema;
     let (name, path) = (schema.name.to_string(), &kernel.path);
-    let mut arguments = vec!["&mut iter".to_owned()];
+    let iter = calls::local(schema, "iter");
+    let mut arguments = vec![format!("&mut {iter}")];
     arguments.extend(calls::inputs(schema));
     let arguments = arguments.join(", ");
     let outputs = operator.entry.schema.returns.len();
     let (start, more, end) = match operator.derived {
-        Some(Variant::InPlace) => (format!("TensorIterator::in_place({name:?}, self_)"), vec![], finish()),
+        Some(Variant::InPlace) => {
+            (format!("TensorIterator::in_place({name:?}, self_)"), vec![], format!("{iter}.finish()"))
+        }
         Some(Variant::Out) => {
             let outs: Vec<String> = schema.out.iter().map(calls::name).collect();
-            let more = outs[1..].iter().map(|out| format!("iter.add_output(Some({out}));\n")).collect();
-            (format!("TensorIterator::out({name:?}, {})", outs[0]), more, finish())
+            let more = outs[1..].iter().map(|out| format!("{iter}.add_output(Some({out}));\n")).collect();
+            (format!("TensorIterator::out({name:?}, {})", outs[0]), more, format!("{iter}.finish()"))
         }
         _ => {
-            let more = vec!["iter.add_output(None);\n".to_owned(); outputs - 1];
-            (format!("TensorIterator::functional({name:?})"), more, taken(outputs))
+            let more = vec![format!("{iter}.add_output(None);\n"); outputs - 1];
+            (format!("TensorIterator::functional({name:?})"), more, taken(&iter, outputs))
         }
     };
     let formula = if kernel.meta_only { String::new() } else { format!("native::{path}({arguments})?;\n") };
-    format!("let mut iter = {start};\n{}native::{path}_meta({arguments})?;\n{formula}{end}", more.concat())
+    format!("let mut {iter} = {start};\n{}native::{path}_meta({arguments})?;\n{formula}{end}", more.concat())
 }
 
-fn finish() -> String {
-    "iter.finish()".to_owned()
-}
-
-fn taken(outputs: usize) -> String {
+fn taken(iter: &str, outputs: usize) -> String {
     if outputs == 1 {
-        return "iter.into_output()".to_owned();
+        return format!("{iter}.into_output()");
     }
-    let each: Vec<String> = (0..outputs).map(|index| format!("iter.take_output({index})?")).collect();
+    let each: Vec<String> = (0..outputs).map(|index| format!("{iter}.take_output({index})?")).collect();
     format!("Ok(({}))", each.join(", "))
 }
 
@@ -82,7 +81,7 @@ fn with_spec(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
     let schema = &operator.schema;
     let name = schema.name.to_string();
     let inputs = calls::inputs(schema);
-    let specs = numbered("spec", operator.entry.schema.returns.len());
+    let specs = numbered(schema, "spec", operator.entry.schema.returns.len());
     let meta = format!("let {} = native::{}_meta({})?;\n", pattern(&specs), kernel.path, inputs.join(", "));
     let call = |outputs: &[String]| {
         if kernel.meta_only {
@@ -101,7 +100,7 @@ fn with_spec(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
             }
         }
         _ => {
-            let outs = numbered("out", specs.len());
+            let outs = numbered(schema, "out", specs.len());
             let allocate = specs
                 .iter()
                 .zip(&outs)
@@ -124,7 +123,7 @@ fn into_targets(
         Some(Variant::InPlace) => ("for_in_place", vec!["self_".to_owned()]),
         _ => ("for_out", schema.out.iter().map(calls::name).collect()),
     };
-    let targets = numbered("target", specs.len());
+    let targets = numbered(schema, "target", specs.len());
     let slice = calls::tensor_slice(schema);
     let make = |((spec, target), out): ((&String, &String), &String)| {
         format!("let {target} = {spec}.{method}({name:?}, {out}, {slice})?;\n")
@@ -138,13 +137,12 @@ fn into_targets(
     format!("{made}{}{ends}{last}", call(&borrowed))
 }
 
-/// `out` alone, or `out0, out1`.
-fn numbered(name: &str, count: usize) -> Vec<String> {
+/// `out` alone, or `out0, out1`, kept apart from the arguments.
+fn numbered(schema: &FunctionSchema, name: &str, count: usize) -> Vec<String> {
     if count == 1 {
-        vec![name.to_owned()]
-    } else {
-        (0..count).map(|index| format!("{name}{index}")).collect()
+        return vec![calls::local(schema, name)];
     }
+    (0..count).map(|index| calls::local(schema, &format!("{name}{index}"))).collect()
 }
 
 fn pattern(names: &[String]) -> String {
@@ -157,11 +155,11 @@ fn pattern(names: &[String]) -> String {
 /// A sibling of an operator that is not structured: the result, copied to where it is wanted.
 fn composed(operator: &Operator<'_>, kernel: &OperatorKernel, derived: Variant) -> String {
     let schema = &operator.schema;
-    let results = numbered("result", operator.entry.schema.returns.len());
+    let results = numbered(schema, "result", operator.entry.schema.returns.len());
     let call = format!("native::{}({})?", kernel.path, functional_arguments(operator));
     let made = format!("let {} = {call};\n", pattern(&results));
     if derived == Variant::InPlace {
-        return format!("{made}copy_to_self({:?}, &result, self_)", schema.name.to_string());
+        return format!("{made}copy_to_self({:?}, &{}, self_)", schema.name.to_string(), pattern(&results));
     }
     let mut copies: Vec<String> = results
         .iter()

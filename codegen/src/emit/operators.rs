@@ -13,8 +13,10 @@ pub(super) fn function(operator: &Operator<'_>) -> String {
         schema.arguments().map(|argument| format!(", {}", calls::name(argument))).collect();
     format!(
         "{doc}#[inline]\npub fn {function}({parameters}) -> Result<{returned}> {{\n\
-         let (keys, kernel) = {operator}.select({keys})?;\n\
-         kernel(keys{arguments})\n}}",
+         let ({local_keys}, {kernel}) = {operator}.select({keys})?;\n\
+         {kernel}({local_keys}{arguments})\n}}",
+        local_keys = calls::local(schema, "keys"),
+        kernel = calls::local(schema, "kernel"),
         doc = comment(&doc(operator)),
         function = operator.function(),
         parameters = calls::parameters(schema),

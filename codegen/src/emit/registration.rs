@@ -41,8 +41,8 @@ pub(super) fn boxed(operator: &Operator<'_>) -> String {
         |argument: &Argument| format!("arguments.{}()?", naming::boxed(&argument.ty).unwrap_or_default());
     let arguments: Vec<String> = schema.arguments().map(take).collect();
     format!(
-        "fn {boxed}(values: &[Value]) -> Result<Vec<Value>> {{\n\
-         {taken}Arguments::new({name:?}, values, {count})?;\n\
+        "fn {boxed}(given: &[Value]) -> Result<Vec<Value>> {{\n\
+         {taken}Arguments::new({name:?}, given, {count})?;\n\
          {function}({arguments}).map(IntoValues::into_values)\n}}",
         boxed = boxed_name(operator),
         name = schema.name.to_string(),

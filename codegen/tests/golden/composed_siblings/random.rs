@@ -39,8 +39,8 @@ fn bernoulli_kernel(
     native::random::bernoulli(self_, p, generator)
 }
 
-fn bernoulli_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bernoulli", values, 3)?;
+fn bernoulli_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("bernoulli", given, 3)?;
     bernoulli(arguments.tensor()?, arguments.float()?, arguments.optional_generator()?)
         .map(IntoValues::into_values)
 }
@@ -78,8 +78,8 @@ fn bernoulli__kernel(
     copy_to_self("bernoulli_", &result, self_)
 }
 
-fn bernoulli__boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bernoulli_", values, 3)?;
+fn bernoulli__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("bernoulli_", given, 3)?;
     bernoulli_(arguments.tensor()?, arguments.float()?, arguments.optional_generator()?)
         .map(IntoValues::into_values)
 }
@@ -118,8 +118,8 @@ fn bernoulli_out_kernel(
     copy_to_out(&result, out)
 }
 
-fn bernoulli_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("bernoulli.out", values, 4)?;
+fn bernoulli_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("bernoulli.out", given, 4)?;
     bernoulli_out(
         arguments.tensor()?,
         arguments.float()?,

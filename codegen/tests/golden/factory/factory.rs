@@ -56,8 +56,8 @@ fn full_composite(
     native::factory::full(size, fill_value, dtype, layout, device, pin_memory)
 }
 
-fn full_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("full", values, 6)?;
+fn full_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("full", given, 6)?;
     full(
         arguments.ints()?,
         arguments.scalar()?,
@@ -101,7 +101,7 @@ fn full_out_composite(_keys: DispatchKeySet, size: &[i64], fill_value: Scalar, o
     copy_to_out(&result, out)
 }
 
-fn full_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("full.out", values, 3)?;
+fn full_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("full.out", given, 3)?;
     full_out(arguments.ints()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
 }

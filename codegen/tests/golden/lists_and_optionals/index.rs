@@ -62,8 +62,8 @@ fn index_tensor_meta(
     spec.allocate("index.Tensor")
 }
 
-fn index_tensor_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index.Tensor", values, 5)?;
+fn index_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("index.Tensor", given, 5)?;
     index_tensor(
         arguments.tensor()?,
         arguments.tensor_options()?,
@@ -143,8 +143,8 @@ fn index_tensor_out_meta(
     target.finish(out)
 }
 
-fn index_tensor_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("index.Tensor_out", values, 6)?;
+fn index_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("index.Tensor_out", given, 6)?;
     index_tensor_out(
         arguments.tensor()?,
         arguments.tensor_options()?,
@@ -180,8 +180,8 @@ fn cat_cpu(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64, type_: &str) -> 
     native::index::cat(tensors, dim, type_)
 }
 
-fn cat_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cat", values, 3)?;
+fn cat_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("cat", given, 3)?;
     cat(arguments.tensors()?, arguments.int()?, arguments.str()?).map(IntoValues::into_values)
 }
 
@@ -209,7 +209,7 @@ fn unbind_int_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Resu
     native::index::unbind(self_, dim)
 }
 
-fn unbind_int_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unbind.int", values, 2)?;
+fn unbind_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("unbind.int", given, 2)?;
     unbind_int(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
 }

@@ -43,8 +43,8 @@ fn sub_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha:
     iter.into_output()
 }
 
-fn sub_tensor_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sub.Tensor", values, 3)?;
+fn sub_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sub.Tensor", given, 3)?;
     sub_tensor(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
 }
 
@@ -84,8 +84,8 @@ fn sub__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha
     iter.finish()
 }
 
-fn sub__tensor_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sub_.Tensor", values, 3)?;
+fn sub__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sub_.Tensor", given, 3)?;
     sub__tensor(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
 }
 
@@ -137,8 +137,8 @@ fn sub_out_meta(
     iter.finish()
 }
 
-fn sub_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sub.out", values, 4)?;
+fn sub_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sub.out", given, 4)?;
     sub_out(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
         .map(IntoValues::into_values)
 }

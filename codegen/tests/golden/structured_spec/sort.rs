@@ -51,8 +51,8 @@ fn topk_meta(
     Ok((spec0.allocate("topk")?, spec1.allocate("topk")?))
 }
 
-fn topk_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("topk", values, 4)?;
+fn topk_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("topk", given, 4)?;
     topk(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.bool()?)
         .map(IntoValues::into_values)
 }
@@ -120,8 +120,8 @@ fn topk_values_out_meta(
     target1.finish(indices)
 }
 
-fn topk_values_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("topk.values_out", values, 6)?;
+fn topk_values_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("topk.values_out", given, 6)?;
     topk_values_out(
         arguments.tensor()?,
         arguments.int()?,
@@ -168,8 +168,8 @@ fn cumsum_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<Sc
     spec.allocate("cumsum")
 }
 
-fn cumsum_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cumsum", values, 3)?;
+fn cumsum_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("cumsum", given, 3)?;
     cumsum(arguments.tensor()?, arguments.int()?, arguments.optional_scalar_type()?)
         .map(IntoValues::into_values)
 }
@@ -210,8 +210,8 @@ fn cumsum__meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<S
     target.finish(self_)
 }
 
-fn cumsum__boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cumsum_", values, 3)?;
+fn cumsum__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("cumsum_", given, 3)?;
     cumsum_(arguments.tensor()?, arguments.int()?, arguments.optional_scalar_type()?)
         .map(IntoValues::into_values)
 }
@@ -264,8 +264,8 @@ fn cumsum_out_meta(
     target.finish(out)
 }
 
-fn cumsum_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cumsum.out", values, 4)?;
+fn cumsum_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("cumsum.out", given, 4)?;
     cumsum_out(arguments.tensor()?, arguments.int()?, arguments.optional_scalar_type()?, arguments.tensor()?)
         .map(IntoValues::into_values)
 }

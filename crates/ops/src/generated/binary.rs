@@ -44,8 +44,8 @@ fn add_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha:
     iter.into_output()
 }
 
-fn add_tensor_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("add.Tensor", values, 3)?;
+fn add_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("add.Tensor", given, 3)?;
     add_tensor(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
 }
 
@@ -85,8 +85,8 @@ fn add__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha
     iter.finish()
 }
 
-fn add__tensor_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("add_.Tensor", values, 3)?;
+fn add__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("add_.Tensor", given, 3)?;
     add__tensor(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
 }
 
@@ -138,8 +138,8 @@ fn add_out_meta(
     iter.finish()
 }
 
-fn add_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("add.out", values, 4)?;
+fn add_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("add.out", given, 4)?;
     add_out(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
         .map(IntoValues::into_values)
 }
@@ -173,8 +173,8 @@ fn add_scalar_composite(
     native::binary::add_scalar(self_, other, alpha)
 }
 
-fn add_scalar_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("add.Scalar", values, 3)?;
+fn add_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("add.Scalar", given, 3)?;
     add_scalar(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
 }
 
@@ -209,8 +209,8 @@ fn add_scalar_out_composite(
     copy_to_out(&result, out)
 }
 
-fn add_scalar_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("add.Scalar_out", values, 4)?;
+fn add_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("add.Scalar_out", given, 4)?;
     add_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?, arguments.tensor()?)
         .map(IntoValues::into_values)
 }
@@ -239,8 +239,8 @@ fn add__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, a
     native::binary::add_scalar_(self_, other, alpha)
 }
 
-fn add__scalar_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("add_.Scalar", values, 3)?;
+fn add__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("add_.Scalar", given, 3)?;
     add__scalar(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
 }
 
@@ -280,8 +280,8 @@ fn sub_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha:
     iter.into_output()
 }
 
-fn sub_tensor_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sub.Tensor", values, 3)?;
+fn sub_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sub.Tensor", given, 3)?;
     sub_tensor(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
 }
 
@@ -321,8 +321,8 @@ fn sub__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha
     iter.finish()
 }
 
-fn sub__tensor_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sub_.Tensor", values, 3)?;
+fn sub__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sub_.Tensor", given, 3)?;
     sub__tensor(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
 }
 
@@ -374,8 +374,8 @@ fn sub_out_meta(
     iter.finish()
 }
 
-fn sub_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("sub.out", values, 4)?;
+fn sub_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sub.out", given, 4)?;
     sub_out(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
         .map(IntoValues::into_values)
 }
@@ -416,8 +416,8 @@ fn mul_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Res
     iter.into_output()
 }
 
-fn mul_tensor_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mul.Tensor", values, 2)?;
+fn mul_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("mul.Tensor", given, 2)?;
     mul_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -457,8 +457,8 @@ fn mul__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Re
     iter.finish()
 }
 
-fn mul__tensor_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mul_.Tensor", values, 2)?;
+fn mul__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("mul_.Tensor", given, 2)?;
     mul__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -498,8 +498,8 @@ fn mul_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Ten
     iter.finish()
 }
 
-fn mul_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mul.out", values, 3)?;
+fn mul_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("mul.out", given, 3)?;
     mul_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -527,8 +527,8 @@ fn mul_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) ->
     native::binary::mul_scalar(self_, other)
 }
 
-fn mul_scalar_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mul.Scalar", values, 2)?;
+fn mul_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("mul.Scalar", given, 2)?;
     mul_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
 }
 
@@ -562,8 +562,8 @@ fn mul_scalar_out_composite(
     copy_to_out(&result, out)
 }
 
-fn mul_scalar_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mul.Scalar_out", values, 3)?;
+fn mul_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("mul.Scalar_out", given, 3)?;
     mul_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -591,8 +591,8 @@ fn mul__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -
     native::binary::mul_scalar_(self_, other)
 }
 
-fn mul__scalar_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mul_.Scalar", values, 2)?;
+fn mul__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("mul_.Scalar", given, 2)?;
     mul__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
 }
 
@@ -632,8 +632,8 @@ fn div_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Res
     iter.into_output()
 }
 
-fn div_tensor_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("div.Tensor", values, 2)?;
+fn div_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("div.Tensor", given, 2)?;
     div_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -673,8 +673,8 @@ fn div__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Re
     iter.finish()
 }
 
-fn div__tensor_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("div_.Tensor", values, 2)?;
+fn div__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("div_.Tensor", given, 2)?;
     div__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -714,7 +714,7 @@ fn div_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Ten
     iter.finish()
 }
 
-fn div_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("div.out", values, 3)?;
+fn div_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("div.out", given, 3)?;
     div_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }

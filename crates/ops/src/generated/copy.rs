@@ -34,8 +34,8 @@ fn copy__kernel(_keys: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blockin
     native::copy::copy_(self_, src, non_blocking)
 }
 
-fn copy__boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("copy_", values, 3)?;
+fn copy__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("copy_", given, 3)?;
     copy_(arguments.tensor()?, arguments.tensor()?, arguments.bool()?).map(IntoValues::into_values)
 }
 
@@ -67,8 +67,8 @@ fn clone_composite(
     native::copy::clone(self_, memory_format)
 }
 
-fn clone_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clone", values, 2)?;
+fn clone_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("clone", given, 2)?;
     clone(arguments.tensor()?, arguments.optional_memory_format()?).map(IntoValues::into_values)
 }
 
@@ -102,8 +102,8 @@ fn clone_out_composite(
     copy_to_out(&result, out)
 }
 
-fn clone_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("clone.out", values, 3)?;
+fn clone_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("clone.out", given, 3)?;
     clone_out(arguments.tensor()?, arguments.optional_memory_format()?, arguments.tensor()?)
         .map(IntoValues::into_values)
 }
@@ -135,8 +135,8 @@ fn fill__scalar_kernel(_keys: DispatchKeySet, self_: &Tensor, value: Scalar) -> 
     native::copy::fill_(self_, value)
 }
 
-fn fill__scalar_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("fill_.Scalar", values, 2)?;
+fn fill__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("fill_.Scalar", given, 2)?;
     fill__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
 }
 
@@ -164,7 +164,7 @@ fn zero__composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     native::copy::zero_(self_)
 }
 
-fn zero__boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("zero_", values, 1)?;
+fn zero__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("zero_", given, 1)?;
     zero_(arguments.tensor()?).map(IntoValues::into_values)
 }

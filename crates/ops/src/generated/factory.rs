@@ -59,8 +59,8 @@ fn empty_memory_format_kernel(
     native::factory::empty(size, dtype, layout, device, pin_memory, memory_format)
 }
 
-fn empty_memory_format_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("empty.memory_format", values, 6)?;
+fn empty_memory_format_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("empty.memory_format", given, 6)?;
     empty_memory_format(
         arguments.ints()?,
         arguments.optional_scalar_type()?,
@@ -119,8 +119,8 @@ fn full_composite(
     native::factory::full(size, fill_value, dtype, layout, device, pin_memory)
 }
 
-fn full_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("full", values, 6)?;
+fn full_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("full", given, 6)?;
     full(
         arguments.ints()?,
         arguments.scalar()?,
@@ -164,8 +164,8 @@ fn full_out_composite(_keys: DispatchKeySet, size: &[i64], fill_value: Scalar, o
     copy_to_out(&result, out)
 }
 
-fn full_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("full.out", values, 3)?;
+fn full_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("full.out", given, 3)?;
     full_out(arguments.ints()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -213,8 +213,8 @@ fn ones_composite(
     native::factory::ones(size, dtype, layout, device, pin_memory)
 }
 
-fn ones_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ones", values, 5)?;
+fn ones_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("ones", given, 5)?;
     ones(
         arguments.ints()?,
         arguments.optional_scalar_type()?,
@@ -251,8 +251,8 @@ fn ones_out_composite(_keys: DispatchKeySet, size: &[i64], out: &Tensor) -> Resu
     copy_to_out(&result, out)
 }
 
-fn ones_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("ones.out", values, 2)?;
+fn ones_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("ones.out", given, 2)?;
     ones_out(arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -300,8 +300,8 @@ fn zeros_composite(
     native::factory::zeros(size, dtype, layout, device, pin_memory)
 }
 
-fn zeros_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("zeros", values, 5)?;
+fn zeros_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("zeros", given, 5)?;
     zeros(
         arguments.ints()?,
         arguments.optional_scalar_type()?,
@@ -338,7 +338,7 @@ fn zeros_out_composite(_keys: DispatchKeySet, size: &[i64], out: &Tensor) -> Res
     copy_to_out(&result, out)
 }
 
-fn zeros_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("zeros.out", values, 2)?;
+fn zeros_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("zeros.out", given, 2)?;
     zeros_out(arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
 }

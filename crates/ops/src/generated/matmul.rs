@@ -38,8 +38,8 @@ fn mm_meta(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tenso
     spec.allocate("mm")
 }
 
-fn mm_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mm", values, 2)?;
+fn mm_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("mm", given, 2)?;
     mm(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -79,7 +79,7 @@ fn mm_out_meta(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tenso
     target.finish(out)
 }
 
-fn mm_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("mm.out", values, 3)?;
+fn mm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("mm.out", given, 3)?;
     mm_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }

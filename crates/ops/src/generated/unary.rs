@@ -40,8 +40,8 @@ fn neg_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     iter.into_output()
 }
 
-fn neg_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("neg", values, 1)?;
+fn neg_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("neg", given, 1)?;
     neg(arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -81,8 +81,8 @@ fn neg__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     iter.finish()
 }
 
-fn neg__boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("neg_", values, 1)?;
+fn neg__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("neg_", given, 1)?;
     neg_(arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -122,8 +122,8 @@ fn neg_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     iter.finish()
 }
 
-fn neg_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("neg.out", values, 2)?;
+fn neg_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("neg.out", given, 2)?;
     neg_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -160,8 +160,8 @@ fn exp_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     iter.into_output()
 }
 
-fn exp_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("exp", values, 1)?;
+fn exp_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("exp", given, 1)?;
     exp(arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -201,8 +201,8 @@ fn exp__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     iter.finish()
 }
 
-fn exp__boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("exp_", values, 1)?;
+fn exp__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("exp_", given, 1)?;
     exp_(arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -242,8 +242,8 @@ fn exp_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     iter.finish()
 }
 
-fn exp_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("exp.out", values, 2)?;
+fn exp_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("exp.out", given, 2)?;
     exp_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -280,8 +280,8 @@ fn tanh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     iter.into_output()
 }
 
-fn tanh_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tanh", values, 1)?;
+fn tanh_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("tanh", given, 1)?;
     tanh(arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -321,8 +321,8 @@ fn tanh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     iter.finish()
 }
 
-fn tanh__boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tanh_", values, 1)?;
+fn tanh__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("tanh_", given, 1)?;
     tanh_(arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -362,8 +362,8 @@ fn tanh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
     iter.finish()
 }
 
-fn tanh_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("tanh.out", values, 2)?;
+fn tanh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("tanh.out", given, 2)?;
     tanh_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -400,8 +400,8 @@ fn relu_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     iter.into_output()
 }
 
-fn relu_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("relu", values, 1)?;
+fn relu_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("relu", given, 1)?;
     relu(arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -441,8 +441,8 @@ fn relu__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     iter.finish()
 }
 
-fn relu__boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("relu_", values, 1)?;
+fn relu__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("relu_", given, 1)?;
     relu_(arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -482,7 +482,7 @@ fn relu_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
     iter.finish()
 }
 
-fn relu_out_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("relu.out", values, 2)?;
+fn relu_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("relu.out", given, 2)?;
     relu_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }

@@ -30,8 +30,8 @@ fn detach_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     native::view::detach(self_)
 }
 
-fn detach_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("detach", values, 1)?;
+fn detach_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("detach", given, 1)?;
     detach(arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -59,8 +59,8 @@ fn expand_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64], implici
     native::view::expand(self_, size, implicit)
 }
 
-fn expand_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("expand", values, 3)?;
+fn expand_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("expand", given, 3)?;
     expand(arguments.tensor()?, arguments.ints()?, arguments.bool()?).map(IntoValues::into_values)
 }
 
@@ -88,8 +88,8 @@ fn permute_composite(_keys: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Res
     native::view::permute(self_, dims)
 }
 
-fn permute_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("permute", values, 2)?;
+fn permute_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("permute", given, 2)?;
     permute(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
 }
 
@@ -117,8 +117,8 @@ fn t_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     native::view::t(self_)
 }
 
-fn t_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("t", values, 1)?;
+fn t_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("t", given, 1)?;
     t(arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -146,8 +146,8 @@ fn transpose_int_composite(_keys: DispatchKeySet, self_: &Tensor, dim0: i64, dim
     native::view::transpose(self_, dim0, dim1)
 }
 
-fn transpose_int_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("transpose.int", values, 3)?;
+fn transpose_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("transpose.int", given, 3)?;
     transpose_int(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
 }
 
@@ -175,7 +175,7 @@ fn view_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result
     native::view::view(self_, size)
 }
 
-fn view_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("view", values, 2)?;
+fn view_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("view", given, 2)?;
     view(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
 }
