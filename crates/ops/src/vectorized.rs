@@ -71,6 +71,9 @@ mod neon;
 mod register;
 mod scalar;
 
+#[cfg(test)]
+mod tests;
+
 pub use convert::{Convert, convert_slice};
 pub use isa::{
     CapabilityOverride, CpuCapability, EveryIsa, EveryLanes, Isa, Kernel, Scalar, cpu_capability, dispatch,

@@ -124,11 +124,12 @@ macro_rules! bit_mask {
 bit_mask!(Mask16(__mmask16), 16);
 bit_mask!(Mask8(__mmask8), 8);
 
+// Integers keep to 256 bits: LLVM makes scalar code of longer arrays, ten times slower.
 native_lanes!(Avx512:
-    u8 => Array<u8, 64>, i8 => Array<i8, 64>, i16 => Array<i16, 32>, i32 => Array<i32, 16>, i64 => Array<i64, 8>,
+    u8 => Array<u8, 32>, i8 => Array<i8, 32>, i16 => Array<i16, 16>, i32 => Array<i32, 8>, i64 => Array<i64, 4>,
     f32 => F32x16, f64 => F64x8,
 );
-bool_lanes!(Avx512: 64);
+bool_lanes!(Avx512: 32);
 
 half_lanes! {
     Avx512, f16 => F32x16, 16; widen f16::to_f32, widen_f16_lanes; narrow f16::from_f32, narrow_f16_lanes;

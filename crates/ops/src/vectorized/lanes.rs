@@ -223,7 +223,7 @@ pub trait Float: Number<Element: FloatElement> + Div<Output = Self> {
     fn recip(self) -> Self {
         Self::one() / self
     }
-    /// `1 / sqrt(self)`, rounded twice: within 1 ulp.
+    /// `1 / sqrt(self)`, rounded twice: within 1.5 ulp.
     #[inline(always)]
     fn rsqrt(self) -> Self {
         self.sqrt().recip()
@@ -242,102 +242,104 @@ pub trait Float: Number<Element: FloatElement> + Div<Output = Self> {
         // SAFETY: the array holds 16 elements, and no float vector has more lanes.
         unsafe { Self::load(lanes.as_ptr()) }
     }
-    /// e to the power of `self`.
+    /// e to the power of `self`. Within 0.77 ulp in f32, 0.77 in f64.
     #[inline(always)]
     fn exp(self) -> Self {
         super::math::exp(self)
     }
-    /// 2 to the power of `self`.
+    /// 2 to the power of `self`. Within 0.77 ulp in f32, 0.77 in f64.
     #[inline(always)]
     fn exp2(self) -> Self {
         super::math::exp2(self)
     }
-    /// `e^self - 1`, without cancellation near 0.
+    /// `e^self - 1`, without cancellation near 0. Within 0.88 ulp in f32, 0.85 in f64.
     #[inline(always)]
     fn expm1(self) -> Self {
         super::math::expm1(self)
     }
-    /// The natural logarithm; -infinity at 0, NaN below.
+    /// The natural logarithm; -infinity at 0, NaN below. Within 0.65 ulp in f32, 0.65 in f64.
     #[inline(always)]
     fn log(self) -> Self {
         super::math::log(self)
     }
-    /// The logarithm to base 2; -infinity at 0, NaN below.
+    /// The logarithm to base 2; -infinity at 0, NaN below. Within 0.72 ulp in f32, 0.65 in f64.
     #[inline(always)]
     fn log2(self) -> Self {
         super::math::log2(self)
     }
-    /// The logarithm to base 10; -infinity at 0, NaN below.
+    /// The logarithm to base 10; -infinity at 0, NaN below. Within 0.7 ulp in f32, 0.68 in f64.
     #[inline(always)]
     fn log10(self) -> Self {
         super::math::log10(self)
     }
-    /// `log(1 + self)`, without cancellation near 0.
+    /// `log(1 + self)`, without cancellation near 0. Within 0.7 ulp in f32, 0.65 in f64.
     #[inline(always)]
     fn log1p(self) -> Self {
         super::math::log1p(self)
     }
-    /// The sine, of arguments of any size.
+    /// The sine, of arguments of any size. Within 0.8 ulp in f32, 0.78 in f64.
     #[inline(always)]
     fn sin(self) -> Self {
         super::math::sin(self)
     }
-    /// The cosine, of arguments of any size.
+    /// The cosine, of arguments of any size. Within 0.8 ulp in f32, 0.78 in f64.
     #[inline(always)]
     fn cos(self) -> Self {
         super::math::cos(self)
     }
-    /// The tangent, of arguments of any size.
+    /// The tangent, of arguments of any size. Within 0.72 ulp in f32, 0.66 in f64.
     #[inline(always)]
     fn tan(self) -> Self {
         super::math::tan(self)
     }
     /// The angle in -pi/2 to pi/2 whose sine is `self`; NaN outside -1 to 1.
+    /// Within 0.65 ulp in f32, 0.62 in f64.
     #[inline(always)]
     fn asin(self) -> Self {
         super::math::asin(self)
     }
-    /// The angle in 0 to pi whose cosine is `self`; NaN outside -1 to 1.
+    /// The angle in 0 to pi whose cosine is `self`; NaN outside -1 to 1. Within 0.62 ulp in f32, 0.62 in f64.
     #[inline(always)]
     fn acos(self) -> Self {
         super::math::acos(self)
     }
-    /// The angle in -pi/2 to pi/2 whose tangent is `self`.
+    /// The angle in -pi/2 to pi/2 whose tangent is `self`. Within 0.9 ulp in f32, 0.7 in f64.
     #[inline(always)]
     fn atan(self) -> Self {
         super::math::atan(self)
     }
-    /// The hyperbolic tangent.
+    /// The hyperbolic tangent. Within 0.78 ulp in f32, 0.82 in f64.
     #[inline(always)]
     fn tanh(self) -> Self {
         super::math::tanh(self)
     }
-    /// The hyperbolic sine.
+    /// The hyperbolic sine. Within 0.78 ulp in f32, 0.8 in f64.
     #[inline(always)]
     fn sinh(self) -> Self {
         super::math::sinh(self)
     }
-    /// The hyperbolic cosine.
+    /// The hyperbolic cosine. Within 0.66 ulp in f32, 0.65 in f64.
     #[inline(always)]
     fn cosh(self) -> Self {
         super::math::cosh(self)
     }
-    /// `1 / (1 + e^-self)`.
+    /// `1 / (1 + e^-self)`. Within 0.77 ulp in f32, 0.77 in f64.
     #[inline(always)]
     fn sigmoid(self) -> Self {
         super::math::sigmoid(self)
     }
-    /// The error function.
+    /// The error function. Within 0.95 ulp in f32, 0.8 in f64.
     #[inline(always)]
     fn erf(self) -> Self {
         super::math::erf(self)
     }
-    /// `1 - erf(self)`, without cancellation.
+    /// `1 - erf(self)`, without cancellation. Within 0.99 ulp in f32, 0.85 in f64.
     #[inline(always)]
     fn erfc(self) -> Self {
         super::math::erfc(self)
     }
     /// `self` to the power of `exponent`, with every special case as C's `pow`.
+    /// Within 0.85 ulp in f32, 0.85 in f64.
     #[inline(always)]
     fn pow(self, exponent: Self) -> Self {
         super::math::pow(self, exponent)

@@ -72,6 +72,8 @@ pub trait FloatElement: Lane + Div<Output = Self> {
     const THIRD_LOW: Self;
     /// 2/pi.
     const FRAC_2_PI: Self;
+    /// What the first coefficient of `NEG_LOG_ERFC` leaves out.
+    const NEG_LOG_ERFC_LOW: Self;
     /// What the first coefficient of `ERFC` leaves out.
     const ERFC_LOW: Self;
     /// `(e^r - 1 - r) / r^2` for `|r| <= ln 2 / 2`.
@@ -159,6 +161,7 @@ float_element! { f32:
     const LOG10_2_SHORT: Self = 0.3010254;
     const LOG10_2_SHORT_LOW: Self = 4.605039e-6;
     const FRAC_2_PI: Self = std::f32::consts::FRAC_2_PI;
+    const NEG_LOG_ERFC_LOW: Self = -5.0693977e-8;
     const ERFC_LOW: Self = 5.6899725e-9;
     const EXP: &[Self] = &[
         0.5, 0.16666667, 0.041666463, 0.0083333105, 0.0013933731, 0.0001989108,
@@ -231,6 +234,7 @@ float_element! { f64:
     const LOG10_2_SHORT: Self = 0.30102999566383914;
     const LOG10_2_SHORT_LOW: Self = 1.42050232272661e-13;
     const FRAC_2_PI: Self = std::f64::consts::FRAC_2_PI;
+    const NEG_LOG_ERFC_LOW: Self = 9.14811055609562e-18;
     const ERFC_LOW: Self = 4.5498180195792344e-17;
     const EXP: &[Self] = &[
         0.5, 0.1666666666666667, 0.04166666666666667, 0.008333333333326084, 0.0013888888888883711,

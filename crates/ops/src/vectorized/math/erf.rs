@@ -16,14 +16,22 @@ fn small_low<V: Float>(x: V) -> V {
     x * polynomial(x * x, V::Element::ERF)
 }
 
+/// A polynomial whose first coefficient outweighs the rest, and comes in two parts.
+#[inline(always)]
+fn polynomial_pair<V: Float>(x: V, coefficients: &'static [V::Element], first_low: V::Element) -> Pair<V> {
+    let low = x.mul_add(polynomial(x, &coefficients[1..]), V::splat(first_low));
+    Pair::fast_sum(V::splat(coefficients[0]), low)
+}
+
 /// `x + x P(x^2)` up to 0.9, and `1 - e^-P(x - 1)` beyond: there a few ulp of `erfc` are not one of `erf`.
 #[inline(always)]
 pub(in super::super) fn erf<V: Float>(x: V) -> V {
     let magnitude = x.abs();
     let small = x + small_low(x);
     let beyond = V::splat(V::Element::ERF_MAX).min(magnitude) - V::one();
-    let log_erfc = -polynomial(beyond, V::Element::NEG_LOG_ERFC);
-    let large = (V::one() - Exponential::of(log_erfc).value()).copysign(x);
+    let log = polynomial_pair(beyond, V::Element::NEG_LOG_ERFC, V::Element::NEG_LOG_ERFC_LOW);
+    let erfc = Exponential::of_pair(Pair::new(-log.high, -log.low)).value();
+    let large = (V::one() - erfc).copysign(x);
     V::select(magnitude.lt(V::constant(ERF_SMALL)), small, large)
 }
 
@@ -41,9 +49,7 @@ fn erfc_large<V: Float>(x: V) -> V {
     let inverse = ((x + centre) * divisor.high).recip();
     let t = (x - centre) * (divisor.high * inverse);
 
-    let (first, rest) = (V::Element::ERFC[0], &V::Element::ERFC[1..]);
-    let low = t.mul_add(polynomial(t, rest), V::splat(V::Element::ERFC_LOW));
-    let p = Pair::fast_sum(V::splat(first), low);
+    let p = polynomial_pair(t, V::Element::ERFC, V::Element::ERFC_LOW);
 
     let product = Pair::product(e.high, p.high);
     let dividend = product.plus_low(e.high.mul_add(p.low, e.low * p.high));

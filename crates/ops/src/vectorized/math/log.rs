@@ -36,11 +36,13 @@ fn split<V: Float>(x: V) -> (V, V) {
     (biased - (base + bias), V::from_bits(significand))
 }
 
-/// `ln(1 + fraction)` as `fraction + low`.
+/// `ln(1 + fraction)`: the square term is carried exactly, since it can be a fifth of the whole.
 #[inline(always)]
-fn low_part<V: Float>(fraction: V) -> V {
-    let square = fraction * fraction;
-    square * fraction.mul_add(polynomial(fraction, V::Element::LOG), V::constant(-0.5))
+fn log_of_fraction<V: Float>(fraction: V) -> Pair<V> {
+    let half = Pair::product(fraction * V::constant(-0.5), fraction);
+    let cube = (fraction * fraction) * fraction;
+    let low = cube.mul_add(polynomial(fraction, V::Element::LOG), half.low);
+    Pair::fast_sum(fraction, half.high).plus_low(low)
 }
 
 /// `exponent * unit + x`, rounded once; `unit` is short enough that the product is exact.
@@ -64,7 +66,7 @@ fn at_the_ends<V: Float>(x: V, result: V) -> V {
 pub(in super::super) fn log<V: Float>(x: V) -> V {
     let Decomposed { exponent, fraction } = Decomposed::of(x);
     let unit = (V::Element::LN_2_SHORT, V::Element::LN_2_SHORT_LOW);
-    at_the_ends(x, add_exponent(exponent, unit, Pair::new(fraction, low_part(fraction))))
+    at_the_ends(x, add_exponent(exponent, unit, log_of_fraction(fraction)))
 }
 
 /// The logarithm to another base: `ln(1 + fraction) / ln(base) + exponent * unit`.
@@ -72,8 +74,9 @@ pub(in super::super) fn log<V: Float>(x: V) -> V {
 fn log_to_base<V: Float>(x: V, per_ln: (V::Element, V::Element), unit: (V::Element, V::Element)) -> V {
     let Decomposed { exponent, fraction } = Decomposed::of(x);
     let factor = V::splat(per_ln.0);
-    let product = Pair::product(fraction, factor);
-    let low = fraction.mul_add(V::splat(per_ln.1), low_part(fraction).mul_add(factor, product.low));
+    let ln = log_of_fraction(fraction);
+    let product = Pair::product(ln.high, factor);
+    let low = ln.high.mul_add(V::splat(per_ln.1), ln.low.mul_add(factor, product.low));
     at_the_ends(x, add_exponent(exponent, unit, Pair::new(product.high, low)))
 }
 
@@ -97,7 +100,7 @@ pub(in super::super) fn log1p<V: Float>(x: V) -> V {
     let correction = V::select(u.lt(V::constant(f64::INFINITY)), sum.low / u, V::zero());
     let Decomposed { exponent, fraction } = Decomposed::of(u);
     let unit = (V::Element::LN_2_SHORT, V::Element::LN_2_SHORT_LOW);
-    let logarithm = Pair::new(fraction, low_part(fraction) + correction);
+    let logarithm = log_of_fraction(fraction).plus_low(correction);
     let result = at_the_ends(u, add_exponent(exponent, unit, logarithm));
     result.copysign(x)
 }
