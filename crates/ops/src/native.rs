@@ -3,6 +3,7 @@
 pub mod binary;
 pub mod copy;
 pub mod factory;
+pub mod linear;
 pub mod matmul;
 pub mod unary;
 pub mod view;

@@ -4,7 +4,7 @@
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
 use crate::{Tensor, native};
-use flambeau_core::Result;
+use flambeau_core::{Result, Scalar};
 
 /// A kernel of `mm`.
 pub type MmFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
@@ -17,7 +17,7 @@ pub static MM: Operator<MmFn> = Operator::new(
     mm_boxed,
 );
 
-/// The product of two matrices.
+/// The product of two matrices of one type, `m x k` and `k x n`.
 ///
 /// `mm(Tensor self, Tensor mat2) -> Tensor`
 #[inline]
@@ -57,7 +57,7 @@ pub static MM_OUT: Operator<MmOutFn> = Operator::new(
     mm_out_boxed,
 );
 
-/// The product of two matrices.
+/// The product of two matrices of one type, `m x k` and `k x n`.
 ///
 /// `mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -82,4 +82,909 @@ fn mm_out_meta(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tenso
 fn mm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("mm.out", given, 3)?;
     mm_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `bmm`.
+pub type BmmFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `bmm`.
+pub static BMM: Operator<BmmFn> = Operator::new(
+    "bmm",
+    "bmm(Tensor self, Tensor mat2) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, bmm_cpu as BmmFn), Kernel::new(DispatchKey::Meta, bmm_meta as BmmFn)],
+    bmm_boxed,
+);
+
+/// The products of two batches of matrices, `b x m x k` and `b x k x n`, place by place.
+///
+/// `bmm(Tensor self, Tensor mat2) -> Tensor`
+#[inline]
+pub fn bmm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = BMM.select(self_.key_set() | mat2.key_set())?;
+    kernel(keys, self_, mat2)
+}
+
+fn bmm_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    let spec = native::matmul::bmm_meta(self_, mat2)?;
+    let out = spec.allocate("bmm")?;
+    native::matmul::bmm(self_, mat2, &out)?;
+    Ok(out)
+}
+
+fn bmm_meta(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    let spec = native::matmul::bmm_meta(self_, mat2)?;
+    spec.allocate("bmm")
+}
+
+fn bmm_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("bmm", given, 2)?;
+    bmm(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `bmm.out`.
+pub type BmmOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `bmm.out`.
+pub static BMM_OUT: Operator<BmmOutFn> = Operator::new(
+    "bmm.out",
+    "bmm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, bmm_out_cpu as BmmOutFn),
+        Kernel::new(DispatchKey::Meta, bmm_out_meta as BmmOutFn),
+    ],
+    bmm_out_boxed,
+);
+
+/// The products of two batches of matrices, `b x m x k` and `b x k x n`, place by place.
+///
+/// `bmm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn bmm_out(self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = BMM_OUT.select(self_.key_set() | mat2.key_set() | out.key_set())?;
+    kernel(keys, self_, mat2, out)
+}
+
+fn bmm_out_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
+    let spec = native::matmul::bmm_meta(self_, mat2)?;
+    let target = spec.for_out("bmm.out", out, &[self_, mat2])?;
+    native::matmul::bmm(self_, mat2, target.tensor())?;
+    target.finish(out)
+}
+
+fn bmm_out_meta(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
+    let spec = native::matmul::bmm_meta(self_, mat2)?;
+    let target = spec.for_out("bmm.out", out, &[self_, mat2])?;
+    target.finish(out)
+}
+
+fn bmm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("bmm.out", given, 3)?;
+    bmm_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `addmm`.
+pub type AddmmFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
+
+/// The operator `addmm`.
+pub static ADDMM: Operator<AddmmFn> = Operator::new(
+    "addmm",
+    "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, addmm_cpu as AddmmFn),
+        Kernel::new(DispatchKey::Meta, addmm_meta as AddmmFn),
+    ],
+    addmm_boxed,
+);
+
+/// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and not read where `beta` is 0.
+///
+/// `addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+#[inline]
+pub fn addmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    let (keys, kernel) = ADDMM.select(self_.key_set() | mat1.key_set() | mat2.key_set())?;
+    kernel(keys, self_, mat1, mat2, beta, alpha)
+}
+
+fn addmm_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+    let out = spec.allocate("addmm")?;
+    native::matmul::addmm(self_, mat1, mat2, beta, alpha, &out)?;
+    Ok(out)
+}
+
+fn addmm_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+    spec.allocate("addmm")
+}
+
+fn addmm_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("addmm", given, 5)?;
+    addmm(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.scalar()?,
+        arguments.scalar()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `addmm_`.
+pub type AddmmInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<()>;
+
+/// The operator `addmm_`.
+pub static ADDMM_: Operator<AddmmInPlaceFn> = Operator::new(
+    "addmm_",
+    "addmm_(Tensor(a!) self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, addmm__cpu as AddmmInPlaceFn),
+        Kernel::new(DispatchKey::Meta, addmm__meta as AddmmInPlaceFn),
+    ],
+    addmm__boxed,
+);
+
+/// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and not read where `beta` is 0.
+///
+/// `addmm_(Tensor(a!) self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
+#[inline]
+pub fn addmm_(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    let (keys, kernel) = ADDMM_.select(self_.key_set() | mat1.key_set() | mat2.key_set())?;
+    kernel(keys, self_, mat1, mat2, beta, alpha)
+}
+
+fn addmm__cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<()> {
+    let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+    let target = spec.for_in_place("addmm_", self_, &[self_, mat1, mat2])?;
+    native::matmul::addmm(self_, mat1, mat2, beta, alpha, target.tensor())?;
+    target.finish(self_)
+}
+
+fn addmm__meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<()> {
+    let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+    let target = spec.for_in_place("addmm_", self_, &[self_, mat1, mat2])?;
+    target.finish(self_)
+}
+
+fn addmm__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("addmm_", given, 5)?;
+    addmm_(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.scalar()?,
+        arguments.scalar()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `addmm.out`.
+pub type AddmmOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar, &Tensor) -> Result<()>;
+
+/// The operator `addmm.out`.
+pub static ADDMM_OUT: Operator<AddmmOutFn> = Operator::new(
+    "addmm.out",
+    "addmm.out(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, addmm_out_cpu as AddmmOutFn),
+        Kernel::new(DispatchKey::Meta, addmm_out_meta as AddmmOutFn),
+    ],
+    addmm_out_boxed,
+);
+
+/// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and not read where `beta` is 0.
+///
+/// `addmm.out(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn addmm_out(
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) =
+        ADDMM_OUT.select(self_.key_set() | mat1.key_set() | mat2.key_set() | out.key_set())?;
+    kernel(keys, self_, mat1, mat2, beta, alpha, out)
+}
+
+fn addmm_out_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+    let target = spec.for_out("addmm.out", out, &[self_, mat1, mat2])?;
+    native::matmul::addmm(self_, mat1, mat2, beta, alpha, target.tensor())?;
+    target.finish(out)
+}
+
+fn addmm_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+    let target = spec.for_out("addmm.out", out, &[self_, mat1, mat2])?;
+    target.finish(out)
+}
+
+fn addmm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("addmm.out", given, 6)?;
+    addmm_out(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.scalar()?,
+        arguments.scalar()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `baddbmm`.
+pub type BaddbmmFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
+
+/// The operator `baddbmm`.
+pub static BADDBMM: Operator<BaddbmmFn> = Operator::new(
+    "baddbmm",
+    "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, baddbmm_cpu as BaddbmmFn),
+        Kernel::new(DispatchKey::Meta, baddbmm_meta as BaddbmmFn),
+    ],
+    baddbmm_boxed,
+);
+
+/// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and not read where `beta` is 0.
+///
+/// `baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+#[inline]
+pub fn baddbmm(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let (keys, kernel) = BADDBMM.select(self_.key_set() | batch1.key_set() | batch2.key_set())?;
+    kernel(keys, self_, batch1, batch2, beta, alpha)
+}
+
+fn baddbmm_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+    let out = spec.allocate("baddbmm")?;
+    native::matmul::baddbmm(self_, batch1, batch2, beta, alpha, &out)?;
+    Ok(out)
+}
+
+fn baddbmm_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+    spec.allocate("baddbmm")
+}
+
+fn baddbmm_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("baddbmm", given, 5)?;
+    baddbmm(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.scalar()?,
+        arguments.scalar()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `baddbmm_`.
+pub type BaddbmmInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<()>;
+
+/// The operator `baddbmm_`.
+pub static BADDBMM_: Operator<BaddbmmInPlaceFn> = Operator::new(
+    "baddbmm_",
+    "baddbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, baddbmm__cpu as BaddbmmInPlaceFn),
+        Kernel::new(DispatchKey::Meta, baddbmm__meta as BaddbmmInPlaceFn),
+    ],
+    baddbmm__boxed,
+);
+
+/// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and not read where `beta` is 0.
+///
+/// `baddbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
+#[inline]
+pub fn baddbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    let (keys, kernel) = BADDBMM_.select(self_.key_set() | batch1.key_set() | batch2.key_set())?;
+    kernel(keys, self_, batch1, batch2, beta, alpha)
+}
+
+fn baddbmm__cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<()> {
+    let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+    let target = spec.for_in_place("baddbmm_", self_, &[self_, batch1, batch2])?;
+    native::matmul::baddbmm(self_, batch1, batch2, beta, alpha, target.tensor())?;
+    target.finish(self_)
+}
+
+fn baddbmm__meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<()> {
+    let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+    let target = spec.for_in_place("baddbmm_", self_, &[self_, batch1, batch2])?;
+    target.finish(self_)
+}
+
+fn baddbmm__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("baddbmm_", given, 5)?;
+    baddbmm_(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.scalar()?,
+        arguments.scalar()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `baddbmm.out`.
+pub type BaddbmmOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar, &Tensor) -> Result<()>;
+
+/// The operator `baddbmm.out`.
+pub static BADDBMM_OUT: Operator<BaddbmmOutFn> = Operator::new(
+    "baddbmm.out",
+    "baddbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, baddbmm_out_cpu as BaddbmmOutFn),
+        Kernel::new(DispatchKey::Meta, baddbmm_out_meta as BaddbmmOutFn),
+    ],
+    baddbmm_out_boxed,
+);
+
+/// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and not read where `beta` is 0.
+///
+/// `baddbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn baddbmm_out(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) =
+        BADDBMM_OUT.select(self_.key_set() | batch1.key_set() | batch2.key_set() | out.key_set())?;
+    kernel(keys, self_, batch1, batch2, beta, alpha, out)
+}
+
+fn baddbmm_out_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+    let target = spec.for_out("baddbmm.out", out, &[self_, batch1, batch2])?;
+    native::matmul::baddbmm(self_, batch1, batch2, beta, alpha, target.tensor())?;
+    target.finish(out)
+}
+
+fn baddbmm_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+    let target = spec.for_out("baddbmm.out", out, &[self_, batch1, batch2])?;
+    target.finish(out)
+}
+
+fn baddbmm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("baddbmm.out", given, 6)?;
+    baddbmm_out(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.scalar()?,
+        arguments.scalar()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `mv`.
+pub type MvFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `mv`.
+pub static MV: Operator<MvFn> = Operator::new(
+    "mv",
+    "mv(Tensor self, Tensor vec) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, mv_cpu as MvFn), Kernel::new(DispatchKey::Meta, mv_meta as MvFn)],
+    mv_boxed,
+);
+
+/// The product of a matrix, `m x k`, and a vector of `k`.
+///
+/// `mv(Tensor self, Tensor vec) -> Tensor`
+#[inline]
+pub fn mv(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = MV.select(self_.key_set() | vec.key_set())?;
+    kernel(keys, self_, vec)
+}
+
+fn mv_cpu(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
+    let spec = native::matmul::mv_meta(self_, vec)?;
+    let out = spec.allocate("mv")?;
+    native::matmul::mv(self_, vec, &out)?;
+    Ok(out)
+}
+
+fn mv_meta(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
+    let spec = native::matmul::mv_meta(self_, vec)?;
+    spec.allocate("mv")
+}
+
+fn mv_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("mv", given, 2)?;
+    mv(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `mv.out`.
+pub type MvOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `mv.out`.
+pub static MV_OUT: Operator<MvOutFn> = Operator::new(
+    "mv.out",
+    "mv.out(Tensor self, Tensor vec, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, mv_out_cpu as MvOutFn),
+        Kernel::new(DispatchKey::Meta, mv_out_meta as MvOutFn),
+    ],
+    mv_out_boxed,
+);
+
+/// The product of a matrix, `m x k`, and a vector of `k`.
+///
+/// `mv.out(Tensor self, Tensor vec, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn mv_out(self_: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = MV_OUT.select(self_.key_set() | vec.key_set() | out.key_set())?;
+    kernel(keys, self_, vec, out)
+}
+
+fn mv_out_cpu(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()> {
+    let spec = native::matmul::mv_meta(self_, vec)?;
+    let target = spec.for_out("mv.out", out, &[self_, vec])?;
+    native::matmul::mv(self_, vec, target.tensor())?;
+    target.finish(out)
+}
+
+fn mv_out_meta(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()> {
+    let spec = native::matmul::mv_meta(self_, vec)?;
+    let target = spec.for_out("mv.out", out, &[self_, vec])?;
+    target.finish(out)
+}
+
+fn mv_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("mv.out", given, 3)?;
+    mv_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `addmv`.
+pub type AddmvFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
+
+/// The operator `addmv`.
+pub static ADDMV: Operator<AddmvFn> = Operator::new(
+    "addmv",
+    "addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, addmv_cpu as AddmvFn),
+        Kernel::new(DispatchKey::Meta, addmv_meta as AddmvFn),
+    ],
+    addmv_boxed,
+);
+
+/// `beta * self + alpha * mat vec`; `self` is broadcast, and not read where `beta` is 0.
+///
+/// `addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
+#[inline]
+pub fn addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    let (keys, kernel) = ADDMV.select(self_.key_set() | mat.key_set() | vec.key_set())?;
+    kernel(keys, self_, mat, vec, beta, alpha)
+}
+
+fn addmv_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    mat: &Tensor,
+    vec: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+    let out = spec.allocate("addmv")?;
+    native::matmul::addmv(self_, mat, vec, beta, alpha, &out)?;
+    Ok(out)
+}
+
+fn addmv_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    mat: &Tensor,
+    vec: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+    spec.allocate("addmv")
+}
+
+fn addmv_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("addmv", given, 5)?;
+    addmv(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.scalar()?,
+        arguments.scalar()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `addmv_`.
+pub type AddmvInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<()>;
+
+/// The operator `addmv_`.
+pub static ADDMV_: Operator<AddmvInPlaceFn> = Operator::new(
+    "addmv_",
+    "addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, addmv__cpu as AddmvInPlaceFn),
+        Kernel::new(DispatchKey::Meta, addmv__meta as AddmvInPlaceFn),
+    ],
+    addmv__boxed,
+);
+
+/// `beta * self + alpha * mat vec`; `self` is broadcast, and not read where `beta` is 0.
+///
+/// `addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
+#[inline]
+pub fn addmv_(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
+    let (keys, kernel) = ADDMV_.select(self_.key_set() | mat.key_set() | vec.key_set())?;
+    kernel(keys, self_, mat, vec, beta, alpha)
+}
+
+fn addmv__cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    mat: &Tensor,
+    vec: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<()> {
+    let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+    let target = spec.for_in_place("addmv_", self_, &[self_, mat, vec])?;
+    native::matmul::addmv(self_, mat, vec, beta, alpha, target.tensor())?;
+    target.finish(self_)
+}
+
+fn addmv__meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    mat: &Tensor,
+    vec: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<()> {
+    let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+    let target = spec.for_in_place("addmv_", self_, &[self_, mat, vec])?;
+    target.finish(self_)
+}
+
+fn addmv__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("addmv_", given, 5)?;
+    addmv_(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.scalar()?,
+        arguments.scalar()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `addmv.out`.
+pub type AddmvOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar, &Tensor) -> Result<()>;
+
+/// The operator `addmv.out`.
+pub static ADDMV_OUT: Operator<AddmvOutFn> = Operator::new(
+    "addmv.out",
+    "addmv.out(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, addmv_out_cpu as AddmvOutFn),
+        Kernel::new(DispatchKey::Meta, addmv_out_meta as AddmvOutFn),
+    ],
+    addmv_out_boxed,
+);
+
+/// `beta * self + alpha * mat vec`; `self` is broadcast, and not read where `beta` is 0.
+///
+/// `addmv.out(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn addmv_out(
+    self_: &Tensor,
+    mat: &Tensor,
+    vec: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = ADDMV_OUT.select(self_.key_set() | mat.key_set() | vec.key_set() | out.key_set())?;
+    kernel(keys, self_, mat, vec, beta, alpha, out)
+}
+
+fn addmv_out_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    mat: &Tensor,
+    vec: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+    let target = spec.for_out("addmv.out", out, &[self_, mat, vec])?;
+    native::matmul::addmv(self_, mat, vec, beta, alpha, target.tensor())?;
+    target.finish(out)
+}
+
+fn addmv_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    mat: &Tensor,
+    vec: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+    let target = spec.for_out("addmv.out", out, &[self_, mat, vec])?;
+    target.finish(out)
+}
+
+fn addmv_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("addmv.out", given, 6)?;
+    addmv_out(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.scalar()?,
+        arguments.scalar()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `dot`.
+pub type DotFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `dot`.
+pub static DOT: Operator<DotFn> = Operator::new(
+    "dot",
+    "dot(Tensor self, Tensor tensor) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, dot_cpu as DotFn), Kernel::new(DispatchKey::Meta, dot_meta as DotFn)],
+    dot_boxed,
+);
+
+/// The sum of the products of the elements of two vectors; a tensor of no dimensions.
+///
+/// `dot(Tensor self, Tensor tensor) -> Tensor`
+#[inline]
+pub fn dot(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = DOT.select(self_.key_set() | tensor.key_set())?;
+    kernel(keys, self_, tensor)
+}
+
+fn dot_cpu(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
+    let spec = native::matmul::dot_meta(self_, tensor)?;
+    let out = spec.allocate("dot")?;
+    native::matmul::dot(self_, tensor, &out)?;
+    Ok(out)
+}
+
+fn dot_meta(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
+    let spec = native::matmul::dot_meta(self_, tensor)?;
+    spec.allocate("dot")
+}
+
+fn dot_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("dot", given, 2)?;
+    dot(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `dot.out`.
+pub type DotOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `dot.out`.
+pub static DOT_OUT: Operator<DotOutFn> = Operator::new(
+    "dot.out",
+    "dot.out(Tensor self, Tensor tensor, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, dot_out_cpu as DotOutFn),
+        Kernel::new(DispatchKey::Meta, dot_out_meta as DotOutFn),
+    ],
+    dot_out_boxed,
+);
+
+/// The sum of the products of the elements of two vectors; a tensor of no dimensions.
+///
+/// `dot.out(Tensor self, Tensor tensor, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn dot_out(self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = DOT_OUT.select(self_.key_set() | tensor.key_set() | out.key_set())?;
+    kernel(keys, self_, tensor, out)
+}
+
+fn dot_out_cpu(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
+    let spec = native::matmul::dot_meta(self_, tensor)?;
+    let target = spec.for_out("dot.out", out, &[self_, tensor])?;
+    native::matmul::dot(self_, tensor, target.tensor())?;
+    target.finish(out)
+}
+
+fn dot_out_meta(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
+    let spec = native::matmul::dot_meta(self_, tensor)?;
+    let target = spec.for_out("dot.out", out, &[self_, tensor])?;
+    target.finish(out)
+}
+
+fn dot_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("dot.out", given, 3)?;
+    dot_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `vdot`.
+pub type VdotFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `vdot`.
+pub static VDOT: Operator<VdotFn> = Operator::new(
+    "vdot",
+    "vdot(Tensor self, Tensor other) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, vdot_cpu as VdotFn), Kernel::new(DispatchKey::Meta, vdot_meta as VdotFn)],
+    vdot_boxed,
+);
+
+/// As `dot`: real numbers are their own conjugates.
+///
+/// `vdot(Tensor self, Tensor other) -> Tensor`
+#[inline]
+pub fn vdot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = VDOT.select(self_.key_set() | other.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn vdot_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let spec = native::matmul::vdot_meta(self_, other)?;
+    let out = spec.allocate("vdot")?;
+    native::matmul::vdot(self_, other, &out)?;
+    Ok(out)
+}
+
+fn vdot_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let spec = native::matmul::vdot_meta(self_, other)?;
+    spec.allocate("vdot")
+}
+
+fn vdot_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("vdot", given, 2)?;
+    vdot(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `vdot.out`.
+pub type VdotOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `vdot.out`.
+pub static VDOT_OUT: Operator<VdotOutFn> = Operator::new(
+    "vdot.out",
+    "vdot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, vdot_out_cpu as VdotOutFn),
+        Kernel::new(DispatchKey::Meta, vdot_out_meta as VdotOutFn),
+    ],
+    vdot_out_boxed,
+);
+
+/// As `dot`: real numbers are their own conjugates.
+///
+/// `vdot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn vdot_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = VDOT_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
+    kernel(keys, self_, other, out)
+}
+
+fn vdot_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let spec = native::matmul::vdot_meta(self_, other)?;
+    let target = spec.for_out("vdot.out", out, &[self_, other])?;
+    native::matmul::vdot(self_, other, target.tensor())?;
+    target.finish(out)
+}
+
+fn vdot_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let spec = native::matmul::vdot_meta(self_, other)?;
+    let target = spec.for_out("vdot.out", out, &[self_, other])?;
+    target.finish(out)
+}
+
+fn vdot_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("vdot.out", given, 3)?;
+    vdot_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }

@@ -3,11 +3,64 @@
 //! The methods of the operators in `matmul`.
 
 use crate::Tensor;
-use flambeau_core::Result;
+use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// The product of two matrices.
+    /// The product of two matrices of one type, `m x k` and `k x n`.
     pub fn mm(&self, mat2: &Tensor) -> Result<Tensor> {
         super::matmul::mm(self, mat2)
+    }
+
+    /// The products of two batches of matrices, `b x m x k` and `b x k x n`, place by place.
+    pub fn bmm(&self, mat2: &Tensor) -> Result<Tensor> {
+        super::matmul::bmm(self, mat2)
+    }
+
+    /// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and not read where `beta` is 0.
+    pub fn addmm(&self, mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+        super::matmul::addmm(self, mat1, mat2, Scalar::Int(1), Scalar::Int(1))
+    }
+
+    /// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and not read where `beta` is 0. The result is written into `self`.
+    pub fn addmm_(&self, mat1: &Tensor, mat2: &Tensor) -> Result<&Tensor> {
+        super::matmul::addmm_(self, mat1, mat2, Scalar::Int(1), Scalar::Int(1))?;
+        Ok(self)
+    }
+
+    /// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and not read where `beta` is 0.
+    pub fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
+        super::matmul::baddbmm(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1))
+    }
+
+    /// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and not read where `beta` is 0. The result is written into `self`.
+    pub fn baddbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<&Tensor> {
+        super::matmul::baddbmm_(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1))?;
+        Ok(self)
+    }
+
+    /// The product of a matrix, `m x k`, and a vector of `k`.
+    pub fn mv(&self, vec: &Tensor) -> Result<Tensor> {
+        super::matmul::mv(self, vec)
+    }
+
+    /// `beta * self + alpha * mat vec`; `self` is broadcast, and not read where `beta` is 0.
+    pub fn addmv(&self, mat: &Tensor, vec: &Tensor) -> Result<Tensor> {
+        super::matmul::addmv(self, mat, vec, Scalar::Int(1), Scalar::Int(1))
+    }
+
+    /// `beta * self + alpha * mat vec`; `self` is broadcast, and not read where `beta` is 0. The result is written into `self`.
+    pub fn addmv_(&self, mat: &Tensor, vec: &Tensor) -> Result<&Tensor> {
+        super::matmul::addmv_(self, mat, vec, Scalar::Int(1), Scalar::Int(1))?;
+        Ok(self)
+    }
+
+    /// The sum of the products of the elements of two vectors; a tensor of no dimensions.
+    pub fn dot(&self, tensor: &Tensor) -> Result<Tensor> {
+        super::matmul::dot(self, tensor)
+    }
+
+    /// As `dot`: real numbers are their own conjugates.
+    pub fn vdot(&self, other: &Tensor) -> Result<Tensor> {
+        super::matmul::vdot(self, other)
     }
 }

@@ -7,10 +7,12 @@
 mod binary;
 mod copy;
 mod factory;
+mod linear;
 mod matmul;
 mod methods_binary;
 mod methods_copy;
 mod methods_factory;
+mod methods_linear;
 mod methods_matmul;
 mod methods_unary;
 mod methods_view;
@@ -20,6 +22,7 @@ mod view;
 pub use binary::*;
 pub use copy::*;
 pub use factory::*;
+pub use linear::*;
 pub use matmul::*;
 pub use unary::*;
 pub use view::*;
@@ -58,8 +61,39 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &ONES_OUT,
     &ZEROS,
     &ZEROS_OUT,
+    &ADDBMM,
+    &ADDBMM_,
+    &ADDBMM_OUT,
+    &ADDR,
+    &ADDR_,
+    &ADDR_OUT,
+    &OUTER,
+    &OUTER_OUT,
+    &GER,
+    &GER_OUT,
+    &MATMUL,
+    &MATMUL_OUT,
+    &LINEAR,
+    &LINEAR_OUT,
     &MM,
     &MM_OUT,
+    &BMM,
+    &BMM_OUT,
+    &ADDMM,
+    &ADDMM_,
+    &ADDMM_OUT,
+    &BADDBMM,
+    &BADDBMM_,
+    &BADDBMM_OUT,
+    &MV,
+    &MV_OUT,
+    &ADDMV,
+    &ADDMV_,
+    &ADDMV_OUT,
+    &DOT,
+    &DOT_OUT,
+    &VDOT,
+    &VDOT_OUT,
     &NEG,
     &NEG_,
     &NEG_OUT,
