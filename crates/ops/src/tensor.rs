@@ -1,5 +1,12 @@
 //! The handle: one pointer to a [`TensorImpl`], cheap to clone, shared between threads.
 
+pub mod accessor;
+pub mod construct;
+pub mod display;
+mod elements;
+mod foreign;
+mod offsets;
+
 use flambeau_core::{
     Device, DispatchKeySet, Element, Geometry, IntrusivePtr, Layout, MemoryFormat, Result, Scalar,
     ScalarType, Storage, TensorImpl, TensorOptions, ensure, shape,
@@ -220,6 +227,16 @@ impl Tensor {
     /// f16, bf16, f32 or f64.
     pub fn is_floating_point(&self) -> bool {
         self.dtype().is_floating_point()
+    }
+
+    /// Bytes of one element.
+    pub fn element_size(&self) -> usize {
+        self.dtype().size()
+    }
+
+    /// Bytes that its elements would take side by side.
+    pub fn nbytes(&self) -> usize {
+        (self.numel() as usize).saturating_mul(self.element_size())
     }
 
     /// Whether it stands for a number given as an argument, `2` in `x + 2`.

@@ -1,0 +1,159 @@
+//! Printing, character for character as PyTorch prints.
+
+mod number;
+mod summary;
+
+use super::Tensor;
+use super::elements::Elements;
+use flambeau_core::{Layout, Result, ScalarType, default_dtype};
+use number::Numbers;
+use parking_lot::RwLock;
+use std::fmt;
+use summary::Summary;
+
+/// How tensors are printed. PyTorch's `torch.set_printoptions`.
+///
+/// ```
+/// use flambeau_ops::Tensor;
+/// use flambeau_ops::tensor::display::PrintOptions;
+/// let t = Tensor::from([0.5f32, 0.25, 0.125]);
+/// let options = PrintOptions { precision: 2, ..PrintOptions::default() };
+/// assert_eq!(t.to_string_with(&options), "tensor([0.50, 0.25, 0.12])");
+/// assert_eq!(format!("{t:.2}"), "tensor([0.50, 0.25, 0.12])");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PrintOptions {
+    /// Digits behind the point.
+    pub precision: usize,
+    /// Tensors of more elements are summarised.
+    pub threshold: usize,
+    /// Items shown at either end of a summarised dimension.
+    pub edgeitems: usize,
+    /// Characters in a line.
+    pub linewidth: usize,
+    /// Scientific notation: always, never, or where the values need it.
+    pub sci_mode: Option<bool>,
+}
+
+impl PrintOptions {
+    const DEFAULT: PrintOptions =
+        PrintOptions { precision: 4, threshold: 1000, edgeitems: 3, linewidth: 80, sci_mode: None };
+}
+
+impl Default for PrintOptions {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+static OPTIONS: RwLock<PrintOptions> = RwLock::new(PrintOptions::DEFAULT);
+
+/// Changes how the whole process prints tensors.
+pub fn set_print_options(options: PrintOptions) {
+    *OPTIONS.write() = options;
+}
+
+/// How the process prints tensors.
+pub fn print_options() -> PrintOptions {
+    *OPTIONS.read()
+}
+
+/// What another crate has to say of a tensor behind its values, `grad_fn=<AddBackward0>`:
+/// `inventory::submit!(Suffix(describe));`.
+pub struct Suffix(pub fn(&Tensor) -> Option<String>);
+
+inventory::collect!(Suffix);
+
+impl Tensor {
+    /// The tensor as text. Where its values cannot be read, since an accessor of this thread is writing them, the text says
+    /// so in their place.
+    pub fn to_string_with(&self, options: &PrintOptions) -> String {
+        let prefix = "tensor(";
+        let values = self.values_text(prefix.len(), options).unwrap_or_else(|e| format!("<{e}>"));
+        append(format!("{prefix}{values}"), &self.suffixes(), prefix.len(), options.linewidth)
+    }
+
+    fn values_text(&self, indent: usize, options: &PrintOptions) -> Result<String> {
+        if self.device().is_meta() {
+            return Ok("...".to_string());
+        }
+        if self.numel() == 0 {
+            return Ok("[]".to_string());
+        }
+        let host = self.on_host()?;
+        crate::dispatch_all_types!(all, self.dtype(), "Display", T => {
+            let summary = Summary::new(&Elements::<T>::new(&host)?, options);
+            let numbers = Numbers::new(&summary.values, self.dtype(), options);
+            Ok(summary.text(&numbers, indent, options.linewidth))
+        })
+    }
+
+    fn suffixes(&self) -> Vec<String> {
+        let mut suffixes = Vec::new();
+        let without_values = self.device().is_meta() || self.numel() == 0;
+        if !self.device().is_cpu() {
+            suffixes.push(format!("device='{}'", self.device()));
+        }
+        if self.device().is_meta() || (without_values && self.dim() != 1) {
+            suffixes.push(format!("size={}", tuple(self.sizes())));
+        }
+        let known = matches!(self.dtype(), ScalarType::I64 | ScalarType::Bool) && !without_values;
+        if self.dtype() != default_dtype() && !known {
+            suffixes.push(format!("dtype=torch.{}", self.dtype()));
+        }
+        if self.layout() != Layout::Strided {
+            suffixes.push(format!("layout={}", self.layout()));
+        }
+        suffixes.extend(self.history());
+        suffixes
+    }
+
+    /// What is known of its gradient.
+    fn history(&self) -> Option<String> {
+        let described = inventory::iter::<Suffix>.into_iter().find_map(|suffix| suffix.0(self));
+        let wanted = || self.impl_().autograd_meta().is_some_and(|meta| meta.requires_grad());
+        described.or_else(|| wanted().then(|| "requires_grad=True".to_string()))
+    }
+}
+
+/// As Python writes one.
+fn tuple(sizes: &[i64]) -> String {
+    match sizes {
+        [one] => format!("({one},)"),
+        _ => format!("({})", sizes.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Puts the suffixes behind the text, on a new line where the last has no room.
+fn append(mut text: String, suffixes: &[String], indent: usize, linewidth: usize) -> String {
+    // PyTorch counts two characters more than the line has, or one where it is not the first.
+    let mut last_line = match text.rfind('\n') {
+        Some(newline) => text.len() - newline + 1,
+        None => text.len() + 2,
+    };
+    for suffix in suffixes {
+        if last_line + suffix.len() + 2 > linewidth {
+            text += &format!(",\n{:indent$}{suffix}", "");
+            last_line = indent + suffix.len();
+        } else {
+            text += &format!(", {suffix}");
+            last_line += suffix.len() + 2;
+        }
+    }
+    text + ")"
+}
+
+/// As PyTorch prints it, by the [process's options](set_print_options); a precision, `{:.2}`, replaces theirs.
+///
+/// ```
+/// use flambeau_ops::Tensor;
+/// let t = Tensor::from([[1.0f64, 0.0], [-2.5, f64::INFINITY]]);
+/// assert_eq!(t.to_string(), "tensor([[ 1.0000,  0.0000],\n        [-2.5000,     inf]], dtype=torch.float64)");
+/// ```
+impl fmt::Display for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options = print_options();
+        let precision = f.precision().unwrap_or(options.precision);
+        f.write_str(&self.to_string_with(&PrintOptions { precision, ..options }))
+    }
+}

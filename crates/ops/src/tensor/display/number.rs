@@ -1,0 +1,104 @@
+//! How the numbers of one tensor are written: notation and width, decided over all that are shown.
+
+use super::PrintOptions;
+use flambeau_core::{Scalar, ScalarType};
+
+/// How a floating point number is written.
+#[derive(Clone, Copy, PartialEq)]
+enum Notation {
+    /// `12.`, where all are whole numbers.
+    Whole,
+    /// `12.3400`.
+    Fixed,
+    /// `1.2340e+01`.
+    Scientific,
+}
+
+/// The way of writing that suits a set of values. PyTorch's `_Formatter`.
+pub(super) struct Numbers {
+    notation: Notation,
+    precision: usize,
+    width: usize,
+}
+
+impl Numbers {
+    pub(super) fn new(values: &[Scalar], dtype: ScalarType, options: &PrintOptions) -> Self {
+        let mut numbers = Numbers { notation: Notation::Whole, precision: options.precision, width: 1 };
+        // Zeros, infinities and NaN have no say in notation and width, as in PyTorch: they may stick out.
+        let telling =
+            |s: &&Scalar| !dtype.is_floating_point() || (s.to_f64().is_finite() && s.to_f64() != 0.0);
+        if dtype.is_floating_point() {
+            numbers.notation = notation(values.iter().filter(telling).map(|s| s.to_f64()), options);
+        }
+        let widths = values.iter().filter(telling).map(|&s| numbers.write(s).len());
+        numbers.width = widths.max().unwrap_or(1);
+        numbers
+    }
+
+    /// Characters that a number takes.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The number, aligned to the right.
+    pub(super) fn aligned(&self, value: Scalar) -> String {
+        format!("{:>width$}", self.write(value), width = self.width)
+    }
+
+    fn write(&self, value: Scalar) -> String {
+        match value {
+            Scalar::Bool(true) => "True".to_string(),
+            Scalar::Bool(false) => "False".to_string(),
+            Scalar::Float(x) => self.write_float(x),
+            other => other.to_i64().to_string(),
+        }
+    }
+
+    fn write_float(&self, x: f64) -> String {
+        if x.is_nan() {
+            return "nan".to_string();
+        }
+        if x.is_infinite() {
+            return x.to_string();
+        }
+        match self.notation {
+            Notation::Whole => format!("{x:.0}."),
+            Notation::Fixed => format!("{x:.*}", self.precision),
+            Notation::Scientific => scientific(x, self.precision),
+        }
+    }
+}
+
+/// The notation for values that are finite and not zero.
+fn notation(values: impl Iterator<Item = f64>, options: &PrintOptions) -> Notation {
+    let (mut least, mut most, mut whole) = (f64::INFINITY, 0.0f64, true);
+    for x in values {
+        least = least.min(x.abs());
+        most = most.max(x.abs());
+        whole &= x == x.ceil();
+    }
+    if most == 0.0 {
+        return Notation::Whole;
+    }
+    let wide = most / least > 1000.0 || most > 1e8 || least < 1e-4;
+    match options.sci_mode.unwrap_or(wide) {
+        true => Notation::Scientific,
+        false if whole => Notation::Whole,
+        false => Notation::Fixed,
+    }
+}
+
+/// As C and Python write it: a sign and at least two digits in the exponent, where Rust writes `1e-5`.
+fn scientific(x: f64, precision: usize) -> String {
+    let text = format!("{x:.precision$e}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) => {
+            let (sign, digits) = match exponent.strip_prefix('-') {
+                Some(digits) => ('-', digits),
+                None => ('+', exponent),
+            };
+            format!("{mantissa}e{sign}{digits:0>2}")
+        }
+        None => text,
+    }
+}

@@ -1,0 +1,202 @@
+//! Values out of a tensor of any rank: `to_vec`, `to_vec2`, `item`.
+#![expect(unsafe_code, reason = "reads elements behind a guard")]
+
+use super::Tensor;
+use super::offsets::{Extents, Offsets, extents, split_row};
+use flambeau_core::{Device, Element, ReadGuard, Result, Scalar, ScalarType, ensure};
+
+/// A tensor's elements, readable for as long as this lives.
+///
+/// Invariant: every offset that `sizes` and `strides` reach lies inside the guarded bytes, seen from `first`; `TensorImpl`
+/// (2) says so of the geometry they come from, and storages never shrink.
+pub(crate) struct Elements<T> {
+    first: *const T,
+    sizes: Extents,
+    strides: Extents,
+    contiguous: bool,
+    _guard: ReadGuard,
+}
+
+impl<T: Element> Elements<T> {
+    /// Guards the elements of `tensor`, which must be on the host.
+    pub(crate) fn new(tensor: &Tensor) -> Result<Self> {
+        tensor.expect_dtype(T::SCALAR_TYPE)?;
+        tensor.expect_host()?;
+        let guard = ReadGuard::acquire(tensor.storage())?;
+        let geometry = tensor.geometry();
+        Ok(Elements {
+            first: guard.data_ptr().cast::<T>().wrapping_add(geometry.storage_offset() as usize),
+            sizes: extents(geometry.sizes()),
+            strides: extents(geometry.strides()),
+            contiguous: geometry.is_contiguous(),
+            _guard: guard,
+        })
+    }
+
+    /// The same as if it had been expanded to `sizes`, with strides made for them by `shape::expand_strides`.
+    pub(crate) fn expanded(self, sizes: &[i64], strides: &[i64]) -> Self {
+        // Expanding repeats elements, so the invariant holds; only a dimension of size 0 reaches less.
+        Elements { sizes: extents(sizes), strides: extents(strides), contiguous: false, ..self }
+    }
+
+    /// Sizes, outermost first.
+    pub(crate) fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    /// The element at `index`, one number per dimension, or `None` outside.
+    pub(crate) fn get(&self, index: &[usize]) -> Option<T> {
+        let inside =
+            index.len() == self.sizes.len() && index.iter().zip(&self.sizes).all(|(i, size)| i < size);
+        let offset = index.iter().zip(&self.strides).map(|(i, stride)| i * stride);
+        // SAFETY: (inside) `index` is one of `sizes`, so the invariant speaks of its offset.
+        inside.then(|| unsafe { read(self.first.add(offset.sum())) })
+    }
+
+    /// Every element, in logical order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = T> + '_ {
+        let (outer, n) = split_row(&self.sizes, 1);
+        let (outer_strides, stride) = split_row(&self.strides, 1);
+        // A row of size 0 has no first element to point at.
+        let rows = Offsets::new(outer, outer_strides).take(if n == 0 { 0 } else { usize::MAX });
+        // SAFETY: (inside) rows and the steps within them stay inside `sizes`.
+        rows.flat_map(move |row| (0..n).map(move |j| unsafe { read(self.first.add(row + j * stride)) }))
+    }
+
+    /// Every element, in logical order.
+    pub(crate) fn to_vec(&self) -> Vec<T> {
+        let n = self.sizes.iter().product();
+        let mut values = Vec::with_capacity(n);
+        if self.contiguous && T::SCALAR_TYPE != ScalarType::Bool && n > 0 {
+            // SAFETY: the elements lie in a row from `first`, any bytes are a value of a type that is not bool, and `values` has
+            // room; as bytes, since foreign memory may be less aligned than `T`.
+            unsafe {
+                let to = values.as_mut_ptr() as *mut u8;
+                std::ptr::copy_nonoverlapping(self.first.cast(), to, n * size_of::<T>());
+                values.set_len(n);
+            }
+        } else {
+            values.extend(self.iter());
+        }
+        values
+    }
+}
+
+/// One element. A bool is read as a byte: memory nobody has written holds more than two values.
+///
+/// # Safety
+/// - (inside) `at` points at a guarded element, aligned or not.
+#[inline(always)]
+unsafe fn read<T: Element>(at: *const T) -> T {
+    if T::SCALAR_TYPE == ScalarType::Bool {
+        // SAFETY: (inside).
+        T::from_scalar(Scalar::Bool(unsafe { at.cast::<u8>().read() } != 0))
+    } else {
+        // SAFETY: (inside); any bytes are a value of these types.
+        unsafe { at.read_unaligned() }
+    }
+}
+
+impl Tensor {
+    pub(crate) fn expect_dtype(&self, dtype: ScalarType) -> Result<()> {
+        ensure!(
+            self.dtype() == dtype,
+            Dtype,
+            "expected a tensor of {dtype} but got one of {}; convert it first",
+            self.dtype()
+        );
+        Ok(())
+    }
+
+    pub(crate) fn expect_host(&self) -> Result<()> {
+        ensure!(
+            self.device().is_cpu(),
+            Device,
+            "expected a tensor on the cpu but got one on {}",
+            self.device()
+        );
+        Ok(())
+    }
+
+    /// The same values in the memory of the host: itself where it is there.
+    pub(crate) fn on_host(&self) -> Result<Tensor> {
+        if self.device().is_cpu() {
+            return Ok(self.clone());
+        }
+        ensure!(!self.device().is_meta(), Device, "a tensor on meta has no values");
+        let host = Tensor::empty_contiguous(self.sizes(), self.dtype(), Device::CPU)?;
+        crate::ops::copy_(&host, self, false)?;
+        Ok(host)
+    }
+
+    /// The elements in logical order, whatever the strides.
+    ///
+    /// # Errors
+    /// `Dtype` unless `T` is the tensor's own type, `Device` for a tensor without values, `Busy` where an accessor of this
+    /// thread is writing them.
+    ///
+    /// ```
+    /// use flambeau_ops::Tensor;
+    /// let t = Tensor::from([[1i64, 2, 3], [4, 5, 6]]);
+    /// assert_eq!(t.to_vec::<i64>()?, [1, 2, 3, 4, 5, 6]);
+    /// assert!(t.to_vec::<f32>().is_err());
+    /// # Ok::<(), flambeau_ops::Error>(())
+    /// ```
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        Ok(Elements::new(&self.on_host()?).map_err(|e| e.context("to_vec"))?.to_vec())
+    }
+
+    /// The rows of a matrix.
+    ///
+    /// # Errors
+    /// `Shape` unless there are two dimensions, and those of [`to_vec`](Self::to_vec).
+    ///
+    /// ```
+    /// use flambeau_ops::Tensor;
+    /// let t = Tensor::from([[1.5f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(t.to_vec2::<f32>()?, [[1.5, 2.0], [3.0, 4.0]]);
+    /// # Ok::<(), flambeau_ops::Error>(())
+    /// ```
+    pub fn to_vec2<T: Element>(&self) -> Result<Vec<Vec<T>>> {
+        let &[rows, columns] = self.sizes() else {
+            flambeau_core::bail!(Shape, "to_vec2: expected 2 dimensions but got sizes {:?}", self.sizes());
+        };
+        let mut values = self.to_vec::<T>()?.into_iter();
+        Ok((0..rows).map(|_| values.by_ref().take(columns as usize).collect()).collect())
+    }
+
+    /// The value of a tensor of one element, as an element type or as a [`Scalar`]'s kind.
+    ///
+    /// # Errors
+    /// `Shape` unless there is just one element, and those of [`to_vec`](Self::to_vec).
+    ///
+    /// ```
+    /// use flambeau_ops::Tensor;
+    /// assert_eq!(Tensor::from(2.5f32).item::<f32>()?, 2.5);
+    /// assert!(Tensor::from([1i64, 2]).item::<i64>().is_err());
+    /// # Ok::<(), flambeau_ops::Error>(())
+    /// ```
+    pub fn item<T: Element>(&self) -> Result<T> {
+        ensure!(self.numel() == 1, Shape, "item: expected one element but got sizes {:?}", self.sizes());
+        let elements = Elements::new(&self.on_host()?).map_err(|e| e.context("item"))?;
+        let first = elements.iter().next();
+        first.ok_or_else(|| {
+            flambeau_core::Error::new(flambeau_core::ErrorKind::Internal, "item: one element was not there")
+        })
+    }
+
+    /// The value of a tensor of one element, whatever its type.
+    ///
+    /// # Errors
+    /// `Shape` unless there is just one element, `Device` and `Busy` as for [`to_vec`](Self::to_vec).
+    ///
+    /// ```
+    /// use flambeau_core::Scalar;
+    /// use flambeau_ops::Tensor;
+    /// assert_eq!(Tensor::from(7u8).item_scalar()?, Scalar::Int(7));
+    /// # Ok::<(), flambeau_ops::Error>(())
+    /// ```
+    pub fn item_scalar(&self) -> Result<Scalar> {
+        crate::dispatch_all_types!(all, self.dtype(), "item", T => self.item::<T>().map(Element::to_scalar))
+    }
+}
