@@ -1,6 +1,8 @@
 //! The handle: one pointer to a [`TensorImpl`], cheap to clone, shared between threads.
 
 pub mod accessor;
+pub mod arithmetic;
+mod compare;
 pub mod construct;
 pub mod display;
 mod elements;

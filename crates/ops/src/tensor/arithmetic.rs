@@ -1,0 +1,140 @@
+//! `&a + &b`, `2.0 * &a`, `-&a`: Rust's operators, each with a [`Result`].
+//!
+//! Operators chain where one side is a tensor, `&a + &b * &c` and `(&a - &b) * &c`; between two results, and before a
+//! number, stands a `?`, since Rust lets nobody define operators of `Result`.
+
+use super::Tensor;
+use crate::ops;
+use flambeau_core::{Result, Scalar};
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// What stands beside an operator: a tensor, a result that may be one, or a number. Sealed.
+///
+/// A number ranks below tensors in promotion: `&a * 2.0` keeps the type of a floating point `a`.
+pub trait Operand: sealed::Sealed + Sized {
+    /// Calls `f` with the operand as a tensor.
+    ///
+    /// # Errors
+    /// The operand's own, and those of `f`.
+    fn with<R>(self, f: impl FnOnce(&Tensor) -> Result<R>) -> Result<R>;
+
+    /// Writes the operand, broadcast and converted, into `target`.
+    ///
+    /// # Errors
+    /// The operand's own, and those of `copy_` and `fill_`.
+    fn write_into(self, target: &Tensor) -> Result<()> {
+        self.with(|value| ops::copy_(target, value, false))
+    }
+}
+
+impl sealed::Sealed for &Tensor {}
+impl Operand for &Tensor {
+    #[inline]
+    fn with<R>(self, f: impl FnOnce(&Tensor) -> Result<R>) -> Result<R> {
+        f(self)
+    }
+}
+
+impl sealed::Sealed for Tensor {}
+impl Operand for Tensor {
+    #[inline]
+    fn with<R>(self, f: impl FnOnce(&Tensor) -> Result<R>) -> Result<R> {
+        f(&self)
+    }
+}
+
+impl sealed::Sealed for Result<Tensor> {}
+impl Operand for Result<Tensor> {
+    #[inline]
+    fn with<R>(self, f: impl FnOnce(&Tensor) -> Result<R>) -> Result<R> {
+        f(&self?)
+    }
+}
+
+macro_rules! numbers {
+    ($($rust:ty),*) => {$(
+        impl sealed::Sealed for $rust {}
+        impl Operand for $rust {
+            #[inline]
+            fn with<R>(self, f: impl FnOnce(&Tensor) -> Result<R>) -> Result<R> {
+                f(&Tensor::wrapped_number(self.into())?)
+            }
+
+            fn write_into(self, target: &Tensor) -> Result<()> {
+                ops::fill__scalar(target, self.into())
+            }
+        }
+    )*};
+}
+
+/// Rust's operator `$trait` by the function `$op` of two tensors.
+macro_rules! operator {
+    ($trait:ident, $method:ident, $op:expr, [$($number:ty),*]) => {
+        operator!(@any $trait, $method, $op, &Tensor, Tensor);
+        operator!(@tensor $trait, $method, $op, Result<Tensor> $(, $number)*);
+    };
+    (@any $trait:ident, $method:ident, $op:expr, $($left:ty),*) => {$(
+        impl<R: Operand> $trait<R> for $left {
+            type Output = Result<Tensor>;
+
+            #[inline]
+            fn $method(self, right: R) -> Result<Tensor> {
+                right.with(|right| $op(&self, right))
+            }
+        }
+    )*};
+    (@tensor $trait:ident, $method:ident, $op:expr, $($left:ty),*) => {$(
+        impl $trait<&Tensor> for $left {
+            type Output = Result<Tensor>;
+
+            #[inline]
+            fn $method(self, right: &Tensor) -> Result<Tensor> {
+                self.with(|left| $op(left, right))
+            }
+        }
+
+        impl $trait<Tensor> for $left {
+            type Output = Result<Tensor>;
+
+            #[inline]
+            fn $method(self, right: Tensor) -> Result<Tensor> {
+                self.with(|left| $op(left, &right))
+            }
+        }
+    )*};
+}
+
+macro_rules! operators_with {
+    ($numbers:tt) => {
+        operator!(Add, add, |a: &Tensor, b: &Tensor| ops::add_tensor(a, b, Scalar::Int(1)), $numbers);
+        operator!(Sub, sub, |a: &Tensor, b: &Tensor| ops::sub_tensor(a, b, Scalar::Int(1)), $numbers);
+        operator!(Mul, mul, ops::mul_tensor, $numbers);
+        operator!(Div, div, ops::div_tensor, $numbers);
+    };
+}
+
+numbers!(bool, u8, i8, i16, i32, i64, half::f16, half::bf16, f32, f64, Scalar);
+// One type for each kind of literal, so that `(2.0 * &a)?` needs no suffix; others go on the right or through `Scalar`.
+operators_with!([i64, f64, Scalar]);
+
+impl Neg for &Tensor {
+    type Output = Result<Tensor>;
+
+    #[inline]
+    fn neg(self) -> Result<Tensor> {
+        ops::neg(self)
+    }
+}
+
+impl Neg for Tensor {
+    type Output = Result<Tensor>;
+
+    #[inline]
+    fn neg(self) -> Result<Tensor> {
+        ops::neg(&self)
+    }
+}
