@@ -1,4 +1,5 @@
 //! Elements through guards: accessors, values in and out, foreign memory.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(unsafe_code, reason = "makes tensors in foreign memory")]
 
 use flambeau_core::{Device, Element, ErrorKind, Result, Scalar, ScalarType};

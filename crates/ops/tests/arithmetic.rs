@@ -1,4 +1,5 @@
 //! Rust's operators, and whether tensors are equal or close.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flambeau_core::{ErrorKind, Result, Scalar, ScalarType};
 use flambeau_ops::Tensor;
