@@ -317,9 +317,22 @@ impl<const N: usize> Mask for ArrayMask<N> {
     }
     #[inline(always)]
     unsafe fn load_bool(from: *const bool, count: usize) -> Self {
+        let from = from.cast::<u8>();
+        if count == N {
+            // Byte by byte: LLVM would carry a copy of eight of them as one integer, and take that apart.
+            // SAFETY: `from` is valid for reading `count` bytes, and `i < N == count`.
+            return Self(
+                each_lane(
+                    [false; N],
+                    #[inline(always)]
+                    |i| unsafe { from.add(i).read() != 0 },
+                )
+                .0,
+            );
+        }
         let mut bytes = [0u8; N];
         // SAFETY: `from` is valid for reading `count` bytes, and `count <= LANES`, the array's length.
-        unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(from.cast(), count) };
+        unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(from, count) };
         Self(
             each_lane(
                 [false; N],
@@ -331,8 +344,15 @@ impl<const N: usize> Mask for ArrayMask<N> {
     }
     #[inline(always)]
     unsafe fn store_bool(self, to: *mut bool, count: usize) {
-        // SAFETY: `to` is valid for writing `count` bytes, and `count <= LANES`, the array's length.
-        unsafe { to.copy_from_nonoverlapping(self.0.as_ptr(), count) };
+        if count == N {
+            for (i, &lane) in self.0.iter().enumerate() {
+                // SAFETY: `to` is valid for writing `count` bytes, and `i < N == count`.
+                unsafe { to.add(i).write(lane) };
+            }
+        } else {
+            // SAFETY: `to` is valid for writing `count` bytes, and `count <= LANES`, the array's length.
+            unsafe { to.copy_from_nonoverlapping(self.0.as_ptr(), count) };
+        }
     }
     #[inline(always)]
     fn any(self) -> bool {
