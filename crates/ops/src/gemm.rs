@@ -29,6 +29,7 @@ mod x86;
 
 use element::{Element, Scalar};
 pub use isa::Isa;
+pub(crate) use scratch::{Scratch, Shared};
 
 use crate::parallel::parallel_for;
 

@@ -1,6 +1,7 @@
 //! The CPU kernels, by family. A pointwise file is a list of formulas.
 
 pub mod binary;
+pub mod convolution;
 pub mod copy;
 pub mod factory;
 pub mod linear;

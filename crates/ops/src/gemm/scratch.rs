@@ -16,11 +16,11 @@ thread_local! {
 }
 
 /// A buffer taken from this thread's store, put back on drop. A product may hold several.
-pub(super) struct Scratch(Vec<Line>);
+pub(crate) struct Scratch(Vec<Line>);
 
 impl Scratch {
     /// Room for `len` units of type `U`, with any content.
-    pub(super) fn new<U>(len: usize) -> Self {
+    pub(crate) fn new<U>(len: usize) -> Self {
         let lines = (len * size_of::<U>()).div_ceil(64);
         let kept = FREE.try_with(|free| free.borrow_mut().pop()).ok().flatten();
         let mut buffer = kept.unwrap_or_default();
@@ -30,7 +30,7 @@ impl Scratch {
     }
 
     /// Its beginning, aligned to 64 bytes.
-    pub(super) fn as_mut_ptr<U>(&mut self) -> *mut U {
+    pub(crate) fn as_mut_ptr<U>(&mut self) -> *mut U {
         self.0.as_mut_ptr().cast()
     }
 }
@@ -46,7 +46,7 @@ impl Drop for Scratch {
 }
 
 /// A pointer that chunks on several threads use, each its own elements.
-pub(super) struct Shared<T>(pub(super) *mut T);
+pub(crate) struct Shared<T>(pub(crate) *mut T);
 
 impl<T> Clone for Shared<T> {
     fn clone(&self) -> Self {
@@ -56,7 +56,7 @@ impl<T> Clone for Shared<T> {
 impl<T> Copy for Shared<T> {}
 
 impl<T> Shared<T> {
-    pub(super) fn at(self) -> *mut T {
+    pub(crate) fn at(self) -> *mut T {
         self.0
     }
 }

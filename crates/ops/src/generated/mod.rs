@@ -5,11 +5,13 @@
 #![expect(non_snake_case, reason = "`add_.Tensor` is `add__tensor`, so that names tell overloads apart")]
 
 mod binary;
+mod convolution;
 mod copy;
 mod factory;
 mod linear;
 mod matmul;
 mod methods_binary;
+mod methods_convolution;
 mod methods_copy;
 mod methods_factory;
 mod methods_linear;
@@ -20,6 +22,7 @@ mod unary;
 mod view;
 
 pub use binary::*;
+pub use convolution::*;
 pub use copy::*;
 pub use factory::*;
 pub use linear::*;
@@ -49,6 +52,13 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &DIV_TENSOR,
     &DIV__TENSOR,
     &DIV_OUT,
+    &CONV1D,
+    &CONV2D,
+    &CONV_TRANSPOSE2D_INPUT,
+    &CONVOLUTION,
+    &CONVOLUTION_OUT,
+    &CONVOLUTION_BACKWARD,
+    &_CONVOLUTION_DOUBLE_BACKWARD,
     &COPY_,
     &CLONE,
     &CLONE_OUT,

@@ -13,6 +13,8 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/ops/src/gemm.rs", "operands of a matrix product are raw memory"),
     ("crates/ops/src/gemm/", "operands are raw memory, lanes are vector registers"),
     ("crates/ops/src/loops/", "elements are reached behind the guards that the iterator holds"),
+    ("crates/ops/src/native/convolution.rs", "images reach the product as raw memory, under guards"),
+    ("crates/ops/src/native/convolution/", "images and columns are raw memory"),
     ("crates/ops/src/native/matmul.rs", "operands reach the product as raw memory, under guards"),
     (
         "crates/ops/src/parallel/pool.rs",

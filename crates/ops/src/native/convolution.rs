@@ -1,0 +1,496 @@
+//! Convolutions over one and two dimensions, and their gradients.
+//!
+//! Three functions do the work, [`product::forward`], [`gradient::input`] and [`gradient::weight`]. A transposed
+//! convolution is the gradient of another one's input, so it is made of the same three with their roles exchanged.
+#![expect(unsafe_code, reason = "operands reach the product as raw memory, under guards")]
+
+mod gradient;
+mod product;
+mod shape;
+mod unfold;
+
+use super::matmul::ensure_same_device;
+use crate::gemm::{GemmElement, Scratch, Shared};
+use crate::structured::{TensorSpec, with_guards};
+use crate::{Tensor, dispatch_all_types, ops};
+use flambeau_core::{DimVec, Element, MemoryFormat, Result, Scalar, ScalarType, ensure};
+use shape::{Conv, Given, Parameters};
+use std::ops::{Add, AddAssign};
+use unfold::Images;
+
+/// Shape, type and format of [`convolution`].
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn convolution_meta(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    transposed: bool,
+    output_padding: &[i64],
+    groups: i64,
+) -> Result<TensorSpec> {
+    let given = (stride, padding, dilation, transposed, output_padding, groups);
+    let p = parameters(weight, given)?;
+    p.check(input, weight, bias.map(Tensor::sizes))?;
+    for other in [Some(weight), bias].into_iter().flatten() {
+        ensure_same_device("convolution", input, &[other])?;
+        ensure!(
+            other.dtype() == input.dtype(),
+            Dtype,
+            "convolution: expected scalar type {} but found {}",
+            input.dtype(),
+            other.dtype()
+        );
+    }
+    let format = match input.suggest_memory_format() {
+        MemoryFormat::Contiguous => weight.suggest_memory_format(),
+        format => format,
+    };
+    Ok(TensorSpec::like(input, &p.output_sizes(input.sizes(), weight.sizes())?).with_format(format))
+}
+
+fn parameters(weight: &Tensor, given: Given<'_>) -> Result<Parameters> {
+    ensure!(weight.dim() >= 3, Shape, "weight should have at least three dimensions");
+    ensure!(
+        weight.dim() <= 4,
+        NotImplemented,
+        "convolution: three spatial dimensions are not implemented yet"
+    );
+    Parameters::new(given, weight.dim() - 2)
+}
+
+/// The sums over channels and kernel of `weight` times the pixels of `input` around each output pixel, and `bias`.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn convolution(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    transposed: bool,
+    output_padding: &[i64],
+    groups: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let given = (stride, padding, dilation, transposed, output_padding, groups);
+    let p = parameters(weight, given)?;
+    if !has_even_rows(out) {
+        let fresh = TensorSpec::like(out, out.sizes()).allocate("convolution")?;
+        convolution(
+            input,
+            weight,
+            bias,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            &fresh,
+        )?;
+        return super::copy::copy_(out, &fresh, false);
+    }
+    let (x, w, y) = (planar(input)?, planar(weight)?, planar(out)?);
+    if !transposed {
+        let conv = Conv::new(&p, x.sizes(), w.sizes(), y.sizes());
+        return forward(&conv, &x, &w, bias, &y);
+    }
+    let conv = Conv::new(&p, y.sizes(), w.sizes(), x.sizes());
+    let result = input_gradient(&conv, &x, &w, y.sizes())?;
+    match bias {
+        Some(bias) => {
+            let per_channel = super::view::view(bias, &[-1, 1, 1])?;
+            super::copy::copy_(&y, &ops::add_tensor(&result, &per_channel, Scalar::Int(1))?, false)
+        }
+        None => super::copy::copy_(&y, &result, false),
+    }
+}
+
+/// Whether the rows of each channel follow one another evenly, so that its pixels are one run.
+fn has_even_rows(tensor: &Tensor) -> bool {
+    let (sizes, strides) = (tensor.sizes(), tensor.strides());
+    let d = sizes.len();
+    d < 4 || sizes[d - 2] <= 1 || strides[d - 2] == strides[d - 1].saturating_mul(sizes[d - 1])
+}
+
+/// A tensor of three dimensions as one of four whose rows are single.
+fn planar(tensor: &Tensor) -> Result<Tensor> {
+    match tensor.sizes() {
+        [n, c, l] => super::view::view(tensor, &[*n, *c, 1, *l]),
+        _ => super::view::alias(tensor),
+    }
+}
+
+/// The same tensor, or a copy whose rows are even.
+fn even(tensor: &Tensor) -> Result<Tensor> {
+    if has_even_rows(tensor) { super::view::alias(tensor) } else { contiguous(tensor) }
+}
+
+fn contiguous(tensor: &Tensor) -> Result<Tensor> {
+    if tensor.is_contiguous() {
+        return super::view::alias(tensor);
+    }
+    super::copy::clone(tensor, Some(MemoryFormat::Contiguous))
+}
+
+fn images<T>(tensor: &Tensor) -> Images<T> {
+    let s = tensor.strides();
+    Images { at: tensor.data_ptr().cast(), strides: [s[0], s[1], s[2], s[3]].map(|s| s as isize) }
+}
+
+fn forward(conv: &Conv, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, y: &Tensor) -> Result<()> {
+    let w = contiguous(w)?;
+    dispatch_all_types!(numbers, y.dtype(), "convolution", T => forward_of::<T>(conv, x, &w, bias, y))
+}
+
+fn forward_of<T: GemmElement + Element>(
+    conv: &Conv,
+    x: &Tensor,
+    w: &Tensor,
+    bias: Option<&Tensor>,
+    y: &Tensor,
+) -> Result<()> {
+    let reads = [x, w, bias.unwrap_or(w)];
+    with_guards("convolution", &reads, &[y], || {
+        let bias = bias.map(|b| (Shared(b.data_ptr().cast::<T>()), b.strides()[0] as isize));
+        let weights = Shared(w.data_ptr().cast::<T>());
+        // SAFETY: the guards are held; sizes were checked; `y` has even rows and shares no storage with what is read.
+        unsafe { product::forward(conv, images(x), weights, bias, images(y)) };
+        Ok(())
+    })
+}
+
+/// The gradient of the input of `conv`, of `sizes`, given that of its output. Half precision is summed in f32.
+fn input_gradient(conv: &Conv, gy: &Tensor, w: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    let (gy, w) = (&even(&widened(gy)?)?, &contiguous(&widened(w)?)?);
+    let spec = TensorSpec::like(gy, sizes).with_format(gy.suggest_memory_format());
+    let gx = spec.allocate("convolution_backward")?;
+    if conv.flipped().is_none() {
+        super::copy::zero_(&gx)?;
+    }
+    dispatch_all_types!(floats, gy.dtype(), "convolution_backward", T => input_gradient_of::<T>(conv, gy, w, &gx))?;
+    Ok(gx)
+}
+
+fn input_gradient_of<T: GemmElement + Element + AddAssign>(
+    conv: &Conv,
+    gy: &Tensor,
+    w: &Tensor,
+    gx: &Tensor,
+) -> Result<()> {
+    with_guards("convolution_backward", &[gy, w], &[gx], || {
+        let weights = Shared(w.data_ptr().cast::<T>());
+        // SAFETY: the guards are held; sizes were checked; `gx` is fresh, `gy` has even rows and `w` is contiguous.
+        unsafe {
+            match conv.flipped() {
+                Some(back) => {
+                    let mut flipped = Scratch::new::<T>(w.numel() as usize);
+                    let flipped = Shared(flipped.as_mut_ptr::<T>());
+                    gradient::flip(conv, weights.at(), flipped.at());
+                    product::forward(&back, images(gy), flipped, None, images(gx));
+                }
+                None => gradient::input(conv, images(gy), weights, images(gx)),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The gradient of the weights of `conv`, of `sizes`. Half precision is summed in f32.
+fn weight_gradient(conv: &Conv, gy: &Tensor, x: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    let (gy, x) = (&even(&widened(gy)?)?, &widened(x)?);
+    let room = [&[gradient::parts(conv) as i64], sizes].concat();
+    let partial = TensorSpec::like(gy, &room).allocate("convolution_backward")?;
+    if conv.images == 0 || conv.pixels() == 0 {
+        super::copy::zero_(&partial)?;
+    } else {
+        dispatch_all_types!(floats, gy.dtype(), "convolution_backward", T => weight_gradient_of::<T>(conv, gy, x, &partial))?;
+    }
+    super::view::select(&partial, 0, 0)
+}
+
+fn weight_gradient_of<T>(conv: &Conv, gy: &Tensor, x: &Tensor, partial: &Tensor) -> Result<()>
+where
+    T: GemmElement + Element + Add<Output = T>,
+{
+    with_guards("convolution_backward", &[gy, x], &[partial], || {
+        // SAFETY: the guards are held; sizes were checked; `partial` is fresh and `gy` has even rows.
+        unsafe { gradient::weight(conv, images::<T>(gy), images(x), Shared(partial.data_ptr().cast())) };
+        Ok(())
+    })
+}
+
+/// The gradient of the bias: the sum of `gy` over all but channels.
+fn bias_gradient(gy: &Tensor) -> Result<Tensor> {
+    let gy = &even(&widened(gy)?)?;
+    let (sizes, channels) = (gy.sizes(), gy.sizes()[1]);
+    let conv = Conv {
+        images: sizes[0] as usize,
+        groups: 1,
+        channels: 0,
+        filters: channels as usize,
+        input: [1, 1],
+        output: [sizes[2] as usize, sizes[3] as usize],
+        kernel: [1, 1],
+        stride: [1, 1],
+        padding: [0, 0],
+        dilation: [1, 1],
+    };
+    let sums = TensorSpec::like(gy, &[channels]).allocate("convolution_backward")?;
+    if conv.images == 0 {
+        super::copy::zero_(&sums)?;
+        return Ok(sums);
+    }
+    let ones = TensorSpec::like(gy, &[conv.pixels() as i64]).allocate("convolution_backward")?;
+    super::copy::fill_(&ones, Scalar::Int(1))?;
+    dispatch_all_types!(floats, gy.dtype(), "convolution_backward", T => {
+        with_guards("convolution_backward", &[gy, &ones], &[&sums], || {
+            // SAFETY: the guards are held; `sums` is fresh, `gy` has even rows, and there is a one for each pixel.
+            unsafe { gradient::bias(&conv, images::<T>(gy), ones.data_ptr().cast(), sums.data_ptr().cast()) };
+            Ok(())
+        })
+    })?;
+    Ok(sums)
+}
+
+/// Half precision as f32; other types as they are.
+fn widened(tensor: &Tensor) -> Result<Tensor> {
+    converted(
+        tensor,
+        if tensor.dtype().is_reduced_floating_point() { ScalarType::F32 } else { tensor.dtype() },
+    )
+}
+
+fn converted(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    if tensor.dtype() == dtype {
+        return super::view::alias(tensor);
+    }
+    let format = tensor.suggest_memory_format();
+    let made = TensorSpec::like(tensor, tensor.sizes())
+        .with_dtype(dtype)
+        .with_format(format)
+        .allocate("convolution")?;
+    super::copy::copy_(&made, tensor, false)?;
+    Ok(made)
+}
+
+/// The gradients of [`convolution`] for input, weight and bias; one that `output_mask` does not ask for has no elements.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn convolution_backward(
+    grad_output: &Tensor,
+    input: &Tensor,
+    weight: &Tensor,
+    bias_sizes: Option<&[i64]>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    transposed: bool,
+    output_padding: &[i64],
+    groups: i64,
+    output_mask: [bool; 3],
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let given = (stride, padding, dilation, transposed, output_padding, groups);
+    let p = parameters(weight, given)?;
+    let bias_sizes = bias_sizes.filter(|_| output_mask[2]);
+    p.check(input, weight, bias_sizes)?;
+    ensure_same_device("convolution_backward", input, &[weight, grad_output])?;
+    let sizes = p.output_sizes(input.sizes(), weight.sizes())?;
+    ensure!(
+        grad_output.sizes() == sizes.as_slice(),
+        Shape,
+        "convolution_backward: expected `grad_output` of sizes {sizes:?} but got {:?}",
+        grad_output.sizes()
+    );
+    ensure!(
+        input.dtype() == weight.dtype() && input.dtype() == grad_output.dtype() && input.is_floating_point(),
+        Dtype,
+        "convolution_backward: expected floating point tensors of one type but got {}, {} and {}",
+        grad_output.dtype(),
+        input.dtype(),
+        weight.dtype()
+    );
+    if input.device().is_meta() {
+        return without_values([input, weight], sizes[1], output_mask);
+    }
+    let (gy, x, w) = (planar(grad_output)?, planar(input)?, planar(weight)?);
+    let conv = if transposed {
+        Conv::new(&p, gy.sizes(), w.sizes(), x.sizes())
+    } else {
+        Conv::new(&p, x.sizes(), w.sizes(), gy.sizes())
+    };
+    let asked = |asked: bool, make: &dyn Fn() -> Result<Tensor>, sizes: &[i64]| {
+        if asked { finished(&make()?, sizes, input.dtype()) } else { nothing(input) }
+    };
+    let grad_input = || match transposed {
+        false => input_gradient(&conv, &gy, &w, x.sizes()),
+        true => {
+            let format = gy.suggest_memory_format();
+            let gx = TensorSpec::like(&x, x.sizes()).with_format(format).allocate("convolution_backward")?;
+            forward(&conv, &gy, &w, None, &gx)?;
+            Ok(gx)
+        }
+    };
+    let grad_weight = || {
+        let (gy, x) = if transposed { (&x, &gy) } else { (&gy, &x) };
+        weight_gradient(&conv, gy, x, w.sizes())
+    };
+    Ok((
+        asked(output_mask[0], &grad_input, input.sizes())?,
+        asked(output_mask[1], &grad_weight, weight.sizes())?,
+        asked(output_mask[2], &|| bias_gradient(&gy), &[sizes[1]])?,
+    ))
+}
+
+/// A result in the caller's shape and type.
+fn finished(result: &Tensor, sizes: &[i64], dtype: ScalarType) -> Result<Tensor> {
+    super::view::view(&converted(result, dtype)?, sizes)
+}
+
+fn nothing(like: &Tensor) -> Result<Tensor> {
+    TensorSpec::like(like, &[0]).allocate("convolution_backward")
+}
+
+fn without_values(
+    [input, weight]: [&Tensor; 2],
+    channels: i64,
+    mask: [bool; 3],
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let of = |asked, sizes: &[i64]| {
+        TensorSpec::like(input, if asked { sizes } else { &[0] }).allocate("convolution_backward")
+    };
+    Ok((of(mask[0], input.sizes())?, of(mask[1], weight.sizes())?, of(mask[2], &[channels])?))
+}
+
+/// The gradients of [`convolution_backward`]'s results for its arguments `grad_output`, `input` and `weight`: all are
+/// linear in each of the others, so they are convolutions again.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn _convolution_double_backward(
+    gg_input: Option<&Tensor>,
+    gg_weight: Option<&Tensor>,
+    gg_bias: Option<&Tensor>,
+    grad_output: &Tensor,
+    weight: &Tensor,
+    self_: &Tensor,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    transposed: bool,
+    output_padding: &[i64],
+    groups: i64,
+    _output_mask: [bool; 3],
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let convolve = |x: &Tensor, w: &Tensor| {
+        ops::convolution(x, w, None, stride, padding, dilation, transposed, output_padding, groups)
+    };
+    let backward = |x: &Tensor, w: &Tensor, mask| {
+        ops::convolution_backward(
+            grad_output,
+            x,
+            w,
+            None,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            mask,
+        )
+    };
+    let bias_shape: DimVec = (0..grad_output.dim()).map(|d| if d == 1 { -1 } else { 1 }).collect();
+    let terms = [
+        gg_input.map(|gg| convolve(gg, weight)).transpose()?,
+        gg_weight.map(|gg| convolve(self_, gg)).transpose()?,
+        gg_bias
+            .map(|gg| ops::expand(&ops::view(gg, &bias_shape)?, grad_output.sizes(), false))
+            .transpose()?,
+    ];
+    let mut sum: Option<Tensor> = None;
+    for term in terms.into_iter().flatten() {
+        sum = Some(match sum {
+            Some(sum) => ops::add_tensor(&sum, &term, Scalar::Int(1))?,
+            None => term,
+        });
+    }
+    let or_zeros = |made: Option<Tensor>, like: &Tensor| match made {
+        Some(made) => Ok(made),
+        None => ops::zeros(like.sizes(), Some(like.dtype()), None, Some(like.device()), None),
+    };
+    let for_input = gg_weight.map(|gg| backward(self_, gg, [true, false, false])).transpose()?.map(|g| g.0);
+    let for_weight = gg_input.map(|gg| backward(gg, weight, [false, true, false])).transpose()?.map(|g| g.1);
+    Ok((or_zeros(sum, grad_output)?, or_zeros(for_input, self_)?, or_zeros(for_weight, weight)?))
+}
+
+/// [`convolution`] over two dimensions, of a batch of images or of one.
+pub fn conv2d(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    groups: i64,
+) -> Result<Tensor> {
+    batched("conv2d", 2, input, |input| {
+        ops::convolution(input, weight, bias, stride, padding, dilation, false, &[0, 0], groups)
+    })
+}
+
+/// [`convolution`] over one dimension, of a batch of signals or of one.
+pub fn conv1d(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    groups: i64,
+) -> Result<Tensor> {
+    batched("conv1d", 1, input, |input| {
+        ops::convolution(input, weight, bias, stride, padding, dilation, false, &[0], groups)
+    })
+}
+
+/// The transposed [`convolution`] over two dimensions, of a batch of images or of one.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn conv_transpose2d(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    output_padding: &[i64],
+    groups: i64,
+    dilation: &[i64],
+) -> Result<Tensor> {
+    batched("conv_transpose2d", 2, input, |input| {
+        ops::convolution(input, weight, bias, stride, padding, dilation, true, output_padding, groups)
+    })
+}
+
+/// Calls `f` with a batch of one where `input` is not a batch.
+fn batched(
+    name: &str,
+    spatial: usize,
+    input: &Tensor,
+    f: impl Fn(&Tensor) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let dim = input.dim();
+    ensure!(
+        dim == spatial + 1 || dim == spatial + 2,
+        Shape,
+        "Expected {}D (unbatched) or {}D (batched) input to {name}, but got input of size: {:?}",
+        spatial + 1,
+        spatial + 2,
+        input.sizes()
+    );
+    if dim == spatial + 2 {
+        return f(input);
+    }
+    let one = ops::view(input, &[&[1], input.sizes()].concat())?;
+    let made = f(&one)?;
+    ops::view(&made, &made.sizes()[1..])
+}

@@ -1,0 +1,164 @@
+//! Images to columns and back: a row for each channel and place in the kernel, a column for each output pixel.
+#![expect(unsafe_code, reason = "raw operands")]
+
+use super::shape::Conv;
+use crate::gemm::Shared;
+use crate::parallel::parallel_for;
+use std::ops::{AddAssign, Range};
+
+/// Images as raw memory; strides of image, channel, row and pixel.
+pub(super) struct Images<T> {
+    pub(super) at: *mut T,
+    pub(super) strides: [isize; 4],
+}
+
+impl<T> Clone for Images<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Images<T> {}
+// SAFETY: it only carries an address; each use argues for itself.
+unsafe impl<T: Sync> Sync for Images<T> {}
+
+impl<T> Images<T> {
+    /// The first pixel of a channel.
+    pub(super) fn channel(&self, image: usize, channel: usize) -> *mut T {
+        self.at.wrapping_offset(image as isize * self.strides[0] + channel as isize * self.strides[1])
+    }
+
+    /// A pixel of a channel, counted through all rows: these must follow one another evenly.
+    pub(super) fn pixel(&self, image: usize, channel: usize, pixel: usize) -> *mut T {
+        self.channel(image, channel).wrapping_offset(pixel as isize * self.strides[3])
+    }
+
+    /// Whether rows of `width` pixels follow one another evenly.
+    pub(super) fn is_even(&self, [height, width]: [usize; 2]) -> bool {
+        height <= 1 || self.strides[2] == self.strides[3] * width as isize
+    }
+}
+
+/// Part of a row of columns: `before` columns that lie in the padding, `inside` that read the image from `offset` on, and
+/// `after`, in the padding again.
+struct Run {
+    column: usize,
+    before: usize,
+    inside: usize,
+    after: usize,
+    offset: isize,
+}
+
+/// The runs of the output pixels `pixels` for one place in the kernel.
+#[inline(always)]
+fn runs(conv: &Conv, place: [usize; 2], pixels: &Range<usize>, strides: [isize; 4], mut f: impl FnMut(Run)) {
+    let width = conv.output[1];
+    let shift = |d: usize| (place[d] * conv.dilation[d]) as isize - conv.padding[d] as isize;
+    // The first output pixel that reads at or after `bound`.
+    let first = |bound: isize| {
+        let step = conv.stride[1] as isize;
+        ((bound - shift(1) + step - 1).div_euclid(step)).clamp(0, width as isize) as usize
+    };
+    let (low, high) = (first(0), first(conv.input[1] as isize));
+    let (mut pixel, mut column) = (pixels.start, 0);
+    while pixel < pixels.end {
+        let (y, x) = (pixel / width, pixel % width);
+        let count = (width - x).min(pixels.end - pixel);
+        let from_y = (y * conv.stride[0]) as isize + shift(0);
+        let (start, end) = if from_y < 0 || from_y >= conv.input[0] as isize {
+            (x + count, x + count)
+        } else {
+            (low.clamp(x, x + count), high.clamp(x, x + count))
+        };
+        let end = end.max(start);
+        let from_x = (start * conv.stride[1]) as isize + shift(1);
+        let offset = from_y * strides[2] + from_x * strides[3];
+        f(Run { column, before: start - x, inside: end - start, after: x + count - end, offset });
+        pixel += count;
+        column += count;
+    }
+}
+
+/// Splits a row's number into channel and place in the kernel.
+fn place(conv: &Conv, row: usize) -> (usize, [usize; 2]) {
+    let (rest, kx) = (row / conv.kernel[1], row % conv.kernel[1]);
+    (rest / conv.kernel[0], [rest % conv.kernel[0], kx])
+}
+
+/// Writes the columns of the output pixels `pixels` of one image and group, `to[row * pitch + column]`.
+///
+/// # Safety
+/// - `from` is the first channel of the group in an image of `conv`, readable; `to` has room for `conv.depth()` rows.
+pub(super) unsafe fn unfold<T: Copy + Send + Sync>(
+    conv: &Conv,
+    from: *const T,
+    strides: [isize; 4],
+    pixels: Range<usize>,
+    to: *mut T,
+    pitch: usize,
+) {
+    let (from, to) = (Shared(from.cast_mut()), Shared(to));
+    let grain = (1 << 16) / pixels.len().max(1);
+    parallel_for(0..conv.depth(), grain.max(1), |rows| {
+        for row in rows {
+            let (channel, place) = place(conv, row);
+            let from = from.at().wrapping_offset(channel as isize * strides[1]);
+            let to = to.at().wrapping_add(row * pitch);
+            runs(conv, place, &pixels, strides, |run| {
+                // SAFETY: the run lies in the row; what it reads, in the image. Zero bytes are the number zero.
+                unsafe {
+                    let to = to.add(run.column);
+                    to.write_bytes(0, run.before);
+                    let inside = to.add(run.before);
+                    gather(
+                        from.wrapping_offset(run.offset),
+                        conv.stride[1] as isize * strides[3],
+                        inside,
+                        run.inside,
+                    );
+                    inside.add(run.inside).write_bytes(0, run.after);
+                }
+            });
+        }
+    });
+}
+
+/// # Safety
+/// - `count` elements of both, those of `from` apart by `step`.
+#[inline(always)]
+unsafe fn gather<T: Copy>(from: *const T, step: isize, to: *mut T, count: usize) {
+    // SAFETY: the caller's conditions. A step known to the compiler becomes shuffles.
+    unsafe {
+        match step {
+            1 => to.copy_from_nonoverlapping(from, count),
+            2 => (0..count).for_each(|i| *to.add(i) = *from.add(2 * i)),
+            _ => (0..count).for_each(|i| *to.add(i) = *from.wrapping_offset(step * i as isize)),
+        }
+    }
+}
+
+/// Adds columns to the pixels they were read from: the transpose of [`unfold`].
+///
+/// # Safety
+/// - As [`unfold`], with `to` an image that nobody else uses and `from` the columns.
+pub(super) unsafe fn fold<T: Copy + AddAssign>(
+    conv: &Conv,
+    from: *const T,
+    pitch: usize,
+    pixels: Range<usize>,
+    to: *mut T,
+    strides: [isize; 4],
+) {
+    let step = conv.stride[1] as isize * strides[3];
+    for row in 0..conv.depth() {
+        let (channel, place) = place(conv, row);
+        let to = to.wrapping_offset(channel as isize * strides[1]);
+        let from = from.wrapping_add(row * pitch);
+        runs(conv, place, &pixels, strides, |run| {
+            let (to, from) = (to.wrapping_offset(run.offset), from.wrapping_add(run.column + run.before));
+            for i in 0..run.inside {
+                // SAFETY: inside the image and the row.
+                unsafe { *to.wrapping_offset(step * i as isize) += *from.add(i) }
+            }
+        });
+    }
+}
