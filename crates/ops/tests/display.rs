@@ -1,9 +1,10 @@
 //! Printing, against what PyTorch 2.15 prints for the same tensors.
 
-use flambeau_core::{Device, ScalarType};
-use flambeau_ops::tensor::display::PrintOptions;
+use flambeau_core::{AutogradMeta, Device, ScalarType};
+use flambeau_ops::tensor::display::{PrintOptions, Suffix};
 use flambeau_ops::{Tensor, ops};
 use half::{bf16, f16};
+use std::any::Any;
 
 /// Tensors and PyTorch's lines for them.
 fn table() -> Vec<(Tensor, &'static [&'static str])> {
@@ -239,4 +240,45 @@ fn a_tensor_that_is_being_written_says_so() {
     assert!(t.to_string().starts_with("tensor(<the elements cannot be read now"), "{t}");
     drop(writer);
     assert_eq!(t.to_string(), "tensor([1., 2.])");
+}
+
+/// Stands for the autograd crate: what it says of a tensor comes from what it attached.
+struct History(Option<&'static str>);
+
+impl AutogradMeta for History {
+    fn requires_grad(&self) -> bool {
+        true
+    }
+}
+
+inventory::submit!(Suffix(|tensor| {
+    let meta: &dyn Any = tensor.impl_().autograd_meta()?;
+    meta.downcast_ref::<History>()?.0.map(str::to_string)
+}));
+
+#[test]
+fn history_stands_behind_the_values() {
+    let with = |tensor: Tensor, grad_fn| {
+        tensor.impl_().autograd_meta_or_init(|| Box::new(History(grad_fn)));
+        tensor.to_string()
+    };
+    let add = Some("grad_fn=<AddBackward0>");
+    let row = "1., 1., 1., 1., 1., 1., 1., 1., 1.";
+    assert_eq!(with(Tensor::from([1.0f32; 2]), None), "tensor([1., 1.], requires_grad=True)");
+    assert_eq!(
+        with(Tensor::from([1.0f32; 18]), None),
+        format!("tensor([{row}, {row}],\n       requires_grad=True)")
+    );
+    assert_eq!(
+        with(Tensor::from([1.0f64; 18]), add),
+        format!("tensor([{row}, {row}],\n       dtype=torch.float64, grad_fn=<AddBackward0>)")
+    );
+    assert_eq!(
+        with(Tensor::from([1.0f64; 19]), add),
+        format!("tensor([{row}, {row},\n        1.], dtype=torch.float64, grad_fn=<AddBackward0>)")
+    );
+    assert_eq!(
+        with(Tensor::from([[1.0f32; 9]; 2]), add),
+        format!("tensor([[{row}],\n        [{row}]], grad_fn=<AddBackward0>)")
+    );
 }

@@ -27,7 +27,7 @@ pub trait Operand: sealed::Sealed + Sized {
     /// # Errors
     /// The operand's own, and those of `copy_` and `fill_`.
     fn write_into(self, target: &Tensor) -> Result<()> {
-        self.with(|value| ops::copy_(target, value, false))
+        self.with(|value| ops::copy_(target, &ops::expand(value, target.sizes(), false)?, false))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::Tensor;
 use super::offsets::{Extents, Offsets, extents, split_row};
-use flambeau_core::{Device, Element, ReadGuard, Result, Scalar, ScalarType, ensure};
+use flambeau_core::{Device, DimVec, Element, ReadGuard, Result, Scalar, ScalarType, ensure, shape};
 
 /// A tensor's elements, readable for as long as this lives.
 ///
@@ -33,10 +33,14 @@ impl<T: Element> Elements<T> {
         })
     }
 
-    /// The same as if it had been expanded to `sizes`, with strides made for them by `shape::expand_strides`.
-    pub(crate) fn expanded(self, sizes: &[i64], strides: &[i64]) -> Self {
-        // Expanding repeats elements, so the invariant holds; only a dimension of size 0 reaches less.
-        Elements { sizes: extents(sizes), strides: extents(strides), contiguous: false, ..self }
+    /// The elements of `tensor` broadcast to `sizes`.
+    pub(crate) fn broadcast(tensor: &Tensor, sizes: &[i64]) -> Result<Self> {
+        shape::numel(sizes)?;
+        let own = Self::new(tensor)?;
+        let signed = |extents: &Extents| extents.iter().map(|&n| n as i64).collect::<DimVec>();
+        let strides = shape::expand_strides(&signed(&own.sizes), &signed(&own.strides), sizes)?;
+        // Broadcasting repeats elements, so the invariant holds.
+        Ok(Elements { sizes: extents(sizes), strides: extents(&strides), contiguous: false, ..own })
     }
 
     /// Sizes, outermost first.
