@@ -3,7 +3,8 @@
 
 /// Calls `$body` with `$T` bound to the Rust type of `$dtype`; a type outside the set is an error that names the operator.
 ///
-/// The sets: `all` (the ten), `numbers` (without bool), `integers` (without bool), `bits` (integers and bool), `floats`.
+/// The sets: `all` (the ten), `numbers` (without bool), `integers` (without bool), `bits` (integers and bool), `floats`; without f16
+/// and bf16, which are computed as f32: `computing` (the eight), `wide_floats`, `accumulators` (i64, f32, f64).
 #[macro_export]
 macro_rules! dispatch_all_types {
     ($set:ident, $dtype:expr, $name:expr, $T:ident => $body:expr) => {
@@ -25,6 +26,16 @@ macro_rules! dispatch_all_types {
     };
     (@floats $dtype:expr, $name:expr, $T:ident, $body:expr) => {
         $crate::dispatch_all_types!(@match $dtype, $name, $T, $body, F16 half::f16, BF16 half::bf16, F32 f32, F64 f64)
+    };
+    (@computing $dtype:expr, $name:expr, $T:ident, $body:expr) => {
+        $crate::dispatch_all_types!(@match $dtype, $name, $T, $body,
+            Bool bool, U8 u8, I8 i8, I16 i16, I32 i32, I64 i64, F32 f32, F64 f64)
+    };
+    (@wide_floats $dtype:expr, $name:expr, $T:ident, $body:expr) => {
+        $crate::dispatch_all_types!(@match $dtype, $name, $T, $body, F32 f32, F64 f64)
+    };
+    (@accumulators $dtype:expr, $name:expr, $T:ident, $body:expr) => {
+        $crate::dispatch_all_types!(@match $dtype, $name, $T, $body, I64 i64, F32 f32, F64 f64)
     };
     (@match $dtype:expr, $name:expr, $T:ident, $body:expr, $($variant:ident $rust:ty),*) => {
         match $dtype {

@@ -6,5 +6,6 @@ pub mod copy;
 pub mod factory;
 pub mod linear;
 pub mod matmul;
+pub mod reduce;
 pub mod unary;
 pub mod view;

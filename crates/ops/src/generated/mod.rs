@@ -16,8 +16,10 @@ mod methods_copy;
 mod methods_factory;
 mod methods_linear;
 mod methods_matmul;
+mod methods_reduce;
 mod methods_unary;
 mod methods_view;
+mod reduce;
 mod unary;
 mod view;
 
@@ -27,6 +29,7 @@ pub use copy::*;
 pub use factory::*;
 pub use linear::*;
 pub use matmul::*;
+pub use reduce::*;
 pub use unary::*;
 pub use view::*;
 
@@ -104,6 +107,82 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &DOT_OUT,
     &VDOT,
     &VDOT_OUT,
+    &SUM,
+    &SUM_OUT,
+    &SUM_DIM_INTLIST,
+    &SUM_INTLIST_OUT,
+    &NANSUM,
+    &NANSUM_OUT,
+    &MEAN,
+    &MEAN_DTYPE_OUT,
+    &MEAN_DIM,
+    &MEAN_OUT,
+    &PROD,
+    &PROD_OUT,
+    &PROD_DIM_INT,
+    &PROD_INT_OUT,
+    &ANY,
+    &ANY_ALL_OUT,
+    &ANY_DIM,
+    &ANY_OUT,
+    &ANY_DIMS,
+    &ANY_DIMS_OUT,
+    &ALL,
+    &ALL_ALL_OUT,
+    &ALL_DIM,
+    &ALL_OUT,
+    &ALL_DIMS,
+    &ALL_DIMS_OUT,
+    &COUNT_NONZERO,
+    &COUNT_NONZERO_OUT,
+    &COUNT_NONZERO_DIM_INTLIST,
+    &COUNT_NONZERO_DIM_INTLIST_OUT,
+    &LOGSUMEXP,
+    &LOGSUMEXP_OUT,
+    &MAX,
+    &MAX_UNARY_OUT,
+    &MAX_DIM,
+    &AMAX,
+    &AMAX_OUT,
+    &ARGMAX,
+    &ARGMAX_OUT,
+    &MIN,
+    &MIN_UNARY_OUT,
+    &MIN_DIM,
+    &AMIN,
+    &AMIN_OUT,
+    &ARGMIN,
+    &ARGMIN_OUT,
+    &AMINMAX,
+    &AMINMAX_OUT,
+    &VAR,
+    &VAR_DIM,
+    &VAR_OUT,
+    &VAR_CORRECTION,
+    &VAR_CORRECTION_OUT,
+    &VAR_MEAN,
+    &VAR_MEAN_DIM,
+    &VAR_MEAN_CORRECTION,
+    &VAR_MEAN_CORRECTION_OUT,
+    &STD,
+    &STD_DIM,
+    &STD_OUT,
+    &STD_CORRECTION,
+    &STD_CORRECTION_OUT,
+    &STD_MEAN,
+    &STD_MEAN_DIM,
+    &STD_MEAN_CORRECTION,
+    &STD_MEAN_CORRECTION_OUT,
+    &LINALG_VECTOR_NORM,
+    &LINALG_VECTOR_NORM_OUT,
+    &NORM_SCALAR,
+    &NORM_SCALAR_OUT,
+    &NORM_SCALAROPT_DTYPE,
+    &NORM_SCALAROPT_DTYPE_OUT,
+    &NORM_SCALAROPT_DIM,
+    &NORM_OUT,
+    &NORM_SCALAROPT_DIM_DTYPE,
+    &NORM_DTYPE_OUT,
     &NEG,
     &NEG_,
     &NEG_OUT,

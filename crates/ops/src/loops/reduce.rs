@@ -1,0 +1,239 @@
+//! Reductions: a fold meets a geometry. Work is cut by size alone and partial results meet in a fixed order, so that the bits
+//! do not depend on the number of threads.
+//!
+//! **The tree.** A run of elements is cut into blocks of [`BLOCK`]; each is folded by four vectors of lanes, the lanes as a
+//! tree, the blocks as the carries of a binary counter. The error of a sum of `n` elements so grows with `log n` (pairwise
+//! summation: Higham, *Accuracy and Stability of Numerical Algorithms*, 4.2).
+//!
+//! **Three walks.** Where the reduced dimension is dense, blocks are read where they are ([`lines`]). Where the kept dimension
+//! is dense, rows of accumulators stay in cache while rows of the input pass by ([`columns`]). Everything else, and elements
+//! of another type than the fold's, go through tiles.
+#![expect(unsafe_code, reason = "declares what folds of raw elements promise")]
+
+mod arg;
+mod blocks;
+mod cascade;
+mod columns;
+mod exponentials;
+mod floats;
+mod folds;
+mod lines;
+mod moments;
+mod source;
+mod steps;
+
+pub(crate) use arg::{arg_extreme, extreme_with_index};
+pub(crate) use blocks::{fold_dense, fold_dense_floats};
+pub(crate) use cascade::Cascade;
+pub(crate) use exponentials::log_sum_exp;
+pub(crate) use floats::LineFloat;
+pub(crate) use folds::*;
+pub(crate) use moments::{moments, moments_of};
+pub(crate) use source::{Source, first_element};
+pub(crate) use steps::Steps;
+
+use crate::structured::TensorSpec;
+use crate::tensor_iterator::{DimMask, Reduction};
+use crate::vectorized::{EveryIsa, Float, Number};
+use crate::{Tensor, dispatch_all_types, ops};
+use blocks::{Floats, FoldKernel, FoldRows, Folding, Numbers};
+use flambeau_core::{Access, Element, Result, Scalar, ScalarType, StorageGuards};
+use smallvec::SmallVec;
+
+/// Elements folded by one call of a vector kernel: a quarter of a first-level cache for f32.
+pub(crate) const BLOCK: usize = 4096;
+/// Elements that one thread takes of a line that several share; a power of two of blocks, so that the tree stays the same.
+pub(crate) const CHUNK: usize = 16 * BLOCK;
+
+/// A fold of elements of any one type, on lanes.
+pub(crate) trait NumberFold: Copy + Send + Sync {
+    /// What changes nothing.
+    fn identity(self) -> Scalar;
+    /// One more element. Mark it `#[inline(always)]`.
+    fn step<V: Number>(self, acc: V, x: V) -> V;
+    /// Two accumulators, the first for earlier elements. Mark it `#[inline(always)]`.
+    fn combine<V: Number>(self, a: V, b: V) -> V;
+}
+
+/// A fold of floating point numbers, on lanes.
+pub(crate) trait FloatFold: Copy + Send + Sync {
+    /// What changes nothing.
+    fn identity(self) -> Scalar;
+    /// One more element. Mark it `#[inline(always)]`.
+    fn step<V: Float>(self, acc: V, x: V) -> V;
+    /// Two accumulators, the first for earlier elements. Mark it `#[inline(always)]`.
+    fn combine<V: Float>(self, a: V, b: V) -> V;
+}
+
+/// What becomes of an accumulator at the end, computed in f64.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Finish {
+    /// Nothing.
+    Keep,
+    /// Divided by a number.
+    Divide(f64),
+    /// Raised to a power.
+    Power(f64),
+    /// The square root.
+    Sqrt,
+}
+
+impl Finish {
+    #[inline]
+    fn apply<T: Element>(self, value: T) -> T {
+        let through = |f: &dyn Fn(f64) -> f64| T::from_scalar(Scalar::Float(f(value.to_scalar().to_f64())));
+        match self {
+            Finish::Keep => value,
+            Finish::Divide(by) => through(&|x| x / by),
+            Finish::Power(p) => through(&|x| x.powf(p)),
+            Finish::Sqrt => through(&f64::sqrt),
+        }
+    }
+}
+
+/// A reduction of dense elements that is more than a fold of lanes: it has a state of its own and `M` results.
+pub(crate) trait LineFold<const M: usize>: Copy + Sync {
+    /// What is known of a run of elements.
+    type State: Copy + Send;
+    /// Of no elements.
+    fn empty(self) -> Self::State;
+    /// Of `n` elements, at most [`BLOCK`], of which the first is number `first` of its line.
+    ///
+    /// # Safety
+    /// - `from` is valid for reading `n` elements of the fold's type.
+    unsafe fn block(self, from: *const u8, n: usize, first: usize) -> Self::State;
+    /// Of two runs, the first before the second.
+    fn combine(self, a: Self::State, b: Self::State) -> Self::State;
+    /// Writes the results for a line.
+    ///
+    /// # Safety
+    /// - Each of `to` is valid for writing one result.
+    unsafe fn write(self, state: Self::State, to: [*mut u8; M]);
+}
+
+/// Folds the dimensions `mask` of `input` into `out` in accumulators of type `kernel`: i64, f32 or f64.
+///
+/// # Errors
+/// `NotImplemented` for other types, `Busy` or `Aliasing` where memory may not be touched.
+pub(crate) fn sum_fold(
+    input: &Tensor,
+    out: &Tensor,
+    mask: DimMask,
+    kernel: ScalarType,
+    fold: impl NumberFold,
+    finish: Finish,
+) -> Result<()> {
+    dispatch_all_types!(accumulators, kernel, "reduction", T => run::<T, _>(input, out, mask, Numbers(fold), finish, fold.identity()))
+}
+
+/// The same for any type but f16 and bf16, whose elements are folded as f32.
+///
+/// # Errors
+/// As [`sum_fold`].
+pub(crate) fn any_fold(
+    input: &Tensor,
+    out: &Tensor,
+    mask: DimMask,
+    kernel: ScalarType,
+    fold: impl NumberFold,
+) -> Result<()> {
+    dispatch_all_types!(computing, kernel, "reduction", T => run::<T, _>(input, out, mask, Numbers(fold), Finish::Keep, fold.identity()))
+}
+
+/// The same for f32 and f64.
+///
+/// # Errors
+/// As [`sum_fold`].
+pub(crate) fn float_fold(
+    input: &Tensor,
+    out: &Tensor,
+    mask: DimMask,
+    kernel: ScalarType,
+    fold: impl FloatFold,
+    finish: Finish,
+) -> Result<()> {
+    dispatch_all_types!(wide_floats, kernel, "reduction", T => run::<T, _>(input, out, mask, Floats(fold), finish, fold.identity()))
+}
+
+/// The type in which elements of `dtype` are computed with: f32 for f16 and bf16.
+pub(crate) fn computing_type(dtype: ScalarType) -> ScalarType {
+    if dtype.is_reduced_floating_point() { ScalarType::F32 } else { dtype }
+}
+
+fn run<T, F>(
+    input: &Tensor,
+    out: &Tensor,
+    mask: DimMask,
+    lanes: F,
+    finish: Finish,
+    identity: Scalar,
+) -> Result<()>
+where
+    T: Element + crate::vectorized::Convert,
+    F: Copy + Send + Sync,
+    FoldKernel<T, F>: EveryIsa<T>,
+    FoldRows<T, F>: EveryIsa,
+{
+    let fold = Folding::<T, F>::new(lanes, finish, identity);
+    with_targets(input, [out], mask, [T::SCALAR_TYPE], |reduction, targets| {
+        let source = Source::new(input, T::SCALAR_TYPE)?;
+        if columns::suits(reduction) {
+            columns::fold_columns(reduction, source, targets[0], fold);
+        } else {
+            lines::fold_lines(reduction, source, targets, [size_of::<T>()], fold);
+        }
+        Ok(())
+    })
+}
+
+/// Folds lines of elements of type `kernel` into `M` outputs, whose values have the types `results`.
+///
+/// # Errors
+/// `Busy` or `Aliasing` where memory may not be touched.
+pub(crate) fn line_fold<const M: usize>(
+    input: &Tensor,
+    outs: [&Tensor; M],
+    mask: DimMask,
+    kernel: ScalarType,
+    results: [ScalarType; M],
+    fold: impl LineFold<M>,
+) -> Result<()> {
+    with_targets(input, outs, mask, results, |reduction, targets| {
+        let source = Source::new(input, kernel)?;
+        lines::fold_lines(reduction, source, targets, results.map(ScalarType::size), fold);
+        Ok(())
+    })
+}
+
+/// Calls `body` with the geometry and the addresses of contiguous outputs of the types `results`, under the guards; an output
+/// that is not so gets its values by a copy.
+fn with_targets<const M: usize>(
+    input: &Tensor,
+    outs: [&Tensor; M],
+    mask: DimMask,
+    results: [ScalarType; M],
+    body: impl FnOnce(&Reduction, [*mut u8; M]) -> Result<()>,
+) -> Result<()> {
+    let mut targets: SmallVec<[Tensor; 3]> = SmallVec::new();
+    for (out, result) in outs.iter().zip(results) {
+        let direct = out.dtype() == result && out.is_contiguous();
+        targets.push(if direct {
+            (*out).clone()
+        } else {
+            TensorSpec::like(out, out.sizes()).with_dtype(result).allocate("reduction")?
+        });
+    }
+    let reduction = Reduction::new(input, &targets[0], mask)?;
+    {
+        let mut wanted: SmallVec<[_; 4]> = targets.iter().map(|t| (t.storage(), Access::Write)).collect();
+        wanted.push((input.storage(), Access::Read));
+        let _guards = StorageGuards::acquire(&wanted)?;
+        body(&reduction, std::array::from_fn(|m| source::first_element(&targets[m])))?;
+    }
+    for (out, target) in outs.iter().zip(&targets) {
+        if !out.is_same(target) {
+            ops::copy_(out, target, false)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! Where the extreme of a line is: the extreme of a block first, then the first element equal to it. NaN beats everything.
+#![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
+
+use super::{Greatest, Least, LineFold, NumberFold, computing_type, fold_dense, line_fold};
+use crate::tensor_iterator::DimMask;
+use crate::vectorized::{Convert, EveryIsa, Isa, Kernel, Lanes, Mask, Vector, dispatch};
+use crate::{Tensor, dispatch_all_types};
+use flambeau_core::{Element, Result, ScalarType};
+use std::marker::PhantomData;
+
+/// The first of `n` elements that equals `value`, NaN equal to itself.
+pub(super) struct Find<T> {
+    from: *const T,
+    n: usize,
+    value: T,
+}
+
+impl<I: Isa, T: Lanes<I>> Kernel<I, usize> for Find<T> {
+    #[inline(always)]
+    unsafe fn run(self) -> usize {
+        let lanes = T::Vector::LANES;
+        let wanted = T::Vector::splat(self.value.widen());
+        let nan = wanted.ne(wanted);
+        // SAFETY: reads stay below `n`.
+        unsafe {
+            let is_wanted = |x: T::Vector| x.eq(wanted) | (x.ne(x) & nan);
+            let mut at = 0;
+            while at + lanes <= self.n && !is_wanted(T::load(self.from.add(at))).any() {
+                at += lanes;
+            }
+            // One by one within the vector; its lanes after the first hold zeros, which are not looked at.
+            let one = <T::Vector as Vector>::Mask::first(1);
+            while at < self.n && !(is_wanted(T::load_partial(self.from.add(at), 1)) & one).any() {
+                at += 1;
+            }
+            at
+        }
+    }
+}
+
+/// The extreme of a run and its place in the line.
+#[derive(Clone, Copy)]
+struct Extreme<T> {
+    value: T,
+    index: usize,
+}
+
+/// Which extreme, and whether its value is asked for.
+#[derive(Clone, Copy)]
+struct ArgFold<T> {
+    largest: bool,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T: Element + Convert> ArgFold<T> {
+    #[inline]
+    unsafe fn find<F: NumberFold>(self, from: *const T, n: usize, first: usize, fold: F) -> Extreme<T>
+    where
+        Find<T>: EveryIsa<usize>,
+        super::blocks::FoldKernel<T, super::blocks::Numbers<F>>: EveryIsa<T>,
+    {
+        // SAFETY: the callers' `from` is valid for `n` elements.
+        unsafe {
+            let value = fold_dense(from, n, fold);
+            Extreme { value, index: first + dispatch(Find { from, n, value }) }
+        }
+    }
+
+    /// The first of equals.
+    fn better(self, a: Extreme<T>, b: Extreme<T>) -> Extreme<T> {
+        let is_nan = |x: T| x.partial_cmp(&x).is_none();
+        let wins = if self.largest { b.value > a.value } else { b.value < a.value };
+        if !is_nan(a.value) && (wins || is_nan(b.value)) { b } else { a }
+    }
+}
+
+macro_rules! arg_folds {
+    ($results:literal, |$state:ident, $to:ident| $write:expr; $($type:ty)*) => {$(
+        impl LineFold<$results> for ArgFold<$type> {
+            type State = Extreme<$type>;
+
+            fn empty(self) -> Self::State {
+                Extreme { value: Default::default(), index: 0 }
+            }
+            #[inline]
+            unsafe fn block(self, from: *const u8, n: usize, first: usize) -> Self::State {
+                let dtype = <$type>::SCALAR_TYPE;
+                // SAFETY: `from` is valid for `n` elements.
+                unsafe {
+                    if self.largest {
+                        self.find(from.cast(), n, first, Greatest::of(dtype))
+                    } else {
+                        self.find(from.cast(), n, first, Least::of(dtype))
+                    }
+                }
+            }
+            fn combine(self, a: Self::State, b: Self::State) -> Self::State {
+                self.better(a, b)
+            }
+            unsafe fn write(self, $state: Self::State, $to: [*mut u8; $results]) {
+                // SAFETY: each takes one result.
+                unsafe { $write }
+            }
+        }
+    )*};
+}
+
+arg_folds!(1, |state, to| to[0].cast::<i64>().write_unaligned(state.index as i64); bool u8 i8 i16 i32 i64 f32 f64);
+arg_folds!(2, |state, to| {
+    put(to[0], state.value);
+    to[1].cast::<i64>().write_unaligned(state.index as i64);
+}; bool u8 i8 i16 i32 i64 f32 f64);
+
+/// # Safety
+/// - `to` is valid for writing a `T`.
+#[inline]
+unsafe fn put<T>(to: *mut u8, value: T) {
+    // SAFETY: this function's condition.
+    unsafe { to.cast::<T>().write_unaligned(value) }
+}
+
+/// The index of the extreme along one dimension, the first of equals or of NaNs.
+///
+/// # Errors
+/// As [`line_fold`].
+pub(crate) fn arg_extreme(input: &Tensor, out: &Tensor, mask: DimMask, largest: bool) -> Result<()> {
+    let kernel = computing_type(input.dtype());
+    dispatch_all_types!(computing, kernel, "argmax", T => {
+        let fold = ArgFold::<T> { largest, element: PhantomData };
+        line_fold(input, [out], mask, kernel, [ScalarType::I64], fold)
+    })
+}
+
+/// The extreme along one dimension, and its index.
+///
+/// # Errors
+/// As [`line_fold`].
+pub(crate) fn extreme_with_index(
+    input: &Tensor,
+    values: &Tensor,
+    indices: &Tensor,
+    mask: DimMask,
+    largest: bool,
+) -> Result<()> {
+    let kernel = computing_type(input.dtype());
+    dispatch_all_types!(computing, kernel, "max", T => {
+        let fold = ArgFold::<T> { largest, element: PhantomData };
+        line_fold(input, [values, indices], mask, kernel, [kernel, ScalarType::I64], fold)
+    })
+}

@@ -1,0 +1,277 @@
+//! The vector kernels of a fold: a dense block into one value, and rows into a row of accumulators.
+#![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
+
+use super::{Finish, FloatFold, LineFold, NumberFold};
+use crate::vectorized::{Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, Vector, dispatch};
+use flambeau_core::{Element, Scalar};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+/// A fold as the kernels need it.
+pub(crate) trait LaneFold<I: Isa, T: Lanes<I>>: Copy {
+    fn identity(self) -> T::Vector;
+    fn step(self, acc: T::Vector, x: T::Vector) -> T::Vector;
+    fn combine(self, a: T::Vector, b: T::Vector) -> T::Vector;
+}
+
+macro_rules! lane_fold {
+    ($wrapper:ident, $fold:ident, $lanes:ident) => {
+        #[derive(Clone, Copy)]
+        pub(crate) struct $wrapper<F>(pub(crate) F);
+
+        impl<I: Isa, T: $lanes<I>, F: $fold> LaneFold<I, T> for $wrapper<F> {
+            #[inline(always)]
+            fn identity(self) -> T::Vector {
+                T::Vector::scalar(self.0.identity())
+            }
+            #[inline(always)]
+            fn step(self, acc: T::Vector, x: T::Vector) -> T::Vector {
+                self.0.step(acc, x)
+            }
+            #[inline(always)]
+            fn combine(self, a: T::Vector, b: T::Vector) -> T::Vector {
+                self.0.combine(a, b)
+            }
+        }
+    };
+}
+
+lane_fold!(Numbers, NumberFold, Lanes);
+lane_fold!(Floats, FloatFold, FloatLanes);
+
+/// A fold of elements of `T` and what becomes of its result.
+#[derive(Clone, Copy)]
+pub(crate) struct Folding<T, F> {
+    pub(super) lanes: F,
+    pub(super) finish: Finish,
+    pub(super) identity: T,
+}
+
+impl<T: Element, F> Folding<T, F> {
+    pub(super) fn new(lanes: F, finish: Finish, identity: Scalar) -> Self {
+        Folding { lanes, finish, identity: T::from_scalar(identity) }
+    }
+}
+
+impl<T, F> LineFold<1> for Folding<T, F>
+where
+    T: Element + Convert,
+    F: Copy + Send + Sync,
+    FoldKernel<T, F>: EveryIsa<T>,
+{
+    type State = T;
+
+    fn empty(self) -> T {
+        self.identity
+    }
+
+    #[inline]
+    unsafe fn block(self, from: *const u8, n: usize, _: usize) -> T {
+        // SAFETY: `from` is valid for `n` elements.
+        unsafe { dispatch(FoldKernel { from: from.cast(), n, pairs: false, lanes: self.lanes }) }
+    }
+
+    #[inline]
+    fn combine(self, a: T, b: T) -> T {
+        let pair = [a, b];
+        // SAFETY: the pair is two elements.
+        unsafe { dispatch(FoldKernel { from: pair.as_ptr(), n: 2, pairs: true, lanes: self.lanes }) }
+    }
+
+    #[inline]
+    unsafe fn write(self, state: T, to: [*mut u8; 1]) {
+        // SAFETY: `to` takes one element.
+        unsafe { to[0].cast::<T>().write_unaligned(self.finish.apply(state)) }
+    }
+}
+
+/// Folds `n` dense elements with a [`NumberFold`].
+///
+/// # Safety
+/// - `from` is valid for reading `n` elements.
+#[inline]
+pub(crate) unsafe fn fold_dense<T: Element + Convert, F: NumberFold>(from: *const T, n: usize, fold: F) -> T
+where
+    FoldKernel<T, Numbers<F>>: EveryIsa<T>,
+{
+    // SAFETY: this function's condition.
+    unsafe { dispatch(FoldKernel { from, n, pairs: false, lanes: Numbers(fold) }) }
+}
+
+/// The same with a [`FloatFold`].
+///
+/// # Safety
+/// - `from` is valid for reading `n` elements.
+#[inline]
+pub(crate) unsafe fn fold_dense_floats<T: Element + Convert, F: FloatFold>(
+    from: *const T,
+    n: usize,
+    fold: F,
+) -> T
+where
+    FoldKernel<T, Floats<F>>: EveryIsa<T>,
+{
+    // SAFETY: this function's condition.
+    unsafe { dispatch(FoldKernel { from, n, pairs: false, lanes: Floats(fold) }) }
+}
+
+/// Folds `n` elements; or combines two accumulators.
+pub(crate) struct FoldKernel<T, F> {
+    from: *const T,
+    n: usize,
+    pairs: bool,
+    lanes: F,
+}
+
+impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I, T> for FoldKernel<T, F> {
+    #[inline(always)]
+    unsafe fn run(self) -> T {
+        // SAFETY: `from` holds `n` elements, of which one is element 0 of the result.
+        unsafe {
+            let acc = if self.pairs {
+                let (a, b) = (T::load_partial(self.from, 1), T::load_partial(self.from.add(1), 1));
+                self.lanes.combine(a, b)
+            } else {
+                fold_lanes::<I, T, F>(self.from, self.n, self.lanes)
+            };
+            first_lane::<I, T>(acc)
+        }
+    }
+}
+
+/// The fold of `n` elements, in lane 0.
+///
+/// # Safety
+/// - `from` is valid for reading `n` elements.
+#[inline(always)]
+pub(super) unsafe fn fold_lanes<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
+    from: *const T,
+    n: usize,
+    f: F,
+) -> T::Vector {
+    let lanes = T::Vector::LANES;
+    let identity = f.identity();
+    let mut acc = [identity; 4];
+    let mut at = 0;
+    // SAFETY: whole vectors end at or before `n`, and the last one is read only up to it.
+    unsafe {
+        while at + 4 * lanes <= n {
+            for (i, acc) in acc.iter_mut().enumerate() {
+                *acc = f.step(*acc, T::load(from.add(at + i * lanes)));
+            }
+            at += 4 * lanes;
+        }
+        let mut place = 0;
+        while at + lanes <= n {
+            acc[place] = f.step(acc[place], T::load(from.add(at)));
+            place += 1;
+            at += lanes;
+        }
+        if at < n {
+            let x = T::load_partial(from.add(at), n - at);
+            let inside = <T::Vector as Vector>::Mask::first(n - at);
+            acc[3] = T::Vector::select(inside, f.step(acc[3], x), acc[3]);
+        }
+    }
+    let pairs = (f.combine(acc[0], acc[1]), f.combine(acc[2], acc[3]));
+    let mut all = f.combine(pairs.0, pairs.1);
+    let mut width = lanes;
+    while width > 1 {
+        width /= 2;
+        all = f.combine(all, upper::<I, T>(all, width));
+    }
+    all
+}
+
+/// Lanes `width..2 * width` moved to the front.
+#[inline(always)]
+fn upper<I: Isa, T: Lanes<I>>(vector: T::Vector, width: usize) -> T::Vector {
+    let mut memory = [MaybeUninit::<u64>::uninit(); 64];
+    let start: *mut T = memory.as_mut_ptr().cast();
+    // SAFETY: a vector has at most 64 lanes of at most eight bytes.
+    unsafe {
+        T::store(vector, start);
+        T::load_partial(start.add(width), width)
+    }
+}
+
+/// Lane 0 as an element.
+#[inline(always)]
+pub(super) fn first_lane<I: Isa, T: Lanes<I>>(vector: T::Vector) -> T {
+    let mut first = MaybeUninit::<T>::uninit();
+    // SAFETY: one lane is written, and then it is there.
+    unsafe {
+        T::store_partial(vector, first.as_mut_ptr(), 1);
+        first.assume_init()
+    }
+}
+
+/// Folds rows into a row of accumulators; or combines one row of accumulators with another.
+pub(crate) struct FoldRows<T, F> {
+    pub(super) rows: *const *const u8,
+    pub(super) count: usize,
+    pub(super) to: *mut T,
+    pub(super) n: usize,
+    pub(super) accumulators: bool,
+    pub(super) lanes: F,
+    pub(super) element: PhantomData<T>,
+}
+
+impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldRows<T, F> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        // SAFETY: each of the `count` rows and `to` hold `n` elements.
+        unsafe {
+            let mut row = 0;
+            while row + 8 <= self.count && !self.accumulators {
+                pass::<I, T, F, 8, false>(&self, row);
+                row += 8;
+            }
+            while row < self.count {
+                if self.accumulators {
+                    pass::<I, T, F, 1, true>(&self, row);
+                } else {
+                    pass::<I, T, F, 1, false>(&self, row);
+                }
+                row += 1;
+            }
+        }
+    }
+}
+
+/// `ROWS` rows from number `first` on, all columns.
+///
+/// # Safety
+/// - Each of these rows and `to` hold `n` elements.
+#[inline(always)]
+unsafe fn pass<I, T, F, const ROWS: usize, const COMBINE: bool>(work: &FoldRows<T, F>, first: usize)
+where
+    I: Isa,
+    T: Lanes<I>,
+    F: LaneFold<I, T>,
+{
+    let (lanes, f) = (T::Vector::LANES, work.lanes);
+    // SAFETY: columns stay below `n`.
+    unsafe {
+        let rows: [*const T; ROWS] = std::array::from_fn(|i| (*work.rows.add(first + i)).cast());
+        let mut at = 0;
+        while at + lanes <= work.n {
+            let mut acc = T::load(work.to.add(at));
+            for row in rows {
+                let x = T::load(row.add(at));
+                acc = if COMBINE { f.combine(acc, x) } else { f.step(acc, x) };
+            }
+            T::store(acc, work.to.add(at));
+            at += lanes;
+        }
+        if at < work.n {
+            let left = work.n - at;
+            let mut acc = T::load_partial(work.to.add(at), left);
+            for row in rows {
+                let x = T::load_partial(row.add(at), left);
+                acc = if COMBINE { f.combine(acc, x) } else { f.step(acc, x) };
+            }
+            T::store_partial(acc, work.to.add(at), left);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Folds of a whole dense line of f32 or f64, with partial results in f64.
+#![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
+
+use super::{BLOCK, FloatFold, NumberFold, Sum, fold_dense, fold_dense_floats};
+
+/// f32 and f64, of which whole lines are folded.
+pub(crate) trait LineFloat: Sized + Copy {
+    /// Blocks folded by `fold` and joined by `join`, whose identity is the fold's.
+    ///
+    /// # Safety
+    /// - `from` is valid for reading `n` elements.
+    unsafe fn line_fold<F: NumberFold>(
+        from: *const Self,
+        n: usize,
+        fold: F,
+        join: fn(f64, f64) -> f64,
+    ) -> f64;
+    /// Blocks folded by `fold` and added up.
+    ///
+    /// # Safety
+    /// - `from` is valid for reading `n` elements.
+    unsafe fn line_float_fold<F: FloatFold>(from: *const Self, n: usize, fold: F) -> f64;
+    /// The sum.
+    ///
+    /// # Safety
+    /// - `from` is valid for reading `n` elements.
+    unsafe fn line_sum(from: *const Self, n: usize) -> f64 {
+        // SAFETY: this function's condition.
+        unsafe { Self::line_fold(from, n, Sum, |a, b| a + b) }
+    }
+}
+
+macro_rules! line_floats {
+    ($($float:ident)*) => {$(
+        impl LineFloat for $float {
+            #[inline]
+            unsafe fn line_fold<F: NumberFold>(
+                from: *const Self,
+                n: usize,
+                fold: F,
+                join: fn(f64, f64) -> f64,
+            ) -> f64 {
+                // SAFETY: blocks lie within the line.
+                let block = |at: usize| f64::from(unsafe { fold_dense(from.add(at), BLOCK.min(n - at), fold) });
+                (0..n).step_by(BLOCK).map(block).reduce(join).unwrap_or(fold.identity().to_f64())
+            }
+            #[inline]
+            unsafe fn line_float_fold<F: FloatFold>(from: *const Self, n: usize, fold: F) -> f64 {
+                // SAFETY: blocks lie within the line.
+                let block = |at: usize| f64::from(unsafe { fold_dense_floats(from.add(at), BLOCK.min(n - at), fold) });
+                (0..n).step_by(BLOCK).map(block).sum()
+            }
+        }
+    )*};
+}
+
+line_floats!(f32 f64);

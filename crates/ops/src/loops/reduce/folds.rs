@@ -1,0 +1,165 @@
+//! The folds themselves: what one more element does, and what two accumulators make.
+
+use super::{FloatFold, NumberFold};
+use crate::vectorized::{Float, Number};
+use flambeau_core::{Scalar, ScalarType};
+
+macro_rules! number_folds {
+    ($($(#[$doc:meta])* $name:ident { $identity:expr; |$acc:ident, $x:ident| $step:expr; |$a:ident, $b:ident| $combine:expr })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(crate) struct $name;
+
+        impl NumberFold for $name {
+            fn identity(self) -> Scalar {
+                $identity
+            }
+            #[inline(always)]
+            fn step<V: Number>(self, $acc: V, $x: V) -> V {
+                $step
+            }
+            #[inline(always)]
+            fn combine<V: Number>(self, $a: V, $b: V) -> V {
+                $combine
+            }
+        }
+    )*};
+}
+
+number_folds! {
+    /// The sum; of bool, whether some are true.
+    Sum { Scalar::Int(0); |acc, x| acc + x; |a, b| a + b }
+    /// The product; of bool, whether all are true.
+    Product { Scalar::Int(1); |acc, x| acc * x; |a, b| a * b }
+    /// The sum of what is not NaN.
+    NanSum { Scalar::Int(0); |acc, x| acc + V::select(x.ne(x), V::zero(), x); |a, b| a + b }
+    /// The sum of squares.
+    SumOfSquares { Scalar::Int(0); |acc, x| acc + x * x; |a, b| a + b }
+    /// The sum of magnitudes.
+    SumOfMagnitudes { Scalar::Int(0); |acc, x| acc + x.abs(); |a, b| a + b }
+    /// How many are not zero.
+    Nonzeros { Scalar::Int(0); |acc, x| acc + V::select(x.ne(V::zero()), V::one(), V::zero()); |a, b| a + b }
+    /// The greatest magnitude; NaN where there is one.
+    GreatestMagnitude { Scalar::Int(0); |acc, x| acc.maximum(x.abs()); |a, b| a.maximum(b) }
+    /// The least magnitude of floating point numbers; NaN where there is one.
+    LeastMagnitude { Scalar::Float(f64::INFINITY); |acc, x| acc.minimum(x.abs()); |a, b| a.minimum(b) }
+}
+
+/// The greatest; NaN where there is one. Holds the least value of its type.
+#[derive(Clone, Copy)]
+pub(crate) struct Greatest(Scalar);
+
+impl Greatest {
+    /// Of elements of `dtype`.
+    pub(crate) fn of(dtype: ScalarType) -> Self {
+        Greatest(extremes(dtype).0)
+    }
+}
+
+impl NumberFold for Greatest {
+    fn identity(self) -> Scalar {
+        self.0
+    }
+    #[inline(always)]
+    fn step<V: Number>(self, acc: V, x: V) -> V {
+        acc.maximum(x)
+    }
+    #[inline(always)]
+    fn combine<V: Number>(self, a: V, b: V) -> V {
+        a.maximum(b)
+    }
+}
+
+/// The least; NaN where there is one. Holds the greatest value of its type.
+#[derive(Clone, Copy)]
+pub(crate) struct Least(Scalar);
+
+impl Least {
+    /// Of elements of `dtype`.
+    pub(crate) fn of(dtype: ScalarType) -> Self {
+        Least(extremes(dtype).1)
+    }
+}
+
+impl NumberFold for Least {
+    fn identity(self) -> Scalar {
+        self.0
+    }
+    #[inline(always)]
+    fn step<V: Number>(self, acc: V, x: V) -> V {
+        acc.minimum(x)
+    }
+    #[inline(always)]
+    fn combine<V: Number>(self, a: V, b: V) -> V {
+        a.minimum(b)
+    }
+}
+
+/// The least and the greatest value of a type, infinities included.
+fn extremes(dtype: ScalarType) -> (Scalar, Scalar) {
+    let between = |low: i64, high: i64| (Scalar::Int(low), Scalar::Int(high));
+    match dtype {
+        ScalarType::Bool => (Scalar::Bool(false), Scalar::Bool(true)),
+        ScalarType::U8 => between(0, u8::MAX.into()),
+        ScalarType::I8 => between(i8::MIN.into(), i8::MAX.into()),
+        ScalarType::I16 => between(i16::MIN.into(), i16::MAX.into()),
+        ScalarType::I32 => between(i32::MIN.into(), i32::MAX.into()),
+        ScalarType::I64 => between(i64::MIN, i64::MAX),
+        _ => (Scalar::Float(f64::NEG_INFINITY), Scalar::Float(f64::INFINITY)),
+    }
+}
+
+/// The sum of `|x|^p`.
+#[derive(Clone, Copy)]
+pub(crate) struct SumOfPowers(pub(crate) f64);
+
+impl FloatFold for SumOfPowers {
+    fn identity(self) -> Scalar {
+        Scalar::Int(0)
+    }
+    #[inline(always)]
+    fn step<V: Float>(self, acc: V, x: V) -> V {
+        acc + x.abs().pow(V::constant(self.0))
+    }
+    #[inline(always)]
+    fn combine<V: Float>(self, a: V, b: V) -> V {
+        a + b
+    }
+}
+
+/// The sum of `x - c`, or of its square.
+#[derive(Clone, Copy)]
+pub(crate) struct Deviations<const SQUARED: bool>(pub(crate) f64);
+
+impl<const SQUARED: bool> FloatFold for Deviations<SQUARED> {
+    fn identity(self) -> Scalar {
+        Scalar::Int(0)
+    }
+    #[inline(always)]
+    fn step<V: Float>(self, acc: V, x: V) -> V {
+        let d = x - V::constant(self.0);
+        if SQUARED { d.mul_add(d, acc) } else { acc + d }
+    }
+    #[inline(always)]
+    fn combine<V: Float>(self, a: V, b: V) -> V {
+        a + b
+    }
+}
+
+/// The sum of `e^(x - c)`.
+#[derive(Clone, Copy)]
+pub(crate) struct Exponentials(pub(crate) f64);
+
+impl FloatFold for Exponentials {
+    fn identity(self) -> Scalar {
+        Scalar::Int(0)
+    }
+    #[inline(always)]
+    fn step<V: Float>(self, acc: V, x: V) -> V {
+        acc + (x - V::constant(self.0)).exp()
+    }
+    #[inline(always)]
+    fn combine<V: Float>(self, a: V, b: V) -> V {
+        a + b
+    }
+}

@@ -1,0 +1,236 @@
+//! Reductions of lines: each is read in blocks, in place or through a tile, and long ones by several threads.
+#![expect(unsafe_code, reason = "element access behind the guards that the caller holds")]
+
+use super::{BLOCK, CHUNK, Cascade, LineFold, Source, Steps};
+use crate::parallel::parallel_for;
+use crate::tensor_iterator::{Dim, GRAIN, Reduction};
+use smallvec::SmallVec;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+/// Lines gathered together where neighbours in memory belong to different lines: a cache line of f32.
+const WIDTH: usize = 16;
+/// Elements of each of them in a tile, and how far apart the lines begin there, which keeps them in different sets.
+const SHORT: usize = BLOCK / WIDTH;
+const PITCH: usize = SHORT + 16;
+
+/// A tile of elements of up to eight bytes.
+type Tile = [MaybeUninit<u64>; WIDTH * PITCH];
+
+/// The results of neighbouring lines.
+type Group<S> = SmallVec<[S; WIDTH]>;
+
+/// Output addresses that the guards of the calling thread protect.
+#[derive(Clone, Copy)]
+struct Targets<const M: usize> {
+    base: [*mut u8; M],
+    size: [usize; M],
+}
+
+// SAFETY: every thread writes the results of its own lines, while the guards are held.
+unsafe impl<const M: usize> Sync for Targets<M> {}
+
+/// Slots for partial results, each written by one thread.
+struct Slots<S>(*mut MaybeUninit<S>);
+
+// SAFETY: as it says.
+unsafe impl<S: Send> Sync for Slots<S> {}
+
+/// A reduction of lines; `width` neighbours at a time.
+struct Lines<'r, F, const M: usize> {
+    reduction: &'r Reduction,
+    source: Source,
+    targets: Targets<M>,
+    fold: F,
+    width: usize,
+}
+
+/// Folds every line into the `M` targets, contiguous in one order, whose elements have these sizes.
+pub(super) fn fold_lines<F: LineFold<M>, const M: usize>(
+    reduction: &Reduction,
+    source: Source,
+    targets: [*mut u8; M],
+    sizes: [usize; M],
+    fold: F,
+) {
+    let targets = Targets { base: targets, size: sizes };
+    let lines = Lines { reduction, source, targets, fold, width: width(reduction) };
+    let (count, groups) = (reduction.count(), lines.groups());
+    if count <= CHUNK {
+        let grain = (GRAIN / (count * lines.width).max(1)).max(1);
+        parallel_for(0..groups, grain, |range| lines.fold_groups(range));
+    } else {
+        lines.fold_long(groups, count.div_ceil(CHUNK));
+    }
+}
+
+/// How many lines to gather at once: several where a kept dimension is nearer in memory than the reduced one.
+fn width(reduction: &Reduction) -> usize {
+    match (reduction.kept.first(), reduction.reduced.first()) {
+        (Some(kept), Some(reduced)) if kept.input < reduced.input => WIDTH,
+        _ => 1,
+    }
+}
+
+impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
+    /// Lines in the innermost kept dimension.
+    fn row(&self) -> usize {
+        self.reduction.kept.first().map_or(1, |dim| dim.size as usize)
+    }
+
+    /// Groups of up to `width` lines, none of which reaches past a row.
+    fn groups(&self) -> usize {
+        if self.reduction.outputs() == 0 {
+            return 0;
+        }
+        self.reduction.outputs() / self.row() * self.row().div_ceil(self.width)
+    }
+
+    /// The first line of a group, and how many there are.
+    fn lines_of(&self, group: usize) -> (usize, usize) {
+        let in_row = self.row().div_ceil(self.width);
+        let first = group % in_row * self.width;
+        (group / in_row * self.row() + first, self.width.min(self.row() - first))
+    }
+
+    fn fold_groups(&self, groups: Range<usize>) {
+        let mut steps = Steps::new(&self.reduction.kept, self.lines_of(groups.start).0);
+        for group in groups {
+            let (_, width) = self.lines_of(group);
+            let states = self.fold_part(steps.input, width, 0..self.reduction.count());
+            for state in states {
+                self.write(state, steps.output);
+                steps.advance(1);
+            }
+        }
+    }
+
+    /// Lines of several chunks: every chunk is a task, and the partial results meet in order.
+    fn fold_long(&self, groups: usize, chunks: usize) {
+        let count = self.reduction.count();
+        let mut slots: Vec<MaybeUninit<F::State>> = Vec::new();
+        slots.resize_with(groups * chunks * self.width, MaybeUninit::uninit);
+        let shared = Slots(slots.as_mut_ptr());
+        parallel_for(0..groups * chunks, 1, |tasks| {
+            let shared = &shared;
+            for task in tasks {
+                let (first, width) = self.lines_of(task / chunks);
+                let start = task % chunks * CHUNK;
+                let steps = Steps::new(&self.reduction.kept, first);
+                let states = self.fold_part(steps.input, width, start..count.min(start + CHUNK));
+                for (w, state) in states.into_iter().enumerate() {
+                    // SAFETY: the slots of this task are written by nobody else.
+                    unsafe { shared.0.add(task * self.width + w).write(MaybeUninit::new(state)) };
+                }
+            }
+        });
+        for group in 0..groups {
+            let (first, width) = self.lines_of(group);
+            let mut steps = Steps::new(&self.reduction.kept, first);
+            for w in 0..width {
+                let mut cascade = Cascade::new();
+                for chunk in 0..chunks {
+                    // SAFETY: every task has written the slots of its `width` lines.
+                    let part = unsafe { slots[(group * chunks + chunk) * self.width + w].assume_init() };
+                    cascade.push(part, |a, b| self.fold.combine(a, b));
+                }
+                let whole = cascade.finish(|a, b| self.fold.combine(a, b));
+                self.write(whole.unwrap_or_else(|| self.fold.empty()), steps.output);
+                steps.advance(1);
+            }
+        }
+    }
+
+    fn write(&self, state: F::State, offset: isize) {
+        let Targets { base, size } = self.targets;
+        let element = offset / size[0] as isize;
+        let to = std::array::from_fn(|m| base[m].wrapping_offset(element * size[m] as isize));
+        // SAFETY: the geometry was made for target 0, and the others have the same order.
+        unsafe { self.fold.write(state, to) }
+    }
+
+    /// Elements `part` of `width` neighbouring lines, the first of which begins at `offset`.
+    #[inline]
+    fn fold_part(&self, offset: isize, width: usize, part: Range<usize>) -> Group<F::State> {
+        let mut states = Group::new();
+        if part.is_empty() {
+            states.resize(width, self.fold.empty());
+        } else if self.width == 1 {
+            states.push(self.fold_line(offset, part));
+        } else {
+            self.fold_group(offset, width, part, &mut states);
+        }
+        states
+    }
+
+    #[inline]
+    fn fold_line(&self, offset: isize, part: Range<usize>) -> F::State {
+        if let [] | [_] = self.reduction.reduced.as_slice() {
+            let stride = self.reduction.reduced.first().map_or(self.source.size() as i64, |dim| dim.input);
+            if self.source.is_direct(stride)
+                || (part.len() == 1 && self.source.is_direct(self.source.size() as i64))
+            {
+                return self.fold_dense(self.source.at(offset), stride, part);
+            }
+        }
+        self.fold_tiles(offset, part)
+    }
+
+    #[inline]
+    fn fold_dense(&self, from: *const u8, stride: i64, part: Range<usize>) -> F::State {
+        let block = |start: usize| {
+            let n = BLOCK.min(part.end - start);
+            // SAFETY: elements `start..start + n` of a line that lies densely in the input.
+            unsafe { self.fold.block(from.wrapping_offset((start as i64 * stride) as isize), n, start) }
+        };
+        if part.len() <= BLOCK {
+            return block(part.start);
+        }
+        self.cascade(part.clone().step_by(BLOCK).map(block))
+    }
+
+    #[inline(never)]
+    fn fold_tiles(&self, offset: isize, part: Range<usize>) -> F::State {
+        let mut tile: [MaybeUninit<u64>; BLOCK] = [MaybeUninit::uninit(); BLOCK];
+        let start: *mut u8 = tile.as_mut_ptr().cast();
+        let dims: &[Dim] = &self.reduction.reduced;
+        self.cascade(part.clone().step_by(BLOCK).map(|first| {
+            let n = BLOCK.min(part.end - first);
+            // SAFETY: the line has these elements, and the tile takes a block.
+            unsafe {
+                self.source.gather(offset, dims, first, n, start);
+                self.fold.block(start, n, first)
+            }
+        }))
+    }
+
+    #[inline(never)]
+    fn fold_group(&self, offset: isize, width: usize, part: Range<usize>, states: &mut Group<F::State>) {
+        let mut tile: Tile = [MaybeUninit::uninit(); WIDTH * PITCH];
+        let start: *mut u8 = tile.as_mut_ptr().cast();
+        let across = self.reduction.kept.first().map_or(0, |dim| dim.input);
+        let pitch = PITCH * self.source.size();
+        let mut cascades: SmallVec<[Cascade<F::State>; WIDTH]> = (0..width).map(|_| Cascade::new()).collect();
+        for first in part.clone().step_by(SHORT) {
+            let n = SHORT.min(part.end - first);
+            let dims = &self.reduction.reduced;
+            // SAFETY: each of the lines has these elements, and the tile takes `WIDTH` lines of `SHORT`.
+            unsafe { self.source.gather_across(offset, across, width, dims, first, n, start, pitch) };
+            for (w, cascade) in cascades.iter_mut().enumerate() {
+                // SAFETY: the tile holds `n` elements of line `w`.
+                let state = unsafe { self.fold.block(start.add(w * pitch), n, first) };
+                cascade.push(state, |a, b| self.fold.combine(a, b));
+            }
+        }
+        states.extend(cascades.into_iter().map(|cascade| {
+            cascade.finish(|a, b| self.fold.combine(a, b)).unwrap_or_else(|| self.fold.empty())
+        }));
+    }
+
+    #[inline]
+    fn cascade(&self, parts: impl Iterator<Item = F::State>) -> F::State {
+        let mut cascade = Cascade::new();
+        parts.for_each(|part| cascade.push(part, |a, b| self.fold.combine(a, b)));
+        cascade.finish(|a, b| self.fold.combine(a, b)).unwrap_or_else(|| self.fold.empty())
+    }
+}

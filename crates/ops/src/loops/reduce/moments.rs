@@ -1,0 +1,146 @@
+//! Mean and variance: two passes over a block that stays in cache, blocks joined by the formula of Chan, Golub and LeVeque,
+//! *Updating Formulae and a Pairwise Algorithm for Computing Sample Variances* (1979), in f64.
+#![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
+
+use super::{BLOCK, Cascade, Deviations, LineFold, Sum, fold_dense, fold_dense_floats, line_fold};
+use crate::tensor_iterator::DimMask;
+use crate::vectorized::{Convert, FloatElement};
+use crate::{Tensor, dispatch_all_types};
+use flambeau_core::{Element, Result, Scalar};
+use std::marker::PhantomData;
+
+/// What is known of a run of numbers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Moments {
+    /// How many.
+    pub(crate) count: f64,
+    /// Their mean.
+    pub(crate) mean: f64,
+    /// The sum of the squares of their distances from it.
+    pub(crate) squares: f64,
+}
+
+impl Moments {
+    /// Of two runs.
+    pub(crate) fn join(self, other: Moments) -> Moments {
+        if self.count == 0.0 || other.count == 0.0 {
+            return if self.count == 0.0 { other } else { self };
+        }
+        let count = self.count + other.count;
+        let delta = other.mean - self.mean;
+        let share = other.count / count;
+        let squares = self.squares + other.squares + delta * delta * self.count * share;
+        Moments { count, mean: self.mean + delta * share, squares }
+    }
+
+    /// The sum of squares over `count - correction`, which counts as 0 where it is negative.
+    pub(crate) fn variance(self, correction: f64) -> f64 {
+        if self.count == 0.0 { f64::NAN } else { self.squares / (self.count - correction).max(0.0) }
+    }
+}
+
+/// f32 and f64, whose moments there are kernels for.
+pub(crate) trait MomentElement: Element + Convert + FloatElement {
+    /// Of at most [`BLOCK`] dense elements.
+    ///
+    /// # Safety
+    /// - `from` is valid for reading `n` elements.
+    unsafe fn block(from: *const Self, n: usize) -> Moments;
+}
+
+macro_rules! moment_element {
+    ($($float:ident)*) => {$(
+        impl MomentElement for $float {
+            #[inline]
+            unsafe fn block(from: *const Self, n: usize) -> Moments {
+                if n == 0 {
+                    return Moments::default();
+                }
+                let count = n as f64;
+                // SAFETY: this function's condition.
+                unsafe {
+                    // Near the mean, as near as the type allows; the sum of deviations corrects what it lacks.
+                    let centre = f64::from((f64::from(fold_dense(from, n, Sum)) / count) as $float);
+                    let off = f64::from(fold_dense_floats(from, n, Deviations::<false>(centre)));
+                    let squares = f64::from(fold_dense_floats(from, n, Deviations::<true>(centre)));
+                    Moments { count, mean: centre + off / count, squares: (squares - off * off / count).max(0.0) }
+                }
+            }
+        }
+    )*};
+}
+
+moment_element!(f32 f64);
+
+/// The moments of `n` dense elements.
+///
+/// # Safety
+/// - `from` is valid for reading `n` elements.
+#[inline]
+pub(crate) unsafe fn moments_of<T: MomentElement>(from: *const T, n: usize) -> Moments {
+    // SAFETY: this function's condition.
+    let block = |start: usize| unsafe { T::block(from.add(start), BLOCK.min(n - start)) };
+    if n <= BLOCK {
+        return block(0);
+    }
+    let mut cascade = Cascade::new();
+    (0..n).step_by(BLOCK).for_each(|start| cascade.push(block(start), Moments::join));
+    cascade.finish(Moments::join).unwrap_or_default()
+}
+
+/// Writes the variance, or its root, and the mean.
+#[derive(Clone, Copy)]
+struct MomentFold<T> {
+    correction: f64,
+    root: bool,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T: MomentElement> MomentFold<T> {
+    fn spread(self, state: Moments) -> T {
+        let variance = state.variance(self.correction);
+        T::from_scalar(Scalar::Float(if self.root { variance.sqrt() } else { variance }))
+    }
+}
+
+impl<T: MomentElement> LineFold<2> for MomentFold<T> {
+    type State = Moments;
+
+    fn empty(self) -> Moments {
+        Moments { mean: f64::NAN, ..Moments::default() }
+    }
+    #[inline]
+    unsafe fn block(self, from: *const u8, n: usize, _: usize) -> Moments {
+        // SAFETY: `from` is valid for `n` elements.
+        unsafe { T::block(from.cast(), n) }
+    }
+    fn combine(self, a: Moments, b: Moments) -> Moments {
+        a.join(b)
+    }
+    unsafe fn write(self, state: Moments, to: [*mut u8; 2]) {
+        // SAFETY: each takes one element.
+        unsafe {
+            to[0].cast::<T>().write_unaligned(self.spread(state));
+            to[1].cast::<T>().write_unaligned(T::from_scalar(Scalar::Float(state.mean)));
+        }
+    }
+}
+
+/// The variance over `count - correction` (or its root) and the mean of floating point numbers.
+///
+/// # Errors
+/// As [`line_fold`].
+pub(crate) fn moments(
+    input: &Tensor,
+    spread: &Tensor,
+    mean: &Tensor,
+    mask: DimMask,
+    correction: f64,
+    root: bool,
+) -> Result<()> {
+    let kernel = super::computing_type(input.dtype());
+    dispatch_all_types!(wide_floats, kernel, "var", T => {
+        let fold = MomentFold::<T> { correction, root, element: PhantomData };
+        line_fold(input, [spread, mean], mask, kernel, [kernel; 2], fold)
+    })
+}

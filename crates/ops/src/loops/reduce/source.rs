@@ -1,0 +1,106 @@
+//! Where a kernel's elements come from: read in place, or gathered and converted into a tile.
+#![expect(unsafe_code, reason = "element access behind the guards that the caller holds")]
+
+use super::Steps;
+use crate::Tensor;
+use crate::loops::tiles::StridedConvert;
+use crate::tensor_iterator::Dim;
+use flambeau_core::{Result, ScalarType};
+
+/// The address of a tensor's first element; stays true while a guard on its storage lasts.
+pub(crate) fn first_element(tensor: &Tensor) -> *mut u8 {
+    tensor.storage().data_ptr().wrapping_add(tensor.storage_offset() as usize * tensor.dtype().size())
+}
+
+/// An input as a kernel meets it.
+#[derive(Clone, Copy)]
+pub(crate) struct Source {
+    base: *const u8,
+    convert: StridedConvert,
+    memory: ScalarType,
+    kernel: ScalarType,
+}
+
+// SAFETY: it is an address that the guards of the calling thread protect until every thread is done.
+unsafe impl Sync for Source {}
+
+impl Source {
+    /// The elements of `input`, as `kernel`.
+    ///
+    /// # Errors
+    /// `NotImplemented` for a type without storage.
+    pub(crate) fn new(input: &Tensor, kernel: ScalarType) -> Result<Self> {
+        let convert = StridedConvert::new(input.dtype(), kernel)?;
+        Ok(Source { base: first_element(input), convert, memory: input.dtype(), kernel })
+    }
+
+    /// Bytes of an element in the kernel.
+    pub(crate) fn size(&self) -> usize {
+        self.kernel.size()
+    }
+
+    /// Whether elements `stride` bytes apart can be read where they are.
+    #[inline]
+    pub(crate) fn is_direct(&self, stride: i64) -> bool {
+        self.memory == self.kernel && stride == self.memory.size() as i64
+    }
+
+    /// The address of an element.
+    #[inline]
+    pub(crate) fn at(&self, offset: isize) -> *const u8 {
+        self.base.wrapping_offset(offset)
+    }
+
+    /// Reads `n` elements, `stride` bytes apart, and writes them `to_stride` bytes apart, converted.
+    ///
+    /// # Safety
+    /// - The input has these elements, and the guards are held.
+    /// - `to` is valid for writing them.
+    #[inline]
+    pub(crate) unsafe fn copy(&self, offset: isize, stride: i64, to: *mut u8, to_stride: i64, n: usize) {
+        // SAFETY: by the conditions above.
+        unsafe { self.convert.run(self.at(offset), stride, to, to_stride, n) }
+    }
+
+    /// Gathers elements number `start..start + n` of a walk over `dims` that begins at `offset`, side by side.
+    ///
+    /// # Safety
+    /// As [`copy`](Self::copy).
+    pub(crate) unsafe fn gather(&self, offset: isize, dims: &[Dim], start: usize, n: usize, to: *mut u8) {
+        let size = self.size();
+        let stride = dims.first().map_or(size as i64, |dim| dim.input);
+        let mut steps = Steps::new(dims, start);
+        let mut done = 0;
+        while done < n {
+            let run = steps.left_in_row().min(n - done);
+            // SAFETY: `run` elements of the walk, and `to` takes all `n`.
+            unsafe { self.copy(offset + steps.input, stride, to.add(done * size), size as i64, run) };
+            steps.advance(run);
+            done += run;
+        }
+    }
+
+    /// The same for `width` lines that begin `across` bytes apart: line `w` goes to `to + w * pitch`.
+    ///
+    /// # Safety
+    /// As [`copy`](Self::copy).
+    #[expect(clippy::too_many_arguments, reason = "a rectangle in two memories")]
+    pub(crate) unsafe fn gather_across(
+        &self,
+        offset: isize,
+        across: i64,
+        width: usize,
+        dims: &[Dim],
+        start: usize,
+        n: usize,
+        to: *mut u8,
+        pitch: usize,
+    ) {
+        let mut steps = Steps::new(dims, start);
+        for i in 0..n {
+            // SAFETY: element `start + i` of each of the lines; `to` takes `n` elements in each of `width` pitches.
+            unsafe { self.copy(offset + steps.input, across, to.add(i * self.size()), pitch as i64, width) };
+            steps.advance(1);
+        }
+    }
+}

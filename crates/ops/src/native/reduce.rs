@@ -1,0 +1,266 @@
+//! Reductions: sums and products, truth, counts. Extremes, moments and norms have files of their own.
+
+mod extremes;
+mod moments;
+mod norms;
+
+pub use extremes::*;
+pub use moments::*;
+pub use norms::*;
+
+use crate::loops::reduce::{Finish, NanSum, Nonzeros, NumberFold, Product, Sum};
+use crate::loops::reduce::{any_fold, computing_type, log_sum_exp, sum_fold};
+use crate::structured::TensorSpec;
+use crate::tensor_iterator::DimMask;
+use crate::{Tensor, ops};
+use flambeau_core::{Result, ScalarType, default_dtype, ensure};
+
+/// The dimensions to reduce; messages name the operator.
+pub(super) fn mask_of(name: &str, self_: &Tensor, dim: Option<&[i64]>) -> Result<DimMask> {
+    DimMask::new(dim, self_.dim()).map_err(|e| e.context(name))
+}
+
+/// An output of the reduced sizes.
+pub(super) fn reduced_spec(
+    name: &str,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: ScalarType,
+) -> Result<TensorSpec> {
+    let sizes = mask_of(name, self_, dim)?.reduced_sizes(self_.sizes(), keepdim);
+    Ok(TensorSpec::like(self_, &sizes).with_dtype(dtype))
+}
+
+/// The type of a sum: integers and bool add up in i64.
+fn sum_dtype(self_: &Tensor, dtype: Option<ScalarType>) -> ScalarType {
+    let own = self_.dtype();
+    dtype.unwrap_or(if own.is_integral(true) { ScalarType::I64 } else { own })
+}
+
+/// A sum or product in the accumulating type of `out`.
+fn accumulate(
+    name: &str,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    out: &Tensor,
+    fold: impl NumberFold,
+    finish: Finish,
+) -> Result<()> {
+    let mask = mask_of(name, self_, dim)?;
+    match out.dtype() {
+        ScalarType::Bool => any_fold(self_, out, mask, ScalarType::Bool, fold),
+        dtype if dtype.is_integral(false) => sum_fold(self_, out, mask, ScalarType::I64, fold, finish),
+        dtype => sum_fold(self_, out, mask, computing_type(dtype), fold, finish),
+    }
+}
+
+/// The sum of all elements.
+pub fn sum_all(self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
+    ops::sum_dim_intlist(self_, None, false, dtype)
+}
+
+/// Shape and type of [`sum`].
+pub fn sum_meta(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<ScalarType>,
+) -> Result<TensorSpec> {
+    reduced_spec("sum", self_, dim, keepdim, sum_dtype(self_, dtype))
+}
+
+/// The sum along dimensions.
+pub fn sum(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    _keepdim: bool,
+    _dtype: Option<ScalarType>,
+    out: &Tensor,
+) -> Result<()> {
+    accumulate("sum", self_, dim, out, Sum, Finish::Keep)
+}
+
+/// Shape and type of [`nansum`].
+pub fn nansum_meta(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<ScalarType>,
+) -> Result<TensorSpec> {
+    reduced_spec("nansum", self_, dim, keepdim, sum_dtype(self_, dtype))
+}
+
+/// The sum along dimensions of what is not NaN.
+pub fn nansum(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    _keepdim: bool,
+    _dtype: Option<ScalarType>,
+    out: &Tensor,
+) -> Result<()> {
+    if self_.dtype().is_floating_point() {
+        accumulate("nansum", self_, dim, out, NanSum, Finish::Keep)
+    } else {
+        accumulate("nansum", self_, dim, out, Sum, Finish::Keep)
+    }
+}
+
+/// The type of a mean, which must be a floating point type.
+fn mean_dtype(self_: &Tensor, dtype: Option<ScalarType>) -> Result<ScalarType> {
+    let (which, wanted) = match dtype {
+        Some(dtype) => ("Optional dtype", dtype),
+        None => ("Input dtype", self_.dtype()),
+    };
+    ensure!(
+        wanted.is_floating_point(),
+        Dtype,
+        "mean(): could not infer output dtype. {which} must be either a floating point or complex dtype. Got: {wanted}"
+    );
+    Ok(wanted)
+}
+
+/// The mean of all elements.
+pub fn mean_all(self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
+    ops::mean_dim(self_, None, false, dtype)
+}
+
+/// Shape and type of [`mean`].
+pub fn mean_meta(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<ScalarType>,
+) -> Result<TensorSpec> {
+    reduced_spec("mean", self_, dim, keepdim, mean_dtype(self_, dtype)?)
+}
+
+/// The mean along dimensions; NaN of nothing.
+pub fn mean(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    _keepdim: bool,
+    _dtype: Option<ScalarType>,
+    out: &Tensor,
+) -> Result<()> {
+    let count = mask_of("mean", self_, dim)?.count(self_.sizes());
+    accumulate("mean", self_, dim, out, Sum, Finish::Divide(count as f64))
+}
+
+/// The product of all elements.
+pub fn prod_all(self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
+    let out = TensorSpec::like(self_, &[]).with_dtype(sum_dtype(self_, dtype)).allocate("prod")?;
+    if !out.device().is_meta() {
+        accumulate("prod", self_, None, &out, Product, Finish::Keep)?;
+    }
+    Ok(out)
+}
+
+/// Shape and type of [`prod`].
+pub fn prod_meta(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<ScalarType>) -> Result<TensorSpec> {
+    reduced_spec("prod", self_, Some(&[dim]), keepdim, sum_dtype(self_, dtype))
+}
+
+/// The product along a dimension.
+pub fn prod(
+    self_: &Tensor,
+    dim: i64,
+    _keepdim: bool,
+    _dtype: Option<ScalarType>,
+    out: &Tensor,
+) -> Result<()> {
+    accumulate("prod", self_, Some(&[dim]), out, Product, Finish::Keep)
+}
+
+/// The type of an answer: bool, but u8 of u8, as it was before bool existed.
+fn truth_dtype(self_: &Tensor) -> ScalarType {
+    if self_.dtype() == ScalarType::U8 { ScalarType::U8 } else { ScalarType::Bool }
+}
+
+/// `any` and `all` in their three forms: of a number, whether it differs from zero.
+macro_rules! truths {
+    ($($name:literal, $fold:ident: $all:ident $dim:ident $dim_meta:ident $dims:ident $dims_meta:ident $all_meta:ident;)*) => {$(
+        #[doc = concat!("Shape and type of [`", stringify!($all), "`].")]
+        pub fn $all_meta(self_: &Tensor) -> Result<TensorSpec> {
+            reduced_spec($name, self_, None, false, truth_dtype(self_))
+        }
+
+        #[doc = concat!("`", $name, "` of all elements.")]
+        pub fn $all(self_: &Tensor, out: &Tensor) -> Result<()> {
+            any_fold(self_, out, mask_of($name, self_, None)?, ScalarType::Bool, $fold)
+        }
+
+        #[doc = concat!("Shape and type of [`", stringify!($dim), "`].")]
+        pub fn $dim_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<TensorSpec> {
+            reduced_spec($name, self_, Some(&[dim]), keepdim, truth_dtype(self_))
+        }
+
+        #[doc = concat!("`", $name, "` along a dimension.")]
+        pub fn $dim(self_: &Tensor, dim: i64, _keepdim: bool, out: &Tensor) -> Result<()> {
+            any_fold(self_, out, mask_of($name, self_, Some(&[dim]))?, ScalarType::Bool, $fold)
+        }
+
+        #[doc = concat!("Shape and type of [`", stringify!($dims), "`].")]
+        pub fn $dims_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<TensorSpec> {
+            if dim.is_some_and(<[i64]>::is_empty) {
+                return Ok(TensorSpec::like(self_, self_.sizes()).with_dtype(truth_dtype(self_)));
+            }
+            reduced_spec($name, self_, dim, keepdim, truth_dtype(self_))
+        }
+
+        #[doc = concat!("`", $name, "` along dimensions; along none of them, whether each element differs from zero.")]
+        pub fn $dims(self_: &Tensor, dim: Option<&[i64]>, _keepdim: bool, out: &Tensor) -> Result<()> {
+            if dim.is_some_and(<[i64]>::is_empty) {
+                return ops::copy_(out, &to_dtype(self_, ScalarType::Bool)?, false);
+            }
+            any_fold(self_, out, mask_of($name, self_, dim)?, ScalarType::Bool, $fold)
+        }
+    )*};
+}
+
+truths! {
+    "any", Sum: any any_dim any_dim_meta any_dims any_dims_meta any_meta;
+    "all", Product: all all_dim all_dim_meta all_dims all_dims_meta all_meta;
+}
+
+/// A copy of another type.
+pub(super) fn to_dtype(self_: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    let copy = TensorSpec::like(self_, self_.sizes()).with_dtype(dtype).allocate("to")?;
+    ops::copy_(&copy, self_, false)?;
+    Ok(copy)
+}
+
+/// The same tensor, or a copy of another type.
+pub(super) fn as_dtype(self_: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    if self_.dtype() == dtype { Ok(self_.clone()) } else { to_dtype(self_, dtype) }
+}
+
+/// How many elements along dimensions differ from zero.
+pub fn count_nonzero_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
+    let out =
+        reduced_spec("count_nonzero", self_, Some(dim), false, ScalarType::I64)?.allocate("count_nonzero")?;
+    if !out.device().is_meta() {
+        let truth = as_dtype(self_, ScalarType::Bool)?;
+        accumulate("count_nonzero", &truth, Some(dim), &out, Nonzeros, Finish::Keep)?;
+    }
+    Ok(out)
+}
+
+/// The same along one dimension, or all.
+pub fn count_nonzero(self_: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    match dim {
+        Some(dim) => ops::count_nonzero_dim_intlist(self_, &[dim]),
+        None => ops::count_nonzero_dim_intlist(self_, &[]),
+    }
+}
+
+/// `log(sum(e^x))` along dimensions, computed without overflow.
+pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let dtype = self_.dtype().to_floating_point(default_dtype());
+    let out = reduced_spec("logsumexp", self_, Some(dim), keepdim, dtype)?.allocate("logsumexp")?;
+    if !out.device().is_meta() {
+        let self_ = as_dtype(self_, dtype)?;
+        log_sum_exp(&self_, &out, mask_of("logsumexp", &self_, Some(dim))?)?;
+    }
+    Ok(out)
+}

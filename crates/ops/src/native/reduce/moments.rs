@@ -1,0 +1,101 @@
+//! Variances and standard deviations, alone or with the mean.
+
+use super::{mask_of, reduced_spec};
+use crate::loops::reduce::moments;
+use crate::structured::TensorSpec;
+use crate::{Tensor, ops};
+use flambeau_core::{Result, Scalar, ensure};
+
+/// What `unbiased` stands for: Bessel's correction or none.
+fn correction_of(unbiased: bool) -> Option<Scalar> {
+    Some(Scalar::Int(i64::from(unbiased)))
+}
+
+fn check_floating_point(name: &str, self_: &Tensor) -> Result<()> {
+    ensure!(
+        self_.is_floating_point(),
+        Dtype,
+        "{name}: std and var only support floating point and complex dtypes, but got {}",
+        self_.dtype()
+    );
+    Ok(())
+}
+
+macro_rules! spreads {
+    ($($name:literal, $root:literal:
+        $spread:ident $spread_meta:ident $all:ident $dim:ident $ops:ident,
+        $mean_name:literal $with_mean:ident $mean_all:ident $mean_dim:ident $mean_ops:ident;)*) => {$(
+        #[doc = concat!("Shape and type of [`", stringify!($spread), "`].")]
+        pub fn $spread_meta(
+            self_: &Tensor,
+            dim: Option<&[i64]>,
+            _correction: Option<Scalar>,
+            keepdim: bool,
+        ) -> Result<TensorSpec> {
+            check_floating_point($name, self_)?;
+            reduced_spec($name, self_, dim, keepdim, self_.dtype())
+        }
+
+        /// The spread along dimensions: squares over `n - correction`, of which the default is 1.
+        pub fn $spread(
+            self_: &Tensor,
+            dim: Option<&[i64]>,
+            correction: Option<Scalar>,
+            _keepdim: bool,
+            out: &Tensor,
+        ) -> Result<()> {
+            let mean = TensorSpec::like(out, out.sizes()).allocate($name)?;
+            let correction = correction.unwrap_or(Scalar::Int(1)).to_f64();
+            moments(self_, out, &mean, mask_of($name, self_, dim)?, correction, $root)
+        }
+
+        /// The spread of all elements.
+        pub fn $all(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
+            ops::$ops(self_, None, correction_of(unbiased), false)
+        }
+
+        /// The spread along dimensions.
+        pub fn $dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
+            ops::$ops(self_, dim, correction_of(unbiased), keepdim)
+        }
+
+        /// The spread and the mean along dimensions.
+        pub fn $with_mean(
+            self_: &Tensor,
+            dim: Option<&[i64]>,
+            correction: Option<Scalar>,
+            keepdim: bool,
+        ) -> Result<(Tensor, Tensor)> {
+            check_floating_point($mean_name, self_)?;
+            let spec = reduced_spec($mean_name, self_, dim, keepdim, self_.dtype())?;
+            let (spread, mean) = (spec.allocate($mean_name)?, spec.allocate($mean_name)?);
+            if !self_.device().is_meta() {
+                let correction = correction.unwrap_or(Scalar::Int(1)).to_f64();
+                moments(self_, &spread, &mean, mask_of($mean_name, self_, dim)?, correction, $root)?;
+            }
+            Ok((spread, mean))
+        }
+
+        /// The spread and the mean of all elements.
+        pub fn $mean_all(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
+            ops::$mean_ops(self_, None, correction_of(unbiased), false)
+        }
+
+        /// The spread and the mean along dimensions.
+        pub fn $mean_dim(
+            self_: &Tensor,
+            dim: Option<&[i64]>,
+            unbiased: bool,
+            keepdim: bool,
+        ) -> Result<(Tensor, Tensor)> {
+            ops::$mean_ops(self_, dim, correction_of(unbiased), keepdim)
+        }
+    )*};
+}
+
+spreads! {
+    "var", false: var var_meta var_all var_dim var_correction,
+        "var_mean" var_mean var_mean_all var_mean_dim var_mean_correction;
+    "std", true: std std_meta std_all std_dim std_correction,
+        "std_mean" std_mean std_mean_all std_mean_dim std_mean_correction;
+}
