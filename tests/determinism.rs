@@ -1,0 +1,54 @@
+//! The same bits for one thread and for two.
+
+use flambeau_core::ScalarType;
+use flambeau_ops::parallel::set_num_threads;
+use flambeau_tests::array::Array;
+use flambeau_tests::call::{call, operator};
+use flambeau_tests::compare::bit_difference;
+use flambeau_tests::op_db;
+use flambeau_tests::report::Report;
+use flambeau_tests::row::{Arg, Check, Row};
+
+/// A sample blown up until it is worth several threads: each tensor's first dimension grows by `factor`.
+fn enlarged(sample: &[Arg], factor: usize) -> Vec<Arg> {
+    let grow = |a: &Array| {
+        let mut sizes = a.sizes.clone();
+        if let Some(first) = sizes.first_mut() {
+            *first *= factor;
+        }
+        let count = sizes.iter().product();
+        Array::new(&sizes, a.data.iter().copied().cycle().take(count).collect())
+    };
+    let arg = |arg: &Arg| match arg {
+        Arg::Tensor(a) if a.sizes.first().is_some_and(|s| *s > 1) => Arg::Tensor(grow(a)),
+        other => other.clone(),
+    };
+    sample.iter().map(arg).collect()
+}
+
+fn check_row(row: &Row, report: &mut Report) {
+    let Some(op) = operator(row.name) else { return };
+    let dtype = if row.types.contains(&ScalarType::F32) { ScalarType::F32 } else { row.types[0] };
+    for (number, sample) in row.samples.iter().enumerate() {
+        let large = if row.pointwise { enlarged(sample, 20_000) } else { sample.clone() };
+        let on = |threads: usize| {
+            set_num_threads(threads);
+            call(op, &large, dtype)
+        };
+        if let (Ok(one), Ok(two)) = (on(1), on(2)) {
+            let fault = one.iter().zip(&two).find_map(|(a, b)| bit_difference(a, b));
+            report.case(|| format!("{} sample {number}", row.name), fault);
+        }
+    }
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    let mut report = Report::new(Check::Determinism);
+    for row in op_db::rows() {
+        if report.enter(&row) {
+            check_row(&row, &mut report);
+        }
+    }
+    report.finish();
+}

@@ -1,0 +1,67 @@
+//! The same values in other places of memory.
+
+use flambeau_core::ScalarType;
+use flambeau_ops::Tensor;
+use flambeau_ops::ops;
+
+/// A way to lay out a tensor without changing its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Dimensions reversed in memory.
+    Transposed,
+    /// Every second element of a larger tensor, at an offset.
+    Sliced,
+    /// Size-1 dimensions with strides that mean nothing.
+    OddStrides,
+    /// One element repeated, where all elements of a dimension are equal: made so by taking the first.
+    Expanded,
+    /// N, H, W, C in memory, for four dimensions.
+    ChannelsLast,
+}
+
+/// All of them.
+pub const LAYOUTS: &[Layout] =
+    &[Layout::Transposed, Layout::Sliced, Layout::OddStrides, Layout::Expanded, Layout::ChannelsLast];
+
+/// `t` laid out anew, or `None` where the layout does not apply. `Expanded` changes values: apply it to both sides of a
+/// comparison.
+pub fn lay_out(t: &Tensor, layout: Layout) -> Option<Tensor> {
+    let rank = t.dim() as i64;
+    let copied = |from: &Tensor, to: &Tensor| ops::copy_(to, from, false).unwrap();
+    match layout {
+        Layout::Transposed if rank >= 2 => {
+            let order: Vec<i64> = (0..rank).rev().collect();
+            let reversed = ops::permute(t, &order).unwrap();
+            let dense = ops::clone(&reversed, Some(flambeau_core::MemoryFormat::Contiguous)).unwrap();
+            Some(ops::permute(&dense, &order).unwrap())
+        }
+        Layout::Sliced if rank >= 1 => {
+            let mut sizes = t.sizes().to_vec();
+            let last = sizes.len() - 1;
+            sizes[last] = sizes[last] * 2 + 3;
+            let large = empty(&sizes, t.dtype());
+            let part = ops::slice_tensor(&large, -1, Some(3), None, 2).unwrap();
+            copied(t, &part);
+            Some(part)
+        }
+        Layout::OddStrides if t.sizes().contains(&1) => {
+            let odd = |(size, stride): (&i64, &i64)| if *size == 1 { 77 } else { *stride };
+            let strides: Vec<i64> = t.sizes().iter().zip(t.strides()).map(odd).collect();
+            Some(ops::as_strided(t, t.sizes(), &strides, None).unwrap())
+        }
+        Layout::Expanded if rank >= 1 && t.sizes()[0] > 1 => {
+            let first = ops::slice_tensor(t, 0, Some(0), Some(1), 1).unwrap();
+            Some(ops::expand(&first, t.sizes(), false).unwrap())
+        }
+        Layout::ChannelsLast if rank == 4 => {
+            Some(ops::clone(t, Some(flambeau_core::MemoryFormat::ChannelsLast)).unwrap())
+        }
+        _ => None,
+    }
+}
+
+fn empty(sizes: &[i64], dtype: ScalarType) -> Tensor {
+    let t = ops::empty_memory_format(sizes, Some(dtype), None, None, None, None).unwrap();
+    ops::zero_(&t).unwrap();
+    t
+}

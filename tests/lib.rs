@@ -1,0 +1,16 @@
+//! The library from outside: one row per operator in [`op_db`] drives every check.
+//!
+//! `forward` compares with a float64 reference in every scalar type and instruction set; `layouts` with odd strides;
+//! `variants` in-place, `out=` and Meta; `boundaries` NaN and infinity at every position; `determinism` one thread against two;
+//! `gradients` derivatives of both orders; `errors` what must be refused. A skipped check names its reason, and every test
+//! prints how many it skipped.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test's way of failing")]
+
+pub mod array;
+pub mod call;
+pub mod compare;
+pub mod layout;
+pub mod op_db;
+pub mod report;
+pub mod row;

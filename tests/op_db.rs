@@ -1,0 +1,11 @@
+//! The operator table, by family. A schema without a row fails `variants::every_operator_has_a_row`.
+
+mod binary;
+mod unary;
+
+use crate::row::Row;
+
+/// Every row.
+pub fn rows() -> Vec<Row> {
+    [unary::rows(), binary::rows()].into_iter().flatten().collect()
+}

@@ -1,0 +1,275 @@
+//! A row of the operator table: how to call an operator, what it should give, what it should refuse.
+
+use crate::array::Array;
+use flambeau_core::ScalarType::{self, *};
+use flambeau_core::{ErrorKind, Scalar};
+use flambeau_ops::dispatch::Value;
+use std::ops::Range;
+
+/// f16, bf16, f32, f64.
+pub const FLOATS: &[ScalarType] = &[F16, BF16, F32, F64];
+/// f32 and f64: for formulas whose intermediate values leave no digit in half precision.
+pub const WIDE_FLOATS: &[ScalarType] = &[F32, F64];
+/// Everything but bool.
+pub const NUMBERS: &[ScalarType] = &[U8, I8, I16, I32, I64, F16, BF16, F32, F64];
+/// Integers without bool.
+pub const INTEGERS: &[ScalarType] = &[U8, I8, I16, I32, I64];
+/// Integers and bool.
+pub const BITS: &[ScalarType] = &[Bool, U8, I8, I16, I32, I64];
+/// All ten.
+pub const ALL: &[ScalarType] = &[Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64];
+
+/// An argument of a sample call.
+#[derive(Debug, Clone)]
+pub enum Arg {
+    /// A tensor of the type under test.
+    Tensor(Array),
+    /// A tensor of a fixed type: indices, masks.
+    Typed(Array, ScalarType),
+    /// A list of tensors of the type under test.
+    Tensors(Vec<Array>),
+    /// Anything else.
+    Value(Value),
+}
+
+impl Arg {
+    /// The array of a tensor argument.
+    pub fn array(&self) -> &Array {
+        match self {
+            Arg::Tensor(array) | Arg::Typed(array, _) => array,
+            other => panic!("expected a tensor argument but got {other:?}"),
+        }
+    }
+
+    /// The number of a `Scalar`, `int` or `float` argument.
+    pub fn number(&self) -> f64 {
+        match self {
+            Arg::Value(Value::Scalar(s)) => s.to_f64(),
+            Arg::Value(Value::Int(i)) => *i as f64,
+            Arg::Value(Value::Float(f)) => *f,
+            other => panic!("expected a number but got {other:?}"),
+        }
+    }
+
+    /// The dimensions of an `int[]` argument, counted from the front of `rank`; none given means none listed.
+    pub fn dims(&self, rank: usize) -> Vec<usize> {
+        let wrap = |d: &i64| if *d < 0 { (*d + rank as i64) as usize } else { *d as usize };
+        match self {
+            Arg::Value(Value::Ints(dims)) => dims.iter().map(wrap).collect(),
+            Arg::Value(Value::Int(dim)) => vec![wrap(dim)],
+            Arg::Value(Value::None) => vec![],
+            other => panic!("expected dimensions but got {other:?}"),
+        }
+    }
+
+    /// Whether a `bool` argument is true.
+    pub fn flag(&self) -> bool {
+        matches!(self, Arg::Value(Value::Bool(true)))
+    }
+}
+
+impl From<Array> for Arg {
+    fn from(array: Array) -> Self {
+        Arg::Tensor(array)
+    }
+}
+
+impl<T: Into<Value>> From<T> for Arg {
+    fn from(value: T) -> Self {
+        Arg::Value(value.into())
+    }
+}
+
+/// A number as an argument.
+pub fn number(value: impl Into<Scalar>) -> Arg {
+    Arg::Value(Value::Scalar(value.into()))
+}
+
+/// An `int[]` argument.
+pub fn ints(values: &[i64]) -> Arg {
+    Arg::Value(Value::Ints(values.to_vec()))
+}
+
+/// An optional argument that is not given.
+pub fn none() -> Arg {
+    Arg::Value(Value::None)
+}
+
+/// A call that must be refused, with the kind of error and words its message must hold.
+pub struct Refused {
+    /// The arguments; tensors are f32.
+    pub args: Vec<Arg>,
+    /// The kind of error.
+    pub kind: ErrorKind,
+    /// What the message must name.
+    pub says: &'static str,
+}
+
+/// A family of checks, for skips.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// Values against the reference.
+    Forward,
+    /// The same values for odd strides.
+    Layouts,
+    /// In-place, `out=`, Meta.
+    Variants,
+    /// NaN and infinity.
+    Boundaries,
+    /// Threads.
+    Determinism,
+    /// First derivatives.
+    Gradients,
+    /// Second derivatives.
+    SecondGradients,
+}
+
+type Reference = Box<dyn Fn(&[Arg]) -> Vec<Array> + Send + Sync>;
+
+/// One operator.
+pub struct Row {
+    /// `add.Tensor`.
+    pub name: &'static str,
+    /// The types it takes.
+    pub types: &'static [ScalarType],
+    /// Arguments to call it with.
+    pub samples: Vec<Vec<Arg>>,
+    /// What it should give, in float64; `None` where only properties are checked, by tests of its own.
+    pub reference: Option<Reference>,
+    /// The type of its (first) result for inputs of a type; the same where not said.
+    pub result_type: fn(ScalarType) -> ScalarType,
+    /// Error allowed, in units in the last place of the result's type.
+    pub ulps: f64,
+    /// Whether elements meet only elements at their own place.
+    pub pointwise: bool,
+    /// Whether it has a derivative.
+    pub differentiable: bool,
+    /// Calls to refuse.
+    pub refused: Vec<Refused>,
+    /// Checks left out, with reasons.
+    pub skips: Vec<(Check, &'static str)>,
+}
+
+/// A row with nothing but a name; the methods fill it in.
+pub fn row(name: &'static str) -> Row {
+    Row {
+        name,
+        types: NUMBERS,
+        samples: Vec::new(),
+        reference: None,
+        result_type: |t| t,
+        ulps: 1.0,
+        pointwise: false,
+        differentiable: true,
+        refused: Vec::new(),
+        skips: Vec::new(),
+    }
+}
+
+/// Shapes of one argument: no dimensions, none and few elements, around the width of a register, several dimensions.
+pub const SHAPES: &[&[usize]] =
+    &[&[], &[1], &[5], &[16], &[17], &[33], &[64], &[0], &[2, 0, 3], &[3, 4], &[2, 3, 4], &[1, 5, 1], &[2, 3, 2, 3], &[1000]];
+
+/// Pairs of shapes that broadcast.
+pub const PAIRS: &[(&[usize], &[usize])] = &[
+    (&[], &[]),
+    (&[5], &[5]),
+    (&[17], &[17]),
+    (&[33], &[1]),
+    (&[1], &[16]),
+    (&[3, 4], &[4]),
+    (&[3, 1], &[1, 4]),
+    (&[2, 3, 4], &[3, 1]),
+    (&[2, 1, 4], &[3, 4]),
+    (&[3, 4], &[]),
+    (&[], &[3, 4]),
+    (&[0], &[1]),
+    (&[2, 0], &[2, 1]),
+    (&[2, 3, 4, 5], &[2, 3, 4, 5]),
+    (&[300], &[300]),
+];
+
+impl Row {
+    /// With these types.
+    pub fn types(mut self, types: &'static [ScalarType]) -> Self {
+        self.types = types;
+        self
+    }
+
+    /// With results of another type.
+    pub fn gives(mut self, result_type: fn(ScalarType) -> ScalarType) -> Self {
+        self.result_type = result_type;
+        self
+    }
+
+    /// With another error bound.
+    pub fn ulps(mut self, ulps: f64) -> Self {
+        self.ulps = ulps;
+        self
+    }
+
+    /// With one more sample call.
+    pub fn sample(mut self, args: Vec<Arg>) -> Self {
+        self.samples.push(args);
+        self
+    }
+
+    /// With a float64 reference.
+    pub fn reference(mut self, reference: impl Fn(&[Arg]) -> Vec<Array> + Send + Sync + 'static) -> Self {
+        self.reference = Some(Box::new(reference));
+        self
+    }
+
+    /// A formula of one tensor, tried on every shape with values in `domain`, followed by `rest` of the arguments.
+    pub fn unary(mut self, domain: Range<f64>, rest: &[Arg], f: impl Fn(f64) -> f64 + Send + Sync + 'static) -> Self {
+        for (seed, shape) in SHAPES.iter().enumerate() {
+            let mut args = vec![Arg::Tensor(Array::fill(shape, domain.clone(), seed as u64))];
+            args.extend_from_slice(rest);
+            self.samples.push(args);
+        }
+        self.pointwise = true;
+        self.reference(move |args| vec![args[0].array().map(&f)])
+    }
+
+    /// A formula of two tensors that broadcast, followed by `rest` of the arguments.
+    pub fn binary(
+        mut self,
+        domains: [Range<f64>; 2],
+        rest: &[Arg],
+        f: impl Fn(f64, f64) -> f64 + Send + Sync + 'static,
+    ) -> Self {
+        for (seed, (a, b)) in PAIRS.iter().enumerate() {
+            let mut args = vec![
+                Arg::Tensor(Array::fill(a, domains[0].clone(), seed as u64)),
+                Arg::Tensor(Array::fill(b, domains[1].clone(), 100 + seed as u64)),
+            ];
+            args.extend_from_slice(rest);
+            self.samples.push(args);
+        }
+        self.pointwise = true;
+        self.reference(move |args| vec![args[0].array().zip(args[1].array(), &f)])
+    }
+
+    /// Without a derivative, as PyTorch.
+    pub fn not_differentiable(mut self) -> Self {
+        self.differentiable = false;
+        self
+    }
+
+    /// With a call that must be refused.
+    pub fn refuses(mut self, args: Vec<Arg>, kind: ErrorKind, says: &'static str) -> Self {
+        self.refused.push(Refused { args, kind, says });
+        self
+    }
+
+    /// Without one family of checks, for a reason.
+    pub fn skip(mut self, check: Check, reason: &'static str) -> Self {
+        self.skips.push((check, reason));
+        self
+    }
+
+    /// The reason for leaving `check` out, if it is.
+    pub fn skipped(&self, check: Check) -> Option<&'static str> {
+        self.skips.iter().find(|(c, _)| *c == check).map(|(_, reason)| *reason)
+    }
+}

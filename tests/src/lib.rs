@@ -1,1 +1,0 @@
-//! The library from outside: one row per operator drives every check.
