@@ -27,7 +27,8 @@ impl Array {
     pub fn fill(sizes: &[usize], domain: Range<f64>, seed: u64) -> Self {
         let count = sizes.iter().product::<usize>() as u64;
         let spread = |i: u64| {
-            let mut h = (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ seed.wrapping_mul(0xD6E8_FEB8_6659_FD93);
+            let mut h =
+                (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ seed.wrapping_mul(0xD6E8_FEB8_6659_FD93);
             h = (h ^ (h >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
             h ^= h >> 32;
             domain.start + (h >> 11) as f64 / (1u64 << 53) as f64 * (domain.end - domain.start)

@@ -5,7 +5,7 @@ use crate::row::Arg;
 use flambeau_core::{Device, Result, ScalarType};
 use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::{OperatorInfo, Value};
-use flambeau_ops::ops::{OPERATORS, _to_copy};
+use flambeau_ops::ops::{_to_copy, OPERATORS};
 
 /// The operator of that name.
 pub fn operator(name: &str) -> Option<&'static dyn OperatorInfo> {

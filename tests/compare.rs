@@ -61,7 +61,9 @@ pub fn bit_difference(a: &Tensor, b: &Tensor) -> Option<String> {
         return Some(format!("{a:?} is not {b:?}"));
     }
     let (a, b) = (array(a), array(b));
-    let differs = |i: &usize| a.data[*i].to_bits() != b.data[*i].to_bits() && !(a.data[*i].is_nan() && b.data[*i].is_nan());
+    let differs = |i: &usize| {
+        a.data[*i].to_bits() != b.data[*i].to_bits() && !(a.data[*i].is_nan() && b.data[*i].is_nan())
+    };
     let at = (0..a.data.len()).find(differs)?;
     Some(format!("element {at}: {:e} is not {:e}", a.data[at], b.data[at]))
 }

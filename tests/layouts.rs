@@ -1,5 +1,6 @@
 //! The same values in other places of memory give the same result.
 
+use flambeau_core::{MemoryFormat, ScalarType};
 use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::Value;
 use flambeau_tests::call::{array, operator, tensor, tensors, values};
@@ -8,7 +9,6 @@ use flambeau_tests::layout::{LAYOUTS, lay_out};
 use flambeau_tests::op_db;
 use flambeau_tests::report::Report;
 use flambeau_tests::row::{Check, Row};
-use flambeau_core::{MemoryFormat, ScalarType};
 
 fn check_row(row: &Row, report: &mut Report) {
     let Some(op) = operator(row.name) else { return };
@@ -34,7 +34,9 @@ fn check_row(row: &Row, report: &mut Report) {
                 (Ok(a), Ok(b)) => {
                     tensors(a).iter().zip(&tensors(b)).find_map(|(a, b)| disagreement(row, a, b))
                 }
-                (a, b) => (a.is_err() != b.is_err()).then(|| format!("{:?} but dense {:?}", a.err(), b.err())),
+                (a, b) => {
+                    (a.is_err() != b.is_err()).then(|| format!("{:?} but dense {:?}", a.err(), b.err()))
+                }
             };
             report.case(|| format!("{} {layout:?} sample {number}", row.name), fault);
         }

@@ -41,7 +41,13 @@ impl Report {
 
     /// Prints the counts and fails if anything was wrong.
     pub fn finish(self) {
-        println!("{:?}: {} rows, {} cases, {} rows skipped", self.check, self.rows, self.cases, self.skips.len());
+        println!(
+            "{:?}: {} rows, {} cases, {} rows skipped",
+            self.check,
+            self.rows,
+            self.cases,
+            self.skips.len()
+        );
         for (row, reason) in &self.skips {
             println!("  skipped {row}: {reason}");
         }

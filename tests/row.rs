@@ -167,8 +167,22 @@ pub fn row(name: &'static str) -> Row {
 }
 
 /// Shapes of one argument: no dimensions, none and few elements, around the width of a register, several dimensions.
-pub const SHAPES: &[&[usize]] =
-    &[&[], &[1], &[5], &[16], &[17], &[33], &[64], &[0], &[2, 0, 3], &[3, 4], &[2, 3, 4], &[1, 5, 1], &[2, 3, 2, 3], &[1000]];
+pub const SHAPES: &[&[usize]] = &[
+    &[],
+    &[1],
+    &[5],
+    &[16],
+    &[17],
+    &[33],
+    &[64],
+    &[0],
+    &[2, 0, 3],
+    &[3, 4],
+    &[2, 3, 4],
+    &[1, 5, 1],
+    &[2, 3, 2, 3],
+    &[1000],
+];
 
 /// Pairs of shapes that broadcast.
 pub const PAIRS: &[(&[usize], &[usize])] = &[
@@ -221,7 +235,12 @@ impl Row {
     }
 
     /// A formula of one tensor, tried on every shape with values in `domain`, followed by `rest` of the arguments.
-    pub fn unary(mut self, domain: Range<f64>, rest: &[Arg], f: impl Fn(f64) -> f64 + Send + Sync + 'static) -> Self {
+    pub fn unary(
+        mut self,
+        domain: Range<f64>,
+        rest: &[Arg],
+        f: impl Fn(f64) -> f64 + Send + Sync + 'static,
+    ) -> Self {
         for (seed, shape) in SHAPES.iter().enumerate() {
             let mut args = vec![Arg::Tensor(Array::fill(shape, domain.clone(), seed as u64))];
             args.extend_from_slice(rest);

@@ -3,7 +3,7 @@
 use flambeau_core::{Device, ScalarType};
 use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::{OperatorInfo, Value};
-use flambeau_ops::ops::{OPERATORS, _to_copy, empty_memory_format};
+use flambeau_ops::ops::{_to_copy, OPERATORS, empty_memory_format};
 use flambeau_tests::call::{operator, tensor, tensors, values};
 use flambeau_tests::compare::bit_difference;
 use flambeau_tests::op_db;
@@ -54,7 +54,10 @@ fn check_meta(op: &dyn OperatorInfo, args: &[Value], results: &[Tensor]) -> Opti
         Err(e) => return Some(format!("on Meta: {e:?}")),
     };
     let differs = |(m, r): (&Tensor, &Tensor)| {
-        let same = m.sizes() == r.sizes() && m.dtype() == r.dtype() && m.strides() == r.strides() && m.device().is_meta();
+        let same = m.sizes() == r.sizes()
+            && m.dtype() == r.dtype()
+            && m.strides() == r.strides()
+            && m.device().is_meta();
         (!same).then(|| format!("Meta gives {m:?} {:?}, not {r:?} {:?}", m.strides(), r.strides()))
     };
     described.iter().zip(results).find_map(differs)
@@ -77,7 +80,9 @@ fn check_in_place(op: &dyn OperatorInfo, args: &[Value], result: &Tensor) -> Opt
     changed[0] = Value::Tensor(target.clone());
     let fits = self_.sizes() == result.sizes() && result.dtype().can_cast(self_.dtype());
     match op.call_boxed(&changed) {
-        Ok(_) if !fits => Some(format!("{}: expected a refusal for {self_:?} and result {result:?}", op.name())),
+        Ok(_) if !fits => {
+            Some(format!("{}: expected a refusal for {self_:?} and result {result:?}", op.name()))
+        }
         Ok(_) if target.dtype() == result.dtype() => {
             bit_difference(&target, result).map(|d| format!("{}: {d}", op.name()))
         }

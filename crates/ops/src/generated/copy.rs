@@ -2,10 +2,12 @@
 
 //! The operators whose kernels are in `native::copy`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::{MemoryFormat, Result, Scalar};
+use flambeau_core::{Device, Layout, MemoryFormat, Result, Scalar, ScalarType};
 
 /// A kernel of `copy_`.
 pub type CopyInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, bool) -> Result<()>;
@@ -106,6 +108,70 @@ fn clone_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("clone.out", given, 3)?;
     clone_out(arguments.tensor()?, arguments.optional_memory_format()?, arguments.tensor()?)
         .map(IntoValues::into_values)
+}
+
+/// A kernel of `_to_copy`.
+pub type ToCopyFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    bool,
+    Option<MemoryFormat>,
+) -> Result<Tensor>;
+
+/// The operator `_to_copy`.
+pub static _TO_COPY: Operator<ToCopyFn> = Operator::new(
+    "_to_copy",
+    "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, _to_copy_composite as ToCopyFn)],
+    _to_copy_boxed,
+);
+
+/// A copy of another type, on another device or in another order.
+///
+/// `_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor`
+#[inline]
+pub fn _to_copy(
+    self_: &Tensor,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    non_blocking: bool,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let (keys, kernel) = _TO_COPY.select(factory_keys(self_.key_set(), device))?;
+    kernel(keys, self_, dtype, layout, device, pin_memory, non_blocking, memory_format)
+}
+
+fn _to_copy_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    non_blocking: bool,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    native::copy::to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format)
+}
+
+fn _to_copy_boxed(values: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_to_copy", values, 7)?;
+    _to_copy(
+        arguments.tensor()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+        arguments.bool()?,
+        arguments.optional_memory_format()?,
+    )
+    .map(IntoValues::into_values)
 }
 
 /// A kernel of `fill_.Scalar`.

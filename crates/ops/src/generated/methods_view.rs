@@ -35,4 +35,29 @@ impl Tensor {
     pub fn view(&self, size: &[i64]) -> Result<Tensor> {
         super::view::view(self, size)
     }
+
+    /// The elements of the storage of `self` that the given sizes, strides and offset reach.
+    pub fn as_strided(&self, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<Tensor> {
+        super::view::as_strided(self, size, stride, storage_offset)
+    }
+
+    /// The same elements in another shape, without a copy where the strides allow it; `-1` is worked out.
+    pub fn reshape(&self, shape: &[i64]) -> Result<Tensor> {
+        super::view::reshape(self, shape)
+    }
+
+    /// One index of a dimension, which goes away.
+    pub fn select(&self, dim: i64, index: i64) -> Result<Tensor> {
+        super::view::select_int(self, dim, index)
+    }
+
+    /// Every `step`-th index of a dimension from `start` to before `end`, which are cut to its range.
+    pub fn slice(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
+        super::view::slice_tensor(self, dim, start, end, step)
+    }
+
+    /// A dimension of size 1 put in at `dim`.
+    pub fn unsqueeze(&self, dim: i64) -> Result<Tensor> {
+        super::view::unsqueeze(self, dim)
+    }
 }

@@ -65,6 +65,7 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &COPY_,
     &CLONE,
     &CLONE_OUT,
+    &_TO_COPY,
     &FILL__SCALAR,
     &ZERO_,
     &EMPTY_MEMORY_FORMAT,
@@ -201,4 +202,10 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &T,
     &TRANSPOSE_INT,
     &VIEW,
+    &ALIAS,
+    &AS_STRIDED,
+    &RESHAPE,
+    &SELECT_INT,
+    &SLICE_TENSOR,
+    &UNSQUEEZE,
 ];

@@ -179,3 +179,212 @@ fn view_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("view", given, 2)?;
     view(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
 }
+
+/// A kernel of `alias`.
+pub type AliasFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `alias`.
+pub static ALIAS: Operator<AliasFn> = Operator::new(
+    "alias",
+    "alias(Tensor(a) self) -> Tensor(a)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, alias_composite as AliasFn)],
+    alias_boxed,
+);
+
+/// The same elements under a new handle.
+///
+/// `alias(Tensor(a) self) -> Tensor(a)`
+#[inline]
+pub fn alias(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = ALIAS.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn alias_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    native::view::alias(self_)
+}
+
+fn alias_boxed(values: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("alias", values, 1)?;
+    alias(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `as_strided`.
+pub type AsStridedFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], Option<i64>) -> Result<Tensor>;
+
+/// The operator `as_strided`.
+pub static AS_STRIDED: Operator<AsStridedFn> = Operator::new(
+    "as_strided",
+    "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
+    &[
+        Kernel::new(DispatchKey::Cpu, as_strided_kernel as AsStridedFn),
+        Kernel::new(DispatchKey::Meta, as_strided_kernel as AsStridedFn),
+    ],
+    as_strided_boxed,
+);
+
+/// The elements of the storage of `self` that the given sizes, strides and offset reach.
+///
+/// `as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)`
+#[inline]
+pub fn as_strided(
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    let (keys, kernel) = AS_STRIDED.select(self_.key_set())?;
+    kernel(keys, self_, size, stride, storage_offset)
+}
+
+fn as_strided_kernel(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    storage_offset: Option<i64>,
+) -> Result<Tensor> {
+    native::view::as_strided(self_, size, stride, storage_offset)
+}
+
+fn as_strided_boxed(values: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("as_strided", values, 4)?;
+    as_strided(arguments.tensor()?, arguments.ints()?, arguments.ints()?, arguments.optional_int()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `reshape`.
+pub type ReshapeFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
+
+/// The operator `reshape`.
+pub static RESHAPE: Operator<ReshapeFn> = Operator::new(
+    "reshape",
+    "reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, reshape_composite as ReshapeFn)],
+    reshape_boxed,
+);
+
+/// The same elements in another shape, without a copy where the strides allow it; `-1` is worked out.
+///
+/// `reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)`
+#[inline]
+pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
+    let (keys, kernel) = RESHAPE.select(self_.key_set())?;
+    kernel(keys, self_, shape)
+}
+
+fn reshape_composite(_keys: DispatchKeySet, self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
+    native::view::reshape(self_, shape)
+}
+
+fn reshape_boxed(values: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("reshape", values, 2)?;
+    reshape(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `select.int`.
+pub type SelectIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
+
+/// The operator `select.int`.
+pub static SELECT_INT: Operator<SelectIntFn> = Operator::new(
+    "select.int",
+    "select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, select_int_composite as SelectIntFn)],
+    select_int_boxed,
+);
+
+/// One index of a dimension, which goes away.
+///
+/// `select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)`
+#[inline]
+pub fn select_int(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    let (keys, kernel) = SELECT_INT.select(self_.key_set())?;
+    kernel(keys, self_, dim, index)
+}
+
+fn select_int_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    native::view::select(self_, dim, index)
+}
+
+fn select_int_boxed(values: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("select.int", values, 3)?;
+    select_int(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `slice.Tensor`.
+pub type SliceTensorFn = fn(DispatchKeySet, &Tensor, i64, Option<i64>, Option<i64>, i64) -> Result<Tensor>;
+
+/// The operator `slice.Tensor`.
+pub static SLICE_TENSOR: Operator<SliceTensorFn> = Operator::new(
+    "slice.Tensor",
+    "slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_tensor_composite as SliceTensorFn)],
+    slice_tensor_boxed,
+);
+
+/// Every `step`-th index of a dimension from `start` to before `end`, which are cut to its range.
+///
+/// `slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)`
+#[inline]
+pub fn slice_tensor(
+    self_: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> Result<Tensor> {
+    let (keys, kernel) = SLICE_TENSOR.select(self_.key_set())?;
+    kernel(keys, self_, dim, start, end, step)
+}
+
+fn slice_tensor_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> Result<Tensor> {
+    native::view::slice(self_, dim, start, end, step)
+}
+
+fn slice_tensor_boxed(values: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("slice.Tensor", values, 5)?;
+    slice_tensor(
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.optional_int()?,
+        arguments.optional_int()?,
+        arguments.int()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `unsqueeze`.
+pub type UnsqueezeFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
+
+/// The operator `unsqueeze`.
+pub static UNSQUEEZE: Operator<UnsqueezeFn> = Operator::new(
+    "unsqueeze",
+    "unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, unsqueeze_composite as UnsqueezeFn)],
+    unsqueeze_boxed,
+);
+
+/// A dimension of size 1 put in at `dim`.
+///
+/// `unsqueeze(Tensor(a) self, int dim) -> Tensor(a)`
+#[inline]
+pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    let (keys, kernel) = UNSQUEEZE.select(self_.key_set())?;
+    kernel(keys, self_, dim)
+}
+
+fn unsqueeze_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
+    native::view::unsqueeze(self_, dim)
+}
+
+fn unsqueeze_boxed(values: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("unsqueeze", values, 2)?;
+    unsqueeze(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+}

@@ -5,7 +5,7 @@ use crate::structured::TensorSpec;
 use crate::tensor_iterator::{Config, TensorIterator};
 use crate::vectorized::Number;
 use crate::{Tensor, ops};
-use flambeau_core::{MemoryFormat, Result, Scalar, ensure, shape};
+use flambeau_core::{Device, Layout, MemoryFormat, Result, Scalar, ScalarType, ensure, shape};
 
 /// Writes `src`, broadcast and converted, into `self_`.
 pub fn copy_(self_: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<()> {
@@ -35,6 +35,34 @@ pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tens
         format => TensorSpec::like(self_, self_.sizes()).with_format(format).allocate("clone")?,
     };
     copy_(&copy, self_, false)?;
+    Ok(copy)
+}
+
+/// A copy of another type, on another device or in another order.
+pub fn to_copy(
+    self_: &Tensor,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+    non_blocking: bool,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    ensure!(
+        layout.unwrap_or(self_.layout()) == self_.layout(),
+        NotImplemented,
+        "_to_copy: conversion between layouts is not implemented"
+    );
+    let (dtype, device) = (dtype.unwrap_or(self_.dtype()), device.unwrap_or(self_.device()));
+    let copy = match memory_format.unwrap_or(MemoryFormat::Preserve) {
+        MemoryFormat::Preserve if shape::is_non_overlapping_and_dense(self_.sizes(), self_.strides()) => {
+            Tensor::empty_with_strides(self_.sizes(), self_.strides(), dtype, device)?
+        }
+        format => TensorSpec::new(self_.sizes(), dtype, device).with_format(format).allocate("_to_copy")?,
+    };
+    if !device.is_meta() {
+        ops::copy_(&copy, self_, non_blocking)?;
+    }
     Ok(copy)
 }
 
