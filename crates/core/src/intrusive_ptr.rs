@@ -52,13 +52,31 @@ unsafe impl<T: IntrusiveTarget> Send for IntrusivePtr<T> {}
 // SAFETY: as above.
 unsafe impl<T: IntrusiveTarget> Sync for IntrusivePtr<T> {}
 
+/// A block whose value is being made; given back if that panics.
+struct Uninitialised<T>(NonNull<T>);
+
+impl<T> Drop for Uninitialised<T> {
+    fn drop(&mut self) {
+        // SAFETY: the block came from `allocate_object` with this layout, and nobody else has it.
+        unsafe { free_object(self.0.cast(), Layout::new::<T>()) };
+    }
+}
+
 impl<T: IntrusiveTarget> IntrusivePtr<T> {
     /// Moves `value` to the heap. Like [`Box::new`], it ends the process if there is no memory for it.
     #[inline]
     pub fn new(value: T) -> Self {
-        let inner: NonNull<Inner<T>> = allocate_object(Layout::new::<Inner<T>>()).cast();
+        Self::new_with(|| value)
+    }
+
+    /// The same for a value that is made after its place is found, so that it need not be moved there.
+    #[inline(always)]
+    pub fn new_with(make: impl FnOnce() -> T) -> Self {
+        let block = Uninitialised(allocate_object(Layout::new::<Inner<T>>()).cast::<Inner<T>>());
         // SAFETY: a fresh block of this layout.
-        unsafe { inner.write(Inner { counts: Counts::unique(), value: ManuallyDrop::new(value) }) };
+        unsafe { block.0.write(Inner { counts: Counts::unique(), value: ManuallyDrop::new(make()) }) };
+        let inner = block.0;
+        std::mem::forget(block);
         IntrusivePtr { inner, owns: PhantomData }
     }
 

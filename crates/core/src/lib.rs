@@ -33,7 +33,7 @@ pub use scalar_type::{Category, Element, ScalarType};
 pub use shape::DimVec;
 pub use sizes_and_strides::SizesAndStrides;
 pub use storage::Storage;
-pub use storage_guards::{ReadGuard, StorageGuards, WriteGuard};
+pub use storage_guards::{ReadGuard, StorageGuards, WriteGuard, with_guards};
 pub use storage_lock::Access;
 pub use tensor_impl::{Geometry, TensorImpl};
 pub use tensor_options::{TensorOptions, default_dtype, set_default_dtype};

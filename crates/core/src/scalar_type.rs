@@ -139,6 +139,12 @@ impl ScalarType {
     /// The ten types that have storage and kernels today, lowest in promotion first.
     pub const WORKING: [ScalarType; 10] = [Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64];
 
+    /// Whether it is one of [`WORKING`](Self::WORKING).
+    #[inline]
+    pub const fn is_working(self) -> bool {
+        (self as u8) <= ScalarType::F64 as u8
+    }
+
     /// Whether a result of type `self` may be written into a tensor of type `to`: categories never fall.
     ///
     /// ```

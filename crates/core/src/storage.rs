@@ -47,6 +47,7 @@ impl IntrusiveTarget for StorageImpl {}
 unsafe impl Sync for StorageImpl {}
 
 impl StorageImpl {
+    #[inline(always)]
     fn new(data: DataPtr, nbytes: usize, device: Device, source: Source, read_only: bool) -> Self {
         StorageImpl {
             lock: StorageLock::new(),
@@ -246,7 +247,7 @@ impl Storage {
 
     #[inline]
     fn wrap(data: DataPtr, nbytes: usize, device: Device, source: Source, read_only: bool) -> Self {
-        Storage(IntrusivePtr::new(StorageImpl::new(data, nbytes, device, source, read_only)))
+        Storage(IntrusivePtr::new_with(|| StorageImpl::new(data, nbytes, device, source, read_only)))
     }
 
     /// Whether both share the same bytes.

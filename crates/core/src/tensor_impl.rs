@@ -132,6 +132,15 @@ impl Geometry {
     }
 }
 
+/// Bytes of `numel` elements one after another.
+#[inline]
+fn contiguous_nbytes(numel: i64, dtype: ScalarType) -> Result<usize> {
+    match numel.checked_mul(dtype.size() as i64) {
+        Some(bytes) => Ok(bytes as usize),
+        None => crate::bail!(Overflow, "{numel} elements of {dtype} take more bytes than fit in 63 bits"),
+    }
+}
+
 /// The geometries put in force after the first.
 struct Replacements {
     current: AtomicPtr<Geometry>,
@@ -173,32 +182,64 @@ impl TensorImpl {
             geometry.storage_offset(),
             storage.nbytes()
         );
+        Ok(Self::build(storage, || geometry, dtype, false))
+    }
+
+    /// A tensor in memory of its own, without values.
+    ///
+    /// # Errors
+    /// `Overflow` for more bytes than fit in 63 bits, and the allocator's.
+    #[inline]
+    pub fn empty(geometry: Geometry, dtype: ScalarType, device: Device) -> Result<IntrusivePtr<TensorImpl>> {
+        let storage = Storage::new(geometry.nbytes(dtype)?, device)?;
+        Ok(Self::build(storage, || geometry, dtype, false))
+    }
+
+    /// The same in row-major order: the most common tensor, made without moving anything about.
+    ///
+    /// # Errors
+    /// `Shape` for negative sizes, and those of [`empty`](Self::empty).
+    #[inline]
+    pub fn empty_contiguous(
+        sizes: &[i64],
+        dtype: ScalarType,
+        device: Device,
+    ) -> Result<IntrusivePtr<TensorImpl>> {
+        let numel = shape::numel(sizes)?;
+        let storage = Storage::new(contiguous_nbytes(numel, dtype)?, device)?;
+        let geometry = || Geometry {
+            sizes_and_strides: SizesAndStrides::contiguous(sizes),
+            storage_offset: 0,
+            numel,
+            contiguous: true,
+        };
         Ok(Self::build(storage, geometry, dtype, false))
     }
 
     /// The same for a number that came as an argument, `2` in `x + 2`: it ranks below tensors in promotion.
     pub fn new_wrapped_number(storage: Storage, dtype: ScalarType) -> Result<IntrusivePtr<TensorImpl>> {
         ensure!(storage.nbytes() >= dtype.size(), Internal, "expected a storage that holds one {dtype}");
-        Ok(Self::build(storage, Geometry::contiguous(&[])?, dtype, true))
+        let geometry = Geometry::contiguous(&[])?;
+        Ok(Self::build(storage, || geometry, dtype, true))
     }
 
-    #[inline]
+    #[inline(always)]
     fn build(
         storage: Storage,
-        geometry: Geometry,
+        geometry: impl FnOnce() -> Geometry,
         dtype: ScalarType,
-        wrapped: bool,
+        wrapped_number: bool,
     ) -> IntrusivePtr<TensorImpl> {
         let device = storage.device();
         let keys = DispatchKeySet::of(DispatchKey::dense(device.device_type())) | creation_keys();
-        IntrusivePtr::new(TensorImpl {
+        IntrusivePtr::new_with(|| TensorImpl {
             storage,
-            geometry,
+            geometry: geometry(),
             key_set: AtomicU64::new(keys.bits()),
             dtype,
             layout: Layout::Strided,
             device,
-            wrapped_number: wrapped,
+            wrapped_number,
             replacements: OnceLock::new(),
             autograd_meta: OnceLock::new(),
             extension: OnceLock::new(),

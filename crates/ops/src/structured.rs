@@ -2,7 +2,7 @@
 
 use crate::Tensor;
 use flambeau_core::{
-    Access, Device, DimVec, Geometry, MemoryFormat, Result, ScalarType, Storage, StorageGuards, ensure, shape,
+    Access, Device, DimVec, Geometry, MemoryFormat, Result, ScalarType, Storage, ensure, shape,
 };
 use smallvec::SmallVec;
 
@@ -220,8 +220,7 @@ pub fn with_guards<R>(
     let mut wanted: SmallVec<[(&Storage, Access); 6]> = SmallVec::new();
     wanted.extend(reads.iter().map(|t| (t.storage(), Access::Read)));
     wanted.extend(writes.iter().map(|t| (t.storage(), Access::Write)));
-    let _guards = StorageGuards::acquire(&wanted).map_err(|e| e.context(name))?;
-    body()
+    flambeau_core::with_guards(&wanted, body).map_err(|e| e.context(name))?
 }
 
 /// Whether two tensors share memory without being the same view of it, as far as the blocks of memory they span tell.

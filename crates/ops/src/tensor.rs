@@ -40,7 +40,8 @@ impl Tensor {
     /// `Shape` or `Overflow` for impossible sizes, `OutOfMemory`.
     #[inline]
     pub(crate) fn empty_contiguous(sizes: &[i64], dtype: ScalarType, device: Device) -> Result<Tensor> {
-        Self::empty_with(Geometry::contiguous(sizes)?, dtype, device)
+        check_working(dtype)?;
+        Ok(Tensor(TensorImpl::empty_contiguous(sizes, dtype, device)?))
     }
 
     /// The same with strides.
@@ -50,18 +51,8 @@ impl Tensor {
         dtype: ScalarType,
         device: Device,
     ) -> Result<Tensor> {
-        Self::empty_with(Geometry::strided(sizes, strides, 0)?, dtype, device)
-    }
-
-    #[inline]
-    fn empty_with(geometry: Geometry, dtype: ScalarType, device: Device) -> Result<Tensor> {
-        ensure!(
-            ScalarType::WORKING.contains(&dtype),
-            NotImplemented,
-            "tensors of {dtype} are not implemented yet"
-        );
-        let storage = Storage::new(geometry.nbytes(dtype)?, device)?;
-        Ok(Tensor(TensorImpl::new(storage, geometry, dtype)?))
+        check_working(dtype)?;
+        Ok(Tensor(TensorImpl::empty(Geometry::strided(sizes, strides, 0)?, dtype, device)?))
     }
 
     /// A tensor that looks at the same storage with other sizes, strides and offset.
@@ -258,4 +249,10 @@ impl std::fmt::Debug for Tensor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Tensor({:?}, {}, {})", self.sizes(), self.dtype(), self.device())
     }
+}
+
+#[inline]
+fn check_working(dtype: ScalarType) -> Result<()> {
+    ensure!(dtype.is_working(), NotImplemented, "tensors of {dtype} are not implemented yet");
+    Ok(())
 }

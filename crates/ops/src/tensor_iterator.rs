@@ -6,6 +6,7 @@
 mod build;
 mod config;
 mod operand;
+mod plain;
 mod reduction;
 mod types;
 mod walk;
@@ -17,14 +18,23 @@ pub use types::{result_type, result_type_of};
 pub use walk::{GRAIN, Pointers};
 
 use crate::Tensor;
-use flambeau_core::{Access, StorageGuards};
-use flambeau_core::{DimVec, Result, ScalarType, bail};
+use flambeau_core::{Access, DimVec, Result, ScalarType, bail, with_guards};
 use operand::{Output, Role};
+pub(crate) use plain::Plain;
 use smallvec::SmallVec;
+use std::sync::OnceLock;
 
 /// Operands, outputs first, and the shape they are walked in. Filled in place, since moving it costs as much as a small kernel.
+///
+/// # Note: plain calls
+///
+/// Most calls have contiguous inputs of one shape, type and device. For these the build ends after one comparison, and keeps just
+/// the inputs and the output; whoever asks for operands all the same gets them made then.
 pub struct TensorIterator<'a> {
     name: &'static str,
+    output: Output<'a>,
+    plain: Option<Plain<'a>>,
+    plain_operands: OnceLock<Operands<'a>>,
     operands: Operands<'a>,
     outputs: usize,
     /// Innermost dimension first; coalesced once built.
@@ -35,34 +45,49 @@ pub struct TensorIterator<'a> {
 }
 
 impl<'a> TensorIterator<'a> {
-    #[inline]
+    #[inline(always)]
     fn with_output(name: &'static str, output: Output<'a>) -> Self {
-        let mut operands = Operands::new();
-        operands.push(Operand::output(output));
-        let (shape, sizes) = (DimVec::new(), DimVec::new());
-        TensorIterator { name, operands, outputs: 1, shape, sizes, common_dtype: ScalarType::F32 }
+        TensorIterator {
+            name,
+            output,
+            plain: None,
+            plain_operands: OnceLock::new(),
+            operands: Operands::new(),
+            outputs: 1,
+            shape: DimVec::new(),
+            sizes: DimVec::new(),
+            common_dtype: ScalarType::F32,
+        }
     }
 
     /// For a call of operator `name` whose result is allocated by [`build`](Self::build).
-    #[inline]
+    #[inline(always)]
     pub fn functional(name: &'static str) -> Self {
         Self::with_output(name, Output::Allocate)
     }
 
     /// For `x.add_(y)`: the result is written into `self_`, whose shape is fixed.
-    #[inline]
+    #[inline(always)]
     pub fn in_place(name: &'static str, self_: &'a Tensor) -> Self {
         Self::with_output(name, Output::InPlace(self_))
     }
 
     /// For `add(x, y, out=z)`: the result is written into `out`, which is resized if need be.
-    #[inline]
+    #[inline(always)]
     pub fn out(name: &'static str, out: &'a Tensor) -> Self {
         Self::with_output(name, Output::Given(out))
     }
 
-    /// With one more output, of the same kind as the first unless given.
+    /// The first output, put in its place before anything else is.
+    fn begin(&mut self) {
+        if self.operands.is_empty() {
+            self.operands.push(Operand::output(self.output));
+        }
+    }
+
+    /// With one more output, of the same kind as the first unless given. Before any input.
     pub fn add_output(&mut self, given: Option<&'a Tensor>) {
+        self.begin();
         let output = given.map_or(Output::Allocate, Output::Given);
         self.operands.insert(self.outputs, Operand::output(output));
         self.outputs += 1;
@@ -79,7 +104,10 @@ impl<'a> TensorIterator<'a> {
     /// `Internal` where nothing was built.
     #[inline]
     pub fn into_output(mut self) -> Result<Tensor> {
-        self.take_output(0)
+        match self.plain.take() {
+            Some(plain) => Ok(plain.into_output()),
+            None => self.take_output(0),
+        }
     }
 
     /// Result number `index`, once built.
@@ -88,9 +116,10 @@ impl<'a> TensorIterator<'a> {
     /// `Internal` where nothing was built.
     #[inline]
     pub fn take_output(&mut self, index: usize) -> Result<Tensor> {
-        match self.operands.get_mut(index) {
-            Some(operand) => operand.take_tensor(self.name),
-            None => bail!(Internal, "{}: there is no output {index}", self.name),
+        match (&self.plain, self.operands.get_mut(index)) {
+            (Some(plain), _) if index == 0 => Ok(plain.output().clone()),
+            (None, Some(operand)) => operand.take_tensor(self.name),
+            _ => bail!(Internal, "{}: there is no output {index}", self.name),
         }
     }
 
@@ -103,7 +132,16 @@ impl<'a> TensorIterator<'a> {
     /// Outputs first.
     #[inline]
     pub fn operands(&self) -> &[Operand<'a>] {
-        &self.operands
+        match &self.plain {
+            Some(plain) => self.plain_operands.get_or_init(|| plain.operands()),
+            None => &self.operands,
+        }
+    }
+
+    /// The call as it is where it is plain.
+    #[inline]
+    pub(crate) fn plain(&self) -> Option<&Plain<'a>> {
+        self.plain.as_ref()
     }
 
     /// How many of the operands are outputs.
@@ -115,13 +153,16 @@ impl<'a> TensorIterator<'a> {
     /// The sizes walked, innermost first, coalesced.
     #[inline]
     pub fn shape(&self) -> &[i64] {
-        &self.shape
+        match &self.plain {
+            Some(plain) => plain.shape(),
+            None => &self.shape,
+        }
     }
 
     /// The number of steps of the walk.
     #[inline]
     pub fn numel(&self) -> i64 {
-        self.shape.iter().product()
+        self.shape().iter().product()
     }
 
     /// The type the formula is evaluated in.
@@ -132,7 +173,7 @@ impl<'a> TensorIterator<'a> {
 
     /// Whether the elements are on no device, so that there is nothing to compute.
     pub fn is_meta(&self) -> bool {
-        self.operands.iter().filter_map(Operand::tensor).any(|t| t.device().is_meta())
+        self.operands().iter().filter_map(Operand::tensor).any(|t| t.device().is_meta())
     }
 
     /// Calls `body` under the guards of all operands.
@@ -142,20 +183,19 @@ impl<'a> TensorIterator<'a> {
     #[inline]
     pub fn with_guards<R>(&self, body: impl FnOnce() -> R) -> Result<R> {
         let mut wanted: SmallVec<[(&flambeau_core::Storage, Access); 4]> = SmallVec::new();
-        for operand in &self.operands {
+        for operand in self.operands() {
             if !operand.is_fresh() {
                 let access = if operand.role() == Role::Output { Access::Write } else { Access::Read };
                 wanted.push((operand.storage(self.name)?, access));
             }
         }
-        let _guards = StorageGuards::acquire(&wanted).map_err(|e| e.context(self.name))?;
-        Ok(body())
+        with_guards(&wanted, body).map_err(|e| e.context(self.name))
     }
 
     /// The address of the first element of operand `index`; stays true under [`with_guards`](Self::with_guards).
     #[inline]
     pub fn first_element(&self, index: usize) -> *mut u8 {
-        self.operands.get(index).map_or(std::ptr::null_mut(), Operand::first_element)
+        self.operands().get(index).map_or(std::ptr::null_mut(), Operand::first_element)
     }
 
     /// Calls `body`, under the guards of all operands, with the address of each one's first element.
@@ -165,7 +205,8 @@ impl<'a> TensorIterator<'a> {
     #[inline]
     pub fn with_pointers<R>(&self, body: impl FnOnce(&[*mut u8]) -> R) -> Result<R> {
         self.with_guards(|| {
-            let pointers: SmallVec<[*mut u8; 4]> = self.operands.iter().map(Operand::first_element).collect();
+            let pointers: SmallVec<[*mut u8; 4]> =
+                self.operands().iter().map(Operand::first_element).collect();
             body(&pointers)
         })
     }

@@ -2,9 +2,9 @@
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
 use super::{Comparison, FloatFormula, IntegerFormula, NumberFormula};
-use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{EveryIsa, FloatLanes, IntegerLanes, Isa, Kernel, Lanes, Mask, Vector, dispatch};
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Rows of `n` results and the arguments they are computed from. Addresses step by `row` bytes from one row to the next;
 /// within a row an argument is dense, or repeated.
@@ -27,16 +27,21 @@ impl<const N: usize> Rows<N> {
         Rows { to: std::ptr::null_mut(), to_row: 0, from, from_row: [0; N], repeated: [false; N], n, rows: 1 }
     }
 
-    /// The same at the first elements of an iterator's operands.
+    /// A stretch of a single row, for elements of these sizes.
     #[inline]
-    pub(super) fn at(mut self, iter: &TensorIterator<'_>) -> Self {
-        self.to = iter.first_element(0);
+    pub(super) fn part(&self, range: Range<usize>, input: usize, output: usize) -> Self {
+        let mut part = *self;
+        part.n = range.len();
+        part.to = self.to.wrapping_add(range.start * output);
         for i in 0..N {
-            self.from[i] = iter.first_element(1 + i);
+            part.from[i] = self.from[i].wrapping_add(range.start * input);
         }
-        self
+        part
     }
 }
+
+// SAFETY: the addresses are used under guards that the thread which made the rows holds until all threads are done.
+unsafe impl<const N: usize> Sync for Rows<N> {}
 
 /// A formula as the loop needs it: lanes in, results written.
 pub(super) trait LaneFormula<I: Isa, T: Lanes<I>, const N: usize>: Copy {

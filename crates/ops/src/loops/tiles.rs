@@ -4,6 +4,7 @@
 
 use super::rows::Rows;
 use crate::dispatch_all_types;
+use crate::parallel::parallel_for;
 use crate::tensor_iterator::{GRAIN, Pointers, TensorIterator};
 use crate::vectorized::convert_slice;
 use flambeau_core::{Result, ScalarType};
@@ -79,10 +80,12 @@ pub(super) fn for_each_rows<const N: usize>(
     output: ScalarType,
     run: impl Fn(Rows<N>) + Sync,
 ) -> Result<()> {
-    let operands = iter.operands();
-    if let Some(rows) = single_row(iter, input, output) {
-        return iter.with_guards(|| run(rows.at(iter)));
+    if let Some(plain) = iter.plain().filter(|p| p.dtype == input && p.result == output) {
+        return plain.with_guards(iter.name(), || {
+            plain_rows(plain.pointers(), plain.numel(), input.size(), output.size(), run)
+        });
     }
+    let operands = iter.operands();
     let to = Port::output(operands[0].dtype(), output)?;
     let mut from = [to; N];
     for i in 0..N {
@@ -97,30 +100,22 @@ pub(super) fn for_each_rows<const N: usize>(
     })
 }
 
-/// The one row that a small dense call is, before its addresses are known.
+/// The one dense row that a plain call is, cut where several threads pay.
 #[inline]
-fn single_row<const N: usize>(
-    iter: &TensorIterator<'_>,
-    input: ScalarType,
-    output: ScalarType,
-) -> Option<Rows<N>> {
-    let operands = iter.operands();
-    let &[n] = iter.shape() else { return None };
-    let n = n as usize;
-    let dense = |i: usize, dtype: ScalarType| {
-        operands[i].dtype() == dtype && (operands[i].strides()[0] == dtype.size() as i64 || n == 1)
-    };
-    if n > GRAIN || n == 0 || !dense(0, output) {
-        return None;
+fn plain_rows<const N: usize>(
+    (to, from): (*mut u8, [*const u8; N]),
+    n: usize,
+    input: usize,
+    output: usize,
+    run: impl Fn(Rows<N>) + Sync,
+) {
+    let whole = Rows { to, from, ..Rows::empty(n) };
+    if n <= GRAIN {
+        return if n > 0 {
+            run(whole)
+        };
     }
-    let mut rows = Rows::empty(n);
-    for i in 0..N {
-        rows.repeated[i] = operands[1 + i].strides()[0] == 0 && n > 1;
-        if !dense(1 + i, input) && !(rows.repeated[i] && operands[1 + i].dtype() == input) {
-            return None;
-        }
-    }
-    Some(rows)
+    parallel_for(0..n, GRAIN, |range| run(whole.part(range, input, output)));
 }
 
 #[inline]

@@ -4,18 +4,8 @@ use super::operand::{Handle, Operand, Output};
 use super::types::result_type;
 use super::{Config, TensorIterator};
 use crate::Tensor;
-use flambeau_core::{
-    Device, DimVec, Geometry, Result, ScalarType, Storage, bail, default_dtype, ensure, shape,
-};
+use flambeau_core::{Device, DimVec, Result, bail, default_dtype, ensure, shape};
 use smallvec::SmallVec;
-
-/// What the inputs of the simplest calls have in common.
-struct Plain<'a> {
-    geometry: &'a Geometry,
-    dtype: ScalarType,
-    result: ScalarType,
-    device: Device,
-}
 
 /// Dimensions of the result, innermost in memory first.
 type Order = SmallVec<[usize; 6]>;
@@ -29,65 +19,67 @@ impl<'a> TensorIterator<'a> {
     /// A formula of one input whose result has its type.
     #[inline]
     pub fn build_unary_op(&mut self, a: &'a Tensor) -> Result<()> {
-        self.add_input(a);
-        self.build(Config::SAME)
+        self.build_from([a], Config::SAME)
     }
 
     /// A formula of one input whose result is a floating point number: `exp`.
     #[inline]
     pub fn build_unary_float_op(&mut self, a: &'a Tensor) -> Result<()> {
-        self.add_input(a);
-        self.build(Config::PROMOTE_FLOAT)
+        self.build_from([a], Config::PROMOTE_FLOAT)
     }
 
     /// A question about one input: `isnan`.
     #[inline]
     pub fn build_unary_bool_op(&mut self, a: &'a Tensor) -> Result<()> {
-        self.add_input(a);
-        self.build(Config::COMPARE)
+        self.build_from([a], Config::COMPARE)
     }
 
     /// A formula of two inputs whose result has the type they promote to.
     #[inline]
     pub fn build_binary_op(&mut self, a: &'a Tensor, b: &'a Tensor) -> Result<()> {
-        self.add_input(a);
-        self.add_input(b);
-        self.build(Config::PROMOTE)
+        self.build_from([a, b], Config::PROMOTE)
     }
 
     /// The same for a formula of floating point numbers: `div`.
     #[inline]
     pub fn build_binary_float_op(&mut self, a: &'a Tensor, b: &'a Tensor) -> Result<()> {
-        self.add_input(a);
-        self.add_input(b);
-        self.build(Config::PROMOTE_FLOAT)
+        self.build_from([a, b], Config::PROMOTE_FLOAT)
     }
 
     /// A question about two inputs: `eq`.
     #[inline]
     pub fn build_comparison_op(&mut self, a: &'a Tensor, b: &'a Tensor) -> Result<()> {
-        self.add_input(a);
-        self.add_input(b);
-        self.build(Config::COMPARE)
+        self.build_from([a, b], Config::COMPARE)
     }
 
     /// A formula of three inputs: `lerp`, `addcmul`.
     #[inline]
     pub fn build_ternary_op(&mut self, a: &'a Tensor, b: &'a Tensor, c: &'a Tensor) -> Result<()> {
-        self.add_input(a);
-        self.add_input(b);
-        self.add_input(c);
-        self.build(Config::PROMOTE)
+        self.build_from([a, b, c], Config::PROMOTE)
+    }
+
+    /// Builds a call of these inputs.
+    ///
+    /// # Errors
+    /// Those of [`build`](Self::build).
+    #[inline]
+    pub fn build_from<const N: usize>(&mut self, inputs: [&'a Tensor; N], config: Config) -> Result<()> {
+        if self.build_plain(inputs, config)? {
+            return Ok(());
+        }
+        inputs.into_iter().for_each(|input| self.add_input(input));
+        self.build(config)
     }
 
     /// One more input, read in place.
-    #[inline]
     pub fn add_input(&mut self, tensor: &'a Tensor) {
+        self.begin();
         self.operands.push(Operand::input(tensor));
     }
 
     /// One more input, made by the meta function itself.
     pub fn add_owned_input(&mut self, tensor: Tensor) {
+        self.begin();
         self.operands.push(Operand::owned_input(tensor));
     }
 
@@ -96,13 +88,11 @@ impl<'a> TensorIterator<'a> {
     /// # Errors
     /// `Shape` where inputs do not broadcast or an in-place result does not fit, `Dtype` where types do not promote or the
     /// result cannot be cast, `Device` where operands are on several, `Aliasing` for an output that overlaps itself.
-    #[inline]
     pub fn build(&mut self, config: Config) -> Result<()> {
-        let built = if self.build_fast(config)? { Ok(()) } else { self.build_steps(config) };
-        built.map_err(|e| e.context(self.name))
+        self.begin();
+        self.build_steps(config).map_err(|e| e.context(self.name))
     }
 
-    #[cold]
     fn build_steps(&mut self, config: Config) -> Result<()> {
         let device = self.compute_device()?;
         self.compute_shape()?;
@@ -114,61 +104,6 @@ impl<'a> TensorIterator<'a> {
         self.allocate_outputs(&order, device)?;
         self.coalesce_dimensions();
         Ok(())
-    }
-
-    /// Inputs of one type, one shape and one device, all contiguous, and a new output (or one just like them): a single run
-    /// of elements. `false` where that is not so, with nothing changed.
-    #[inline]
-    fn build_fast(&mut self, config: Config) -> Result<bool> {
-        let Some(plain) = self.find_plain(config) else { return Ok(false) };
-        self.shape.clear();
-        self.shape.push(plain.geometry.numel());
-        self.common_dtype = plain.dtype;
-        if self.operands[0].tensor().is_none() {
-            let output = Tensor::empty_contiguous(plain.geometry.sizes(), plain.result, plain.device)?;
-            self.operands[0].handle = Handle::Owned(output);
-            self.operands[0].dtype = plain.result;
-            self.operands[0].fresh = true;
-        }
-        for operand in &mut self.operands {
-            operand.strides.clear();
-            operand.strides.push(operand.dtype.size() as i64);
-        }
-        Ok(true)
-    }
-
-    /// What all inputs have in common, where that is everything that matters.
-    #[inline]
-    fn find_plain(&self, config: Config) -> Option<Plain<'a>> {
-        let (output, inputs) = self.operands.split_first()?;
-        let first = inputs.first()?.borrowed()?;
-        let (geometry, dtype, device) = (first.geometry(), first.dtype(), first.device());
-        let alike = |t: &Tensor| {
-            let g = t.geometry();
-            t.dtype() == dtype
-                && t.device() == device
-                && g.is_contiguous()
-                && shape::same(g.sizes(), geometry.sizes())
-        };
-        let plain = self.outputs == 1
-            && !config.keep_input_dtypes
-            && geometry.is_contiguous()
-            && !first.is_wrapped_number()
-            && (dtype.is_floating_point() || !config.promote_integers_to_float)
-            && inputs[1..].iter().all(|o| o.borrowed().is_some_and(|t| alike(t) && !t.is_wrapped_number()));
-        if !plain {
-            return None;
-        }
-        let result = config.output_dtype.unwrap_or(dtype);
-        if let Some(t) = output.tensor() {
-            let apart = |i: &Tensor| {
-                !Storage::ptr_eq(i.storage(), t.storage()) || i.storage_offset() == t.storage_offset()
-            };
-            if result != dtype || !alike(t) || !inputs.iter().filter_map(Operand::tensor).all(apart) {
-                return None;
-            }
-        }
-        Some(Plain { geometry, dtype, result, device })
     }
 
     /// The one device of all operands; zero-dimensional CPU tensors may join any.
@@ -411,7 +346,7 @@ impl<'a> TensorIterator<'a> {
     ///
     /// # Errors
     /// `Dtype` naming the operator.
-    pub fn require_floating_point(&self) -> Result<ScalarType> {
+    pub fn require_floating_point(&self) -> Result<flambeau_core::ScalarType> {
         let dtype = self.common_dtype;
         ensure!(
             dtype.is_floating_point(),

@@ -76,15 +76,6 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// The tensor, where it is the caller's.
-    #[inline]
-    pub(super) fn borrowed(&self) -> Option<&'a Tensor> {
-        match &self.handle {
-            Handle::Borrowed(t) => Some(t),
-            _ => None,
-        }
-    }
-
     #[inline]
     pub(super) fn take_tensor(&mut self, name: &str) -> Result<Tensor> {
         match std::mem::replace(&mut self.handle, Handle::None) {

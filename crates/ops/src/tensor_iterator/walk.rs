@@ -58,10 +58,10 @@ impl TensorIterator<'_> {
             return;
         }
         let (inner, outer) = self.two_strides();
-        if self.shape.len() == 1 && range.start == 0 {
+        if self.shape().len() == 1 && range.start == 0 {
             return stretch(Pointers { data, inner: &inner, outer: &outer }, range.len(), 1);
         }
-        if self.shape.len() == 1 {
+        if self.shape().len() == 1 {
             let moved = moved(data, &inner, range.start as i64);
             return stretch(Pointers { data: &moved, inner: &inner, outer: &outer }, range.len(), 1);
         }
@@ -71,7 +71,7 @@ impl TensorIterator<'_> {
     }
 
     fn two_strides(&self) -> (SmallVec<[i64; 4]>, SmallVec<[i64; 4]>) {
-        let at = |d: usize| self.operands.iter().map(|o| o.strides.get(d).copied().unwrap_or(0)).collect();
+        let at = |d: usize| self.operands().iter().map(|o| o.strides.get(d).copied().unwrap_or(0)).collect();
         (at(0), at(1))
     }
 
@@ -82,7 +82,7 @@ impl TensorIterator<'_> {
         range: Range<usize>,
         mut call: impl FnMut(&[*mut u8], usize, usize),
     ) {
-        let (width, height) = (self.shape[0] as usize, self.shape[1] as usize);
+        let (width, height) = (self.shape()[0] as usize, self.shape()[1] as usize);
         let mut at = range.start;
         while at < range.end {
             let (column, row) = (at % width, (at / width) % height);
@@ -106,7 +106,7 @@ impl TensorIterator<'_> {
     /// The byte offset of element number `at` for an operand of these strides.
     fn offset_of(&self, strides: &[i64], mut at: usize) -> isize {
         let mut offset = 0i64;
-        for (&size, &stride) in self.shape.iter().zip(strides) {
+        for (&size, &stride) in self.shape().iter().zip(strides) {
             offset += (at % size as usize) as i64 * stride;
             at /= size as usize;
         }

@@ -1,0 +1,149 @@
+//! The simplest calls: contiguous inputs of one shape, type and device, and an output just like them.
+
+use super::operand::{Handle, Operand, Operands, Output};
+use super::{Config, TensorIterator};
+use crate::Tensor;
+use flambeau_core::{Access, Result, ScalarType, Storage, shape, with_guards};
+
+/// The most inputs a plain call has.
+const INPUTS: usize = 3;
+
+/// A plain call, built. The note at [`TensorIterator`] says what for.
+pub(crate) struct Plain<'a> {
+    /// The inputs, the last repeated up to `INPUTS`.
+    inputs: [&'a Tensor; INPUTS],
+    count: usize,
+    output: Handle<'a>,
+    numel: i64,
+    pub(crate) dtype: ScalarType,
+    pub(crate) result: ScalarType,
+}
+
+impl<'a> TensorIterator<'a> {
+    /// Builds the call if it is plain; else changes nothing and answers `false`.
+    #[inline]
+    pub(super) fn build_plain<const N: usize>(
+        &mut self,
+        inputs: [&'a Tensor; N],
+        config: Config,
+    ) -> Result<bool> {
+        let first = inputs[0];
+        let (geometry, dtype, device) = (first.geometry(), first.dtype(), first.device());
+        if !geometry.is_contiguous()
+            || first.is_wrapped_number()
+            || (config.promote_integers_to_float && !dtype.is_floating_point())
+            || !self.operands.is_empty()
+        {
+            return Ok(false);
+        }
+        let alike = |t: &Tensor| {
+            let g = t.geometry();
+            t.dtype() == dtype
+                && t.device() == device
+                && g.is_contiguous()
+                && shape::same(g.sizes(), geometry.sizes())
+        };
+        for t in &inputs[1..] {
+            if !t.is_same(first) && (!alike(t) || t.is_wrapped_number()) {
+                return Ok(false);
+            }
+        }
+        let result = config.output_dtype.unwrap_or(dtype);
+        let output = match self.output {
+            Output::Allocate => Handle::Owned(
+                Tensor::empty_contiguous(geometry.sizes(), result, device)
+                    .map_err(|e| e.context(self.name))?,
+            ),
+            Output::InPlace(t) | Output::Given(t) => {
+                let apart = |i: &Tensor| {
+                    !Storage::ptr_eq(i.storage(), t.storage()) || i.storage_offset() == t.storage_offset()
+                };
+                if result != dtype || !alike(t) || !inputs.iter().all(|i| apart(i)) {
+                    return Ok(false);
+                }
+                Handle::Borrowed(t)
+            }
+        };
+        let mut all = [inputs[N - 1]; INPUTS];
+        all[..N].copy_from_slice(&inputs);
+        self.common_dtype = dtype;
+        self.plain = Some(Plain { inputs: all, count: N, output, numel: geometry.numel(), dtype, result });
+        Ok(true)
+    }
+}
+
+impl<'a> Plain<'a> {
+    pub(super) fn into_output(self) -> Tensor {
+        match self.output {
+            Handle::Owned(t) => t,
+            Handle::Borrowed(t) => t.clone(),
+            Handle::None => self.inputs[0].clone(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn output(&self) -> &Tensor {
+        match &self.output {
+            Handle::Owned(t) => t,
+            Handle::Borrowed(t) => t,
+            Handle::None => self.inputs[0],
+        }
+    }
+
+    #[inline]
+    fn is_fresh(&self) -> bool {
+        matches!(self.output, Handle::Owned(_))
+    }
+
+    #[inline]
+    pub(crate) fn numel(&self) -> usize {
+        self.numel as usize
+    }
+
+    pub(super) fn shape(&self) -> &[i64] {
+        std::slice::from_ref(&self.numel)
+    }
+
+    /// The address of the first element of the result, then those of `N` inputs.
+    #[inline]
+    pub(crate) fn pointers<const N: usize>(&self) -> (*mut u8, [*const u8; N]) {
+        let mut from = [std::ptr::null(); N];
+        for (place, input) in from.iter_mut().zip(&self.inputs) {
+            *place = input.data_ptr().cast_const();
+        }
+        (self.output().data_ptr(), from)
+    }
+
+    /// Calls `body` under the guards of all operands.
+    #[inline]
+    pub(crate) fn with_guards<R>(&self, name: &str, body: impl FnOnce() -> R) -> Result<R> {
+        let [a, b, c] = self.inputs.map(|t| (t.storage(), Access::Read));
+        let held = match (self.is_fresh(), self.count) {
+            (true, 1) => with_guards(&[a], body),
+            (true, 2) => with_guards(&[a, b], body),
+            (true, _) => with_guards(&[a, b, c], body),
+            (false, _) => with_guards(&[a, b, c, (self.output().storage(), Access::Write)], body),
+        };
+        held.map_err(|e| e.context(name))
+    }
+
+    /// The operands that a general build would have made.
+    pub(super) fn operands(&self) -> Operands<'a> {
+        let mut operands = Operands::new();
+        let mut output = Operand::output(match &self.output {
+            Handle::Borrowed(t) => Output::Given(t),
+            _ => Output::Allocate,
+        });
+        output.dtype = self.result;
+        if let Handle::Owned(t) = &self.output {
+            output.handle = Handle::Owned(t.clone());
+            output.fresh = true;
+        }
+        operands.push(output);
+        operands.extend(self.inputs[..self.count].iter().map(|t| Operand::input(t)));
+        for operand in &mut operands {
+            operand.strides.push(operand.dtype.size() as i64);
+        }
+        operands
+    }
+}
