@@ -5,7 +5,7 @@ use crate::row::{FLOATS, Row, number, row};
 use flambeau_core::ErrorKind;
 
 /// The rows.
-pub fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<Row> {
     let wide = || [-50.0..50.0, -50.0..50.0];
     vec![
         row("add.Tensor").binary(wide(), &[number(2)], |a, b| a + 2.0 * b).types(FLOATS).refuses(

@@ -9,7 +9,7 @@ fn float_of(t: ScalarType) -> ScalarType {
 }
 
 /// The rows.
-pub fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<Row> {
     vec![
         row("exp").types(NUMBERS).gives(float_of).unary(-8.0..8.0, &[], f64::exp),
         row("tanh").types(FLOATS).unary(-9.0..9.0, &[], f64::tanh),

@@ -111,7 +111,7 @@ fn clone_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
 }
 
 /// A kernel of `_to_copy`.
-pub type ToCopyFn = fn(
+pub type _ToCopyFn = fn(
     DispatchKeySet,
     &Tensor,
     Option<ScalarType>,
@@ -123,10 +123,10 @@ pub type ToCopyFn = fn(
 ) -> Result<Tensor>;
 
 /// The operator `_to_copy`.
-pub static _TO_COPY: Operator<ToCopyFn> = Operator::new(
+pub static _TO_COPY: Operator<_ToCopyFn> = Operator::new(
     "_to_copy",
     "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, _to_copy_composite as ToCopyFn)],
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, _to_copy_composite as _ToCopyFn)],
     _to_copy_boxed,
 );
 
@@ -160,8 +160,8 @@ fn _to_copy_composite(
     native::copy::to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format)
 }
 
-fn _to_copy_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_to_copy", values, 7)?;
+fn _to_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_to_copy", given, 7)?;
     _to_copy(
         arguments.tensor()?,
         arguments.optional_scalar_type()?,

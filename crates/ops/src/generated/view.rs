@@ -204,8 +204,8 @@ fn alias_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     native::view::alias(self_)
 }
 
-fn alias_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("alias", values, 1)?;
+fn alias_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("alias", given, 1)?;
     alias(arguments.tensor()?).map(IntoValues::into_values)
 }
 
@@ -247,8 +247,8 @@ fn as_strided_kernel(
     native::view::as_strided(self_, size, stride, storage_offset)
 }
 
-fn as_strided_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("as_strided", values, 4)?;
+fn as_strided_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("as_strided", given, 4)?;
     as_strided(arguments.tensor()?, arguments.ints()?, arguments.ints()?, arguments.optional_int()?)
         .map(IntoValues::into_values)
 }
@@ -277,8 +277,8 @@ fn reshape_composite(_keys: DispatchKeySet, self_: &Tensor, shape: &[i64]) -> Re
     native::view::reshape(self_, shape)
 }
 
-fn reshape_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("reshape", values, 2)?;
+fn reshape_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("reshape", given, 2)?;
     reshape(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
 }
 
@@ -306,8 +306,8 @@ fn select_int_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64, index: 
     native::view::select(self_, dim, index)
 }
 
-fn select_int_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("select.int", values, 3)?;
+fn select_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("select.int", given, 3)?;
     select_int(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
 }
 
@@ -348,8 +348,8 @@ fn slice_tensor_composite(
     native::view::slice(self_, dim, start, end, step)
 }
 
-fn slice_tensor_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("slice.Tensor", values, 5)?;
+fn slice_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("slice.Tensor", given, 5)?;
     slice_tensor(
         arguments.tensor()?,
         arguments.int()?,
@@ -384,7 +384,7 @@ fn unsqueeze_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Resul
     native::view::unsqueeze(self_, dim)
 }
 
-fn unsqueeze_boxed(values: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unsqueeze", values, 2)?;
+fn unsqueeze_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("unsqueeze", given, 2)?;
     unsqueeze(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
 }
