@@ -9,8 +9,13 @@ use flambeau_tests::op_db;
 use flambeau_tests::report::Report;
 use flambeau_tests::row::{Arg, Check, Row};
 
-/// A sample blown up until it is worth several threads: each tensor's first dimension grows by `factor`.
-fn enlarged(sample: &[Arg], factor: usize) -> Vec<Arg> {
+/// Elements that are worth several threads.
+const LARGE: usize = 150_000;
+
+/// A sample blown up until it is worth several threads: the first dimension of each tensor grows.
+fn enlarged(sample: &[Arg]) -> Vec<Arg> {
+    let count = |arg: &Arg| if let Arg::Tensor(a) = arg { a.data.len() } else { 0 };
+    let factor = LARGE.div_ceil(sample.iter().map(count).max().unwrap_or(0).max(1));
     let grow = |a: &Array| {
         let mut sizes = a.sizes.clone();
         if let Some(first) = sizes.first_mut() {
@@ -30,7 +35,7 @@ fn check_row(row: &Row, report: &mut Report) {
     let Some(op) = operator(row.name) else { return };
     let dtype = if row.types.contains(&ScalarType::F32) { ScalarType::F32 } else { row.types[0] };
     for (number, sample) in row.samples.iter().enumerate() {
-        let large = if row.pointwise { enlarged(sample, 20_000) } else { sample.clone() };
+        let large = if row.pointwise { enlarged(sample) } else { sample.clone() };
         let on = |threads: usize| {
             set_num_threads(threads);
             call(op, &large, dtype)

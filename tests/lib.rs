@@ -5,8 +5,6 @@
 //! `gradients` derivatives of both orders; `errors` what must be refused. A skipped check names its reason, and every test
 //! prints how many it skipped.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test's way of failing")]
-
 pub mod array;
 pub mod call;
 pub mod compare;

@@ -14,6 +14,6 @@ pub(super) fn rows() -> Vec<Row> {
         row("exp").types(NUMBERS).gives(float_of).unary(-8.0..8.0, &[], f64::exp),
         row("tanh").types(FLOATS).unary(-9.0..9.0, &[], f64::tanh),
         row("neg").unary(-100.0..100.0, &[], |x| -x).types(FLOATS),
-        row("relu").unary(-3.0..3.0, &[], |x| if x > 0.0 { x } else { x * 0.0 }).types(FLOATS),
+        row("relu").unary(-3.0..3.0, &[], |x| if x.is_nan() { x } else { x.max(0.0) }).types(FLOATS),
     ]
 }

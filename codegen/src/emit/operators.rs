@@ -64,7 +64,7 @@ pub(super) fn module(families: &BTreeMap<&str, Vec<&Operator<'_>>>) -> String {
     let mut text =
         "//! Every operator: a static, a function that takes every argument, a method.\n\n".to_owned();
     if families.values().flatten().any(doubled) {
-        text += "#![expect(non_snake_case, reason = \"`add_.Tensor` is `add__tensor`, so that names tell overloads apart\")]\n\n";
+        text += "#![allow(clippy::too_many_arguments, reason = \"as many as the schema has\")]\n#![expect(non_snake_case, reason = \"`add_.Tensor` is `add__tensor`, so that names tell overloads apart\")]\n\n";
     }
     for (family, operators) in families {
         text += &format!("mod {family};\n");

@@ -398,7 +398,8 @@ mod tests {
 
     #[test]
     fn a_view_reads_the_same_elements_or_needs_a_copy() {
-        let cases: &[(&[i64], &[i64], &[i64], bool)] = &[
+        type Case = (&'static [i64], &'static [i64], &'static [i64], bool);
+        let cases: &[Case] = &[
             (&[2, 3, 4], &[12, 4, 1], &[6, 4], true),
             (&[2, 3, 4], &[12, 4, 1], &[4, 3, 2], true),
             (&[3, 2], &[1, 3], &[6], false),

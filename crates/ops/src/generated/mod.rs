@@ -2,6 +2,7 @@
 
 //! Every operator: a static, a function that takes every argument, a method.
 
+#![allow(clippy::too_many_arguments, reason = "as many as the schema has")]
 #![expect(non_snake_case, reason = "`add_.Tensor` is `add__tensor`, so that names tell overloads apart")]
 
 mod binary;

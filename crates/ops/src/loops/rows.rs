@@ -138,6 +138,10 @@ impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for
 /// # Safety
 /// - Dense arguments are valid for reading `n` elements of `T`, repeated ones for one; `to` for writing `n` results.
 #[inline(always)]
+#[expect(
+    clippy::needless_range_loop,
+    reason = "closures are not inlined into the shim reliably; plain loops are"
+)]
 unsafe fn row<I, T, F, const N: usize, const REPEATS: bool>(rows: &Rows<N>, formula: F)
 where
     I: Isa,

@@ -151,10 +151,9 @@ impl<'a> TensorIterator<'a> {
             return Ok(());
         };
         let mut common = if config.promote_inputs { result_type(inputs())? } else { first };
-        if !config.promote_inputs && !config.keep_input_dtypes {
-            if let Some(other) = inputs().map(Tensor::dtype).find(|d| *d != first) {
-                bail!(Dtype, "expected all inputs to be of type {first} but got {other}");
-            }
+        let mixed = inputs().map(Tensor::dtype).find(|d| *d != first);
+        if let (Some(other), false, false) = (mixed, config.promote_inputs, config.keep_input_dtypes) {
+            bail!(Dtype, "expected all inputs to be of type {first} but got {other}");
         }
         if config.promote_integers_to_float {
             common = common.to_floating_point(default_dtype());

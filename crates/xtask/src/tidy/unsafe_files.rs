@@ -20,6 +20,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
         "crates/ops/src/parallel/pool.rs",
         "a job borrows from the caller's stack until all threads have left it",
     ),
+    ("crates/ops/src/tensor/", "elements are reached behind accessors' guards; foreign memory is taken over"),
     ("crates/ops/src/tensor_iterator/walk.rs", "addresses cross to other threads under the caller's guards"),
     ("crates/ops/src/vectorized/", "intrinsics, and loads and stores through raw pointers"),
 ];
