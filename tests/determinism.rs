@@ -12,8 +12,15 @@ use flambeau_tests::row::{Arg, Check, Row};
 /// Elements that are worth several threads.
 const LARGE: usize = 150_000;
 
-/// A sample blown up until it is worth several threads: the first dimension of each tensor grows.
+/// A sample blown up until it is worth several threads: the first dimension of each tensor grows. Tensors of different
+/// shapes stay as they are, since they would broadcast to something enormous.
 fn enlarged(sample: &[Arg]) -> Vec<Arg> {
+    let mut shapes =
+        sample.iter().filter_map(|arg| if let Arg::Tensor(a) = arg { Some(&a.sizes) } else { None });
+    let first = shapes.next();
+    if shapes.any(|s| Some(s) != first) {
+        return sample.to_vec();
+    }
     let count = |arg: &Arg| if let Arg::Tensor(a) = arg { a.data.len() } else { 0 };
     let factor = LARGE.div_ceil(sample.iter().map(count).max().unwrap_or(0).max(1));
     let grow = |a: &Array| {
