@@ -7,5 +7,6 @@ pub mod factory;
 pub mod linear;
 pub mod matmul;
 pub mod reduce;
+pub mod pooling;
 pub mod unary;
 pub mod view;
