@@ -6,7 +6,7 @@ pub mod copy;
 pub mod factory;
 pub mod linear;
 pub mod matmul;
-pub mod reduce;
 pub mod pooling;
+pub mod reduce;
 pub mod unary;
 pub mod view;

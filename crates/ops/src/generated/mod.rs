@@ -2,6 +2,7 @@
 
 //! Every operator: a static, a function that takes every argument, a method.
 
+#![allow(clippy::too_many_arguments, reason = "as many as the schema has")]
 #![expect(non_snake_case, reason = "`add_.Tensor` is `add__tensor`, so that names tell overloads apart")]
 
 mod binary;
@@ -16,9 +17,11 @@ mod methods_copy;
 mod methods_factory;
 mod methods_linear;
 mod methods_matmul;
+mod methods_reduce;
 mod methods_unary;
 mod methods_view;
 mod pooling;
+mod reduce;
 mod unary;
 mod view;
 
@@ -29,6 +32,7 @@ pub use factory::*;
 pub use linear::*;
 pub use matmul::*;
 pub use pooling::*;
+pub use reduce::*;
 pub use unary::*;
 pub use view::*;
 
@@ -64,6 +68,7 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &COPY_,
     &CLONE,
     &CLONE_OUT,
+    &_TO_COPY,
     &FILL__SCALAR,
     &ZERO_,
     &EMPTY_MEMORY_FORMAT,
@@ -118,6 +123,82 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &_ADAPTIVE_AVG_POOL2D_OUT,
     &_ADAPTIVE_AVG_POOL2D_BACKWARD,
     &_ADAPTIVE_AVG_POOL2D_BACKWARD_OUT,
+    &SUM,
+    &SUM_OUT,
+    &SUM_DIM_INTLIST,
+    &SUM_INTLIST_OUT,
+    &NANSUM,
+    &NANSUM_OUT,
+    &MEAN,
+    &MEAN_DTYPE_OUT,
+    &MEAN_DIM,
+    &MEAN_OUT,
+    &PROD,
+    &PROD_OUT,
+    &PROD_DIM_INT,
+    &PROD_INT_OUT,
+    &ANY,
+    &ANY_ALL_OUT,
+    &ANY_DIM,
+    &ANY_OUT,
+    &ANY_DIMS,
+    &ANY_DIMS_OUT,
+    &ALL,
+    &ALL_ALL_OUT,
+    &ALL_DIM,
+    &ALL_OUT,
+    &ALL_DIMS,
+    &ALL_DIMS_OUT,
+    &COUNT_NONZERO,
+    &COUNT_NONZERO_OUT,
+    &COUNT_NONZERO_DIM_INTLIST,
+    &COUNT_NONZERO_DIM_INTLIST_OUT,
+    &LOGSUMEXP,
+    &LOGSUMEXP_OUT,
+    &MAX,
+    &MAX_UNARY_OUT,
+    &MAX_DIM,
+    &AMAX,
+    &AMAX_OUT,
+    &ARGMAX,
+    &ARGMAX_OUT,
+    &MIN,
+    &MIN_UNARY_OUT,
+    &MIN_DIM,
+    &AMIN,
+    &AMIN_OUT,
+    &ARGMIN,
+    &ARGMIN_OUT,
+    &AMINMAX,
+    &AMINMAX_OUT,
+    &VAR,
+    &VAR_DIM,
+    &VAR_OUT,
+    &VAR_CORRECTION,
+    &VAR_CORRECTION_OUT,
+    &VAR_MEAN,
+    &VAR_MEAN_DIM,
+    &VAR_MEAN_CORRECTION,
+    &VAR_MEAN_CORRECTION_OUT,
+    &STD,
+    &STD_DIM,
+    &STD_OUT,
+    &STD_CORRECTION,
+    &STD_CORRECTION_OUT,
+    &STD_MEAN,
+    &STD_MEAN_DIM,
+    &STD_MEAN_CORRECTION,
+    &STD_MEAN_CORRECTION_OUT,
+    &LINALG_VECTOR_NORM,
+    &LINALG_VECTOR_NORM_OUT,
+    &NORM_SCALAR,
+    &NORM_SCALAR_OUT,
+    &NORM_SCALAROPT_DTYPE,
+    &NORM_SCALAROPT_DTYPE_OUT,
+    &NORM_SCALAROPT_DIM,
+    &NORM_OUT,
+    &NORM_SCALAROPT_DIM_DTYPE,
+    &NORM_DTYPE_OUT,
     &NEG,
     &NEG_,
     &NEG_OUT,
@@ -136,4 +217,10 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &T,
     &TRANSPOSE_INT,
     &VIEW,
+    &ALIAS,
+    &AS_STRIDED,
+    &RESHAPE,
+    &SELECT_INT,
+    &SLICE_TENSOR,
+    &UNSQUEEZE,
 ];
