@@ -7,6 +7,7 @@ pub mod construct;
 pub mod display;
 mod elements;
 mod foreign;
+pub mod index;
 mod offsets;
 
 use flambeau_core::{
