@@ -1,0 +1,117 @@
+//! The node of a leaf: it adds the gradient that arrives to the leaf's `grad`.
+
+use crate::engine::Context;
+use crate::handle;
+use crate::hooks::NodeHooks;
+use crate::node::{Gradients, Node, NodeHeader, OutputInfo};
+use crate::variable::{Variable, variable};
+use flambeau_core::{IntrusivePtr, Result, Scalar, shape};
+use flambeau_ops::{Tensor, ops};
+use std::sync::Arc;
+
+/// Adds to the `grad` of a leaf. The leaf knows it weakly, the graph owns it.
+pub(crate) struct AccumulateGrad {
+    header: NodeHeader,
+    leaf: Tensor,
+}
+
+impl AccumulateGrad {
+    pub(crate) fn new(leaf: Tensor, hooks: Option<Arc<NodeHooks>>) -> Self {
+        let header = NodeHeader::first(OutputInfo::of(&leaf));
+        hooks.into_iter().for_each(|hooks| {
+            header.hooks_or_init(|| hooks);
+        });
+        AccumulateGrad { header, leaf }
+    }
+}
+
+impl Node for AccumulateGrad {
+    fn header(&self) -> &NodeHeader {
+        &self.header
+    }
+
+    fn name(&self) -> &str {
+        "AccumulateGrad"
+    }
+
+    fn apply(&self, cx: &Context<'_>, mut grads: Gradients) -> Result<Gradients> {
+        let grad = grads.first_mut().and_then(Option::take);
+        if let (Some(grad), Some(variable)) = (grad, variable(&self.leaf)) {
+            if variable.is_asked() {
+                accumulate(&self.leaf, variable, grad, cx.create_graph())?;
+                self.header.hooks().map_or(Ok(()), |hooks| hooks.run_post_accumulate(&self.leaf))?;
+            }
+        }
+        Ok(Gradients::new())
+    }
+}
+
+/// Adds `grad` to what is there: in place, which the storage's guard makes whole even when threads meet, or, where the
+/// gradient itself may be differentiated, into a new tensor, again if another thread was faster.
+fn accumulate(leaf: &Tensor, variable: &Variable, grad: Tensor, create_graph: bool) -> Result<()> {
+    let mut first = Some(grad);
+    let mut owned = None;
+    loop {
+        let before = variable.state.lock().grad.clone();
+        match (&before, &first) {
+            (Some(before), Some(grad)) if !create_graph => {
+                return ops::add__tensor(before, grad, Scalar::Int(1));
+            }
+            (Some(before), Some(grad)) => {
+                let sum = ops::add_tensor(before, grad, Scalar::Int(1))?;
+                let mut state = variable.state.lock();
+                if state.grad.as_ref().is_some_and(|now| now.is_same(before)) {
+                    state.grad = Some(sum);
+                    return Ok(());
+                }
+                continue;
+            }
+            _ => {}
+        }
+        if owned.is_none() {
+            owned = first.take().map(|grad| own(leaf, grad, create_graph)).transpose()?;
+        }
+        let mut state = variable.state.lock();
+        if state.grad.is_none() {
+            state.grad = owned;
+            return Ok(());
+        }
+        drop(state);
+        // Another thread has set the first gradient meanwhile.
+        first = owned.take();
+    }
+}
+
+/// A gradient that nobody else holds, laid out like its leaf: the one given if it is so already, else a copy.
+fn own(leaf: &Tensor, grad: Tensor, create_graph: bool) -> Result<Tensor> {
+    if !create_graph
+        && is_sole_owner(&grad)
+        && has_layout_of(&grad, leaf)
+        && grad.impl_().autograd_meta().is_none()
+    {
+        return Ok(grad);
+    }
+    let copy = if shape::is_non_overlapping_and_dense(leaf.sizes(), leaf.strides()) {
+        handle::empty_strided(leaf.sizes(), leaf.strides(), grad.dtype(), grad.device())?
+    } else {
+        handle::empty(leaf.sizes(), grad.dtype(), grad.device())?
+    };
+    ops::copy_(&copy, &grad, false)?;
+    Ok(copy)
+}
+
+/// Whether nobody else can reach the tensor or its elements.
+pub(crate) fn is_sole_owner(tensor: &Tensor) -> bool {
+    let impl_ = tensor.impl_();
+    IntrusivePtr::strong_count(impl_) == 1
+        && IntrusivePtr::weak_count(impl_) == 0
+        && tensor.storage().use_count() == 1
+}
+
+/// Whether `grad` has its elements in the same order as `leaf`, or row-major if that one has gaps.
+fn has_layout_of(grad: &Tensor, leaf: &Tensor) -> bool {
+    if leaf.is_contiguous() || !shape::is_non_overlapping_and_dense(leaf.sizes(), leaf.strides()) {
+        return grad.is_contiguous();
+    }
+    grad.strides() == leaf.strides()
+}

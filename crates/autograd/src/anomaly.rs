@@ -1,0 +1,88 @@
+//! Anomaly mode: nodes remember the backtrace of the call that recorded them, and a backward pass that fails, or makes a
+//! NaN, names the node and shows it.
+
+use crate::node::{Gradients, Node};
+use flambeau_core::{Error, Result, bail};
+use flambeau_ops::{Tensor, ops};
+use std::backtrace::Backtrace;
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Off,
+    On { check_nan: bool },
+}
+
+thread_local! {
+    static MODE: Cell<Mode> = const { Cell::new(Mode::Off) };
+}
+
+/// What was before holds again when it is dropped.
+#[must_use = "the mode lasts as long as the guard"]
+pub struct AnomalyGuard {
+    before: Mode,
+    not_send: PhantomData<*const ()>,
+}
+
+/// Turns anomaly mode on for this thread, for recording and for running backwards; slow. With `check_nan`, a backward
+/// pass in which a node makes a NaN is an error.
+pub fn detect_anomaly(check_nan: bool) -> AnomalyGuard {
+    AnomalyGuard { before: MODE.replace(Mode::On { check_nan }), not_send: PhantomData }
+}
+
+impl Drop for AnomalyGuard {
+    fn drop(&mut self) {
+        MODE.set(self.before);
+    }
+}
+
+/// The backtrace for a node that is being recorded, if the mode is on.
+#[inline]
+pub(crate) fn trace() -> Option<Box<str>> {
+    if MODE.get() == Mode::Off { None } else { Some(capture()) }
+}
+
+#[cold]
+fn capture() -> Box<str> {
+    Backtrace::force_capture().to_string().into_boxed_str()
+}
+
+/// `error` from running `node`, with where the node was recorded, if the mode is on.
+pub(crate) fn explain(error: Error, node: &dyn Node) -> Error {
+    if MODE.get() == Mode::Off {
+        return error;
+    }
+    let name = node.name();
+    error.context(match node.header().trace() {
+        Some(trace) => {
+            format!("Error detected in {name}. Traceback of forward call that caused the error:\n{trace}")
+        }
+        None => format!(
+            "Error detected in {name}. No forward pass information available. Enable detect anomaly during forward \
+             pass for more information."
+        ),
+    })
+}
+
+/// Refuses NaN among the gradients that `node` made, if the mode asks for it.
+pub(crate) fn check_nan(node: &dyn Node, grads: &Gradients) -> Result<()> {
+    if MODE.get() != (Mode::On { check_nan: true }) {
+        return Ok(());
+    }
+    let _unrecorded = crate::no_grad();
+    for (i, grad) in grads.iter().enumerate() {
+        if let Some(grad) = grad
+            && has_nan(grad)?
+        {
+            bail!(Autograd, "Function '{}' returned nan values in its {i}th output.", node.name());
+        }
+    }
+    Ok(())
+}
+
+/// `relu` keeps NaN and no negative infinity, so the sum is NaN if and only if an element is.
+fn has_nan(grad: &Tensor) -> Result<bool> {
+    let sum = ops::sum(&ops::relu(grad)?, None)?;
+    Ok(ops::_local_scalar_dense(&sum)?.to_f64().is_nan())
+}

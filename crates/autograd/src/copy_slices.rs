@@ -1,0 +1,74 @@
+//! The node of a base that an in-place operator wrote through a view: the operator's own node for the elements that the
+//! view sees, and nothing for the rest.
+
+use crate::engine::Context;
+use crate::handle;
+use crate::node::{Edges, Gradients, Node, NodeHeader, OutputInfo};
+use flambeau_core::{Geometry, Result, ensure};
+use flambeau_ops::{Tensor, ops};
+use smallvec::smallvec;
+use std::sync::Arc;
+
+/// PyTorch's `CopySlices`. Its edges are those of the operator's node, but the first goes to the base's former history.
+pub(crate) struct CopySlices {
+    header: NodeHeader,
+    base: Geometry,
+    view: Geometry,
+    inner: Arc<dyn Node>,
+}
+
+impl CopySlices {
+    /// For an operator with node `inner` that wrote `view`, a view of `base`.
+    pub(crate) fn new(edges: Edges, base: &Tensor, view: &Tensor, inner: Arc<dyn Node>) -> Arc<Self> {
+        Arc::new(CopySlices {
+            header: NodeHeader::new(edges, smallvec![OutputInfo::of(base)]),
+            base: base.geometry().clone(),
+            view: view.geometry().clone(),
+            inner,
+        })
+    }
+
+    /// A copy of the base's gradient, and the part of it that the view sees.
+    fn copy_and_slice(&self, grad: &Tensor) -> Result<(Tensor, Tensor)> {
+        let (base, view) = (&self.base, &self.view);
+        let copy = handle::empty_strided(base.sizes(), base.strides(), grad.dtype(), grad.device())?;
+        ops::copy_(&copy, grad, false)?;
+        let offset = view.storage_offset() - base.storage_offset();
+        ensure!(
+            offset >= 0,
+            NotImplemented,
+            "CopySlices: expected a view that begins inside its base but it begins {} elements before it",
+            -offset
+        );
+        let slice = ops::as_strided(&copy, view.sizes(), view.strides(), Some(offset))?;
+        Ok((copy, slice))
+    }
+}
+
+impl Node for CopySlices {
+    fn header(&self) -> &NodeHeader {
+        &self.header
+    }
+
+    fn name(&self) -> &str {
+        "CopySlices"
+    }
+
+    fn apply(&self, cx: &Context<'_>, mut grads: Gradients) -> Result<Gradients> {
+        let Some(grad) = grads.first_mut().and_then(Option::take) else { return Ok(Gradients::new()) };
+        let (copy, slice) = self.copy_and_slice(&grad)?;
+        let slice_grad = ops::clone(&slice, None)?;
+        let mut grads = self.inner.apply(&cx.through_view(&self.base), smallvec![Some(slice_grad)])?;
+        if cx.needs(0) {
+            match grads.first_mut().and_then(Option::take) {
+                Some(grad) => ops::copy_(&slice, &grad, false)?,
+                None => ops::fill__scalar(&slice, 0.into())?,
+            }
+            match grads.first_mut() {
+                Some(first) => *first = Some(copy),
+                None => grads.push(Some(copy)),
+            }
+        }
+        Ok(grads)
+    }
+}

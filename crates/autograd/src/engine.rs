@@ -1,0 +1,347 @@
+//! Walks a graph backwards: runs each node when the gradients of all its outputs have arrived, latest recorded first, on
+//! the calling thread.
+//!
+//! The graph is read and never changed, and what a pass counts it keeps for itself; so passes may run at the same time in
+//! several threads, and inside one another.
+
+mod graph_task;
+mod input_buffer;
+
+use crate::node::{Edge, Node, OutputInfo};
+use crate::variable::{gradient_edge, requires_grad};
+use crate::{anomaly, formulas, set_grad_enabled};
+use flambeau_core::{
+    DispatchKey, DispatchKeySet, Error, ErrorKind, Geometry, Result, ThreadKeysGuard, bail, ensure,
+};
+use flambeau_ops::Tensor;
+use graph_task::GraphTask;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// What a node knows of the pass it runs in.
+pub struct Context<'a> {
+    node: &'a Arc<dyn Node>,
+    base: Option<&'a Geometry>,
+    needed: u64,
+    keep_graph: bool,
+    create_graph: bool,
+}
+
+impl<'a> Context<'a> {
+    /// Whether the gradient of input `i` is wanted: the input needs one, and this pass leads there.
+    #[inline]
+    pub fn needs(&self, i: usize) -> bool {
+        let wanted = i >= 64 || self.needed >> i & 1 == 1;
+        wanted && matches!(self.node.header().edges().get(i), Some(Some(_)))
+    }
+
+    /// Whether the pass is itself recorded.
+    #[inline]
+    pub fn create_graph(&self) -> bool {
+        self.create_graph
+    }
+
+    /// Whether saved values stay for another pass.
+    #[inline]
+    pub fn keep_graph(&self) -> bool {
+        self.keep_graph
+    }
+
+    /// The name of the node.
+    pub fn name(&self) -> &str {
+        self.node.name()
+    }
+
+    pub(crate) fn node(&self) -> &Arc<dyn Node> {
+        self.node
+    }
+
+    /// The base that the operator wrote through a view, if it did.
+    pub(crate) fn base(&self) -> Option<&Geometry> {
+        self.base
+    }
+
+    /// For the node of an operator that wrote through a view of `base`.
+    pub(crate) fn through_view<'b>(&self, base: &'b Geometry) -> Context<'b>
+    where
+        'a: 'b,
+    {
+        Context { base: Some(base), ..*self }
+    }
+
+    /// While formulas run unrecorded, nobody will ask which base a view of theirs looks at.
+    pub(crate) fn skip_view_tracking(&self) -> Option<ThreadKeysGuard> {
+        let skip = || ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::ADInplaceOrView));
+        (!self.create_graph).then(skip)
+    }
+}
+
+/// How a pass is run.
+#[derive(Clone, Copy)]
+struct Mode {
+    keep_graph: bool,
+    create_graph: bool,
+}
+
+impl Mode {
+    fn new(retain_graph: Option<bool>, create_graph: bool) -> Self {
+        Mode { keep_graph: retain_graph.unwrap_or(create_graph), create_graph }
+    }
+}
+
+/// Computes the gradients of `tensors` with respect to the leaves of their graph and adds them to the leaves' `grad`.
+///
+/// `grads` are the gradients of the tensors themselves, `None` (or an empty slice) for scalars, where it is 1.
+/// `retain_graph`, by default as `create_graph`, keeps what the graph saved for another pass. `create_graph` records the
+/// pass, so that it can be differentiated. With `inputs`, only gradients of those are accumulated.
+///
+/// # Errors
+/// `Autograd` where a rule is broken, and what operators and hooks return.
+///
+/// ```
+/// use flambeau_autograd::{Autograd, backward};
+/// use flambeau_ops::{Tensor, ops};
+/// let x = Tensor::from_vec(vec![3.0f32], &[1])?;
+/// x.requires_grad_(true)?;
+/// let y = ops::mul_tensor(&x, &x)?;
+/// backward(&[y], &[], None, false, None)?;
+/// assert_eq!(x.grad().map(|g| g.sizes().to_vec()), Some(vec![1]));
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+pub fn backward(
+    tensors: &[Tensor],
+    grads: &[Option<Tensor>],
+    retain_graph: Option<bool>,
+    create_graph: bool,
+    inputs: Option<&[Tensor]>,
+) -> Result<()> {
+    let mode = Mode::new(retain_graph, create_graph);
+    ensure!(
+        inputs.is_none_or(|inputs| !inputs.is_empty()),
+        InvalidArgument,
+        "'inputs' argument to 'backward' cannot be empty."
+    );
+    let wanted = inputs.map(edges_of_inputs).transpose()?;
+    let (roots, seeds) = roots(tensors, grads, create_graph)?;
+    run(&roots, seeds, mode, wanted.as_deref().map(|wanted| (wanted, false)))?;
+    Ok(())
+}
+
+/// The gradients of `outputs` with respect to `inputs`; nothing is accumulated.
+///
+/// `grad_outputs`, `retain_graph` and `create_graph` are as in [`backward`]. An input that the outputs do not depend on is
+/// an error, or with `allow_unused` has the gradient `None`.
+///
+/// # Errors
+/// As [`backward`].
+pub fn grad(
+    outputs: &[Tensor],
+    inputs: &[Tensor],
+    grad_outputs: &[Option<Tensor>],
+    retain_graph: Option<bool>,
+    create_graph: bool,
+    allow_unused: bool,
+) -> Result<Vec<Option<Tensor>>> {
+    let mode = Mode::new(retain_graph, create_graph);
+    ensure!(!inputs.is_empty(), InvalidArgument, "grad requires non-empty inputs.");
+    let wanted = edges_of_inputs(inputs)?;
+    let (roots, seeds) = roots(outputs, grad_outputs, create_graph)?;
+    let grads = run(&roots, seeds, mode, Some((&wanted, true)))?;
+    let unused = grads.iter().position(Option::is_none);
+    if let (Some(index), false) = (unused, allow_unused) {
+        bail!(
+            Autograd,
+            "The differentiated Tensor at index {index} appears to not have been used in the graph. Set \
+             allow_unused=True if this is the desired behavior."
+        );
+    }
+    Ok(grads)
+}
+
+fn edges_of_inputs(inputs: &[Tensor]) -> Result<Vec<Option<Edge>>> {
+    let edge = |input: &Tensor| {
+        ensure!(requires_grad(input), Autograd, "One of the differentiated Tensors does not require grad");
+        gradient_edge(input)
+    };
+    inputs.iter().map(edge).collect()
+}
+
+/// The edges a pass begins with, and the gradients that go along them.
+fn roots(
+    tensors: &[Tensor],
+    grads: &[Option<Tensor>],
+    create_graph: bool,
+) -> Result<(Vec<Edge>, Vec<Tensor>)> {
+    ensure!(
+        grads.is_empty() || grads.len() == tensors.len(),
+        InvalidArgument,
+        "got {} tensors and {} gradients",
+        tensors.len(),
+        grads.len()
+    );
+    let _mode = set_grad_enabled(create_graph);
+    let mut roots = (Vec::with_capacity(tensors.len()), Vec::with_capacity(tensors.len()));
+    for (i, tensor) in tensors.iter().enumerate() {
+        let Some(edge) = gradient_edge(tensor)? else {
+            bail!(Autograd, "element {i} of tensors does not require grad and does not have a grad_fn");
+        };
+        roots.0.push(edge);
+        roots.1.push(seed(i, tensor, grads.get(i).and_then(Option::as_ref))?);
+    }
+    Ok(roots)
+}
+
+/// The gradient that a root begins with.
+fn seed(i: usize, tensor: &Tensor, grad: Option<&Tensor>) -> Result<Tensor> {
+    let Some(grad) = grad else {
+        ensure!(tensor.numel() == 1, Autograd, "grad can be implicitly created only for scalar outputs");
+        return formulas::ones_like(tensor);
+    };
+    ensure!(
+        grad.sizes() == tensor.sizes(),
+        Autograd,
+        "Mismatch in shape: grad_output[{i}] has a shape of torch.Size({:?}) and output[{i}] has a shape of \
+         torch.Size({:?}).",
+        grad.sizes(),
+        tensor.sizes()
+    );
+    bring(grad.clone(), &OutputInfo::of(tensor), "the caller", i)
+}
+
+/// One pass. With `wanted` only what leads there runs, and if the flag beside it is set the gradients arriving there are
+/// the result.
+fn run(
+    roots: &[Edge],
+    seeds: Vec<Tensor>,
+    mode: Mode,
+    wanted: Option<(&[Option<Edge>], bool)>,
+) -> Result<Vec<Option<Tensor>>> {
+    let _grad_mode = set_grad_enabled(mode.create_graph);
+    let mut task = GraphTask::new(roots);
+    let mut results = Vec::new();
+    if let Some((wanted, capture)) = wanted {
+        task.restrict(wanted, capture);
+        results.resize(if capture { wanted.len() } else { 0 }, None);
+    }
+    for (root, grad) in roots.iter().zip(seeds) {
+        task.seed(root, grad, mode.create_graph)?;
+    }
+    task.start(roots.len());
+    while let Some(at) = task.pop() {
+        let node = task.entries[at as usize].node;
+        let call = AssertUnwindSafe(|| run_entry(&mut task, at, mode, &mut results));
+        match catch_unwind(call) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(anomaly::explain(error, &**node)),
+            Err(panic) => return Err(anomaly::explain(panicked(node.name(), &*panic), &**node)),
+        }
+    }
+    Ok(results)
+}
+
+#[cold]
+fn panicked(name: &str, panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    Error::new(ErrorKind::Autograd, format!("{name}: a panic in its backward or a hook: {text}"))
+}
+
+/// Runs a node whose gradients have all arrived, with the hooks around it, and sends on what it makes.
+fn run_entry(task: &mut GraphTask<'_>, at: u32, mode: Mode, results: &mut [Option<Tensor>]) -> Result<()> {
+    let entry = &mut task.entries[at as usize];
+    let (node, needed) = (entry.node, entry.needed);
+    let mut grads = std::mem::take(&mut entry.buffer);
+    grads.resize(node.header().outputs().len(), None);
+    let hooks = node.header().hooks();
+    if let Some(hooks) = hooks {
+        hooks.run_tensor(&mut grads, mode.create_graph)?;
+    }
+    for capture in task.captures(at) {
+        results[capture.result] = grads.get(capture.output_nr as usize).cloned().flatten();
+    }
+    let count = node.header().edges().len();
+    if !needed {
+        return (0..count).try_for_each(|i| task.send(at, i, None, mode.create_graph));
+    }
+    let cx = Context {
+        node,
+        base: None,
+        needed: task.needs(at),
+        keep_graph: mode.keep_graph,
+        create_graph: mode.create_graph,
+    };
+    let mut made = match hooks {
+        None => node.apply(&cx, grads)?,
+        Some(hooks) => {
+            hooks.run_pre(&mut grads)?;
+            let seen = hooks.has_post().then(|| grads.clone());
+            let mut made = node.apply(&cx, grads)?;
+            seen.map_or(Ok(()), |seen| hooks.run_post(&mut made, &seen))?;
+            made
+        }
+    };
+    ensure!(
+        made.len() <= count,
+        Autograd,
+        "Function {} returned an incorrect number of gradients (expected {count}, got {})",
+        node.name(),
+        made.len()
+    );
+    anomaly::check_nan(&**node, &made)?;
+    made.resize(count, None);
+    for (i, grad) in made.into_iter().enumerate() {
+        let grad = match (grad, &node.header().edges()[i]) {
+            (Some(grad), Some(edge)) => Some(bring_along(grad, edge, node.name(), i)?),
+            _ => None,
+        };
+        task.send(at, i, grad, mode.create_graph)?;
+    }
+    Ok(())
+}
+
+#[inline]
+fn bring_along(grad: Tensor, edge: &Edge, who: &str, i: usize) -> Result<Tensor> {
+    match edge.node.header().outputs().get(edge.input_nr as usize) {
+        Some(info) => bring(grad, info, who, i),
+        None => bail!(
+            Internal,
+            "{who}: edge {i} leads to output {} of {}, which has fewer",
+            edge.input_nr,
+            edge.node.name()
+        ),
+    }
+}
+
+/// A gradient as its target wants it: broadcasting undone, in the target's type. The only place where that happens.
+#[inline]
+fn bring(grad: Tensor, info: &OutputInfo, who: &str, i: usize) -> Result<Tensor> {
+    if grad.sizes() == info.sizes.as_slice() && grad.dtype() == info.dtype && grad.device() == info.device {
+        return Ok(grad);
+    }
+    bring_slowly(grad, info, who, i)
+}
+
+#[cold]
+fn bring_slowly(grad: Tensor, info: &OutputInfo, who: &str, i: usize) -> Result<Tensor> {
+    ensure!(
+        grad.device() == info.device,
+        Device,
+        "Function {who} returned an invalid gradient at index {i} - expected device {} but got {}",
+        info.device,
+        grad.device()
+    );
+    let summed = formulas::sum_to_size(&grad, &info.sizes).map_err(|error| match error.kind() {
+        ErrorKind::Shape => Error::new(
+            ErrorKind::Autograd,
+            format!(
+                "Function {who} returned an invalid gradient at index {i} - got {:?} but expected shape compatible with \
+                 {:?}",
+                grad.sizes(),
+                info.sizes
+            ),
+        ),
+        _ => error,
+    })?;
+    if summed.dtype() == info.dtype { Ok(summed) } else { formulas::to_dtype(&summed, info.dtype) }
+}

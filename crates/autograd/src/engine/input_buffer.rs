@@ -1,0 +1,41 @@
+//! Gradients on their way into a node: summed as they arrive.
+
+use crate::accumulate_grad::is_sole_owner;
+use crate::node::Gradients;
+use flambeau_core::{Result, Scalar, shape};
+use flambeau_ops::{Tensor, ops};
+
+/// Adds `grad` to what has arrived for input `input_nr`.
+///
+/// In place only where nobody else holds the sum so far, and never where the pass is itself recorded.
+#[inline]
+pub(super) fn add(buffer: &mut Gradients, input_nr: u32, grad: Tensor, create_graph: bool) -> Result<()> {
+    let at = input_nr as usize;
+    if buffer.len() <= at {
+        buffer.resize(at + 1, None);
+    }
+    let Some(slot) = buffer.get_mut(at) else { return Ok(()) };
+    *slot = Some(match slot.take() {
+        None => grad,
+        Some(sum) => sum_of(sum, grad, create_graph)?,
+    });
+    Ok(())
+}
+
+fn sum_of(sum: Tensor, grad: Tensor, create_graph: bool) -> Result<Tensor> {
+    if !create_graph && can_write(&sum) {
+        ops::add__tensor(&sum, &grad, Scalar::Int(1))?;
+        return Ok(sum);
+    }
+    if !create_graph && can_write(&grad) {
+        ops::add__tensor(&grad, &sum, Scalar::Int(1))?;
+        return Ok(grad);
+    }
+    ops::add_tensor(&sum, &grad, Scalar::Int(1))
+}
+
+/// Whether the tensor is ours alone, and each of its elements has memory of its own.
+fn can_write(tensor: &Tensor) -> bool {
+    is_sole_owner(tensor)
+        && (tensor.is_contiguous() || shape::is_non_overlapping_and_dense(tensor.sizes(), tensor.strides()))
+}

@@ -1,0 +1,152 @@
+//! Derivatives that are more than a line; formulas in `derivatives.yaml` may call them.
+
+use crate::engine::Context;
+use crate::handle;
+use crate::node::{Backward, Gradients, OutputInfo};
+use flambeau_core::{DimVec, Geometry, Result, Scalar, ScalarType, ensure, shape};
+use flambeau_ops::{Tensor, ops};
+use smallvec::smallvec;
+
+/// A tensor of zeros, with the type and device of `like`.
+pub(crate) fn zeros(sizes: &[i64], like: &Tensor) -> Result<Tensor> {
+    let made = handle::empty(sizes, like.dtype(), like.device())?;
+    ops::fill__scalar(&made, Scalar::Int(0))?;
+    Ok(made)
+}
+
+/// Zeros for the gradient of an output that nobody computed.
+pub(crate) fn zeros_of(info: &OutputInfo) -> Result<Tensor> {
+    let made = handle::empty(&info.sizes, info.dtype, info.device)?;
+    ops::fill__scalar(&made, Scalar::Int(0))?;
+    Ok(made)
+}
+
+/// A tensor of ones, shaped and laid out like `like`: the gradient a scalar begins with.
+pub(crate) fn ones_like(like: &Tensor) -> Result<Tensor> {
+    let made = handle::empty(like.sizes(), like.dtype(), like.device())?;
+    ops::fill__scalar(&made, Scalar::Int(1))?;
+    Ok(made)
+}
+
+/// `tensor` as elements of `dtype`.
+pub(crate) fn to_dtype(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    let made = handle::empty(tensor.sizes(), dtype, tensor.device())?;
+    ops::copy_(&made, tensor, false)?;
+    Ok(made)
+}
+
+/// `tensor` in `sizes`, copied only where its strides leave no other way.
+pub fn reshape(tensor: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    if shape::view_strides(tensor.sizes(), tensor.strides(), sizes).is_some() {
+        return ops::view(tensor, sizes);
+    }
+    ops::view(&ops::clone(tensor, Some(flambeau_core::MemoryFormat::Contiguous))?, sizes)
+}
+
+/// The sum over the dimensions in which `sizes` was broadcast to the sizes of `tensor`.
+///
+/// # Errors
+/// `Shape` where it does not broadcast to them.
+pub fn sum_to_size(tensor: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    if tensor.sizes() == sizes {
+        return Ok(tensor.clone());
+    }
+    let broadcasts =
+        shape::broadcast(sizes, tensor.sizes()).is_ok_and(|all| all.as_slice() == tensor.sizes());
+    ensure!(
+        broadcasts,
+        Shape,
+        "size {sizes:?} is not expandable to size {:?}; cannot sum the one to the other",
+        tensor.sizes()
+    );
+    let leading = tensor.dim() - sizes.len();
+    let is_broadcast = |d: &usize| *d < leading || sizes[*d - leading] != tensor.sizes()[*d];
+    let dims: DimVec = (0..tensor.dim()).filter(is_broadcast).map(|d| d as i64).collect();
+    let summed = ops::sum_dim_intlist(tensor, Some(&dims), true, None)?;
+    if leading == 0 { Ok(summed) } else { reshape(&summed, sizes) }
+}
+
+/// `tensor * factor`, or the tensor itself for 1.
+pub fn maybe_multiply(tensor: &Tensor, factor: Scalar) -> Result<Tensor> {
+    if factor == Scalar::Int(1) {
+        return Ok(tensor.clone());
+    }
+    ops::mul_tensor(tensor, &Tensor::wrapped_number(factor)?)
+}
+
+/// The gradient of a sum over `dim` (all dimensions where there are none) of a tensor of `sizes`.
+pub fn sum_backward(grad: &Tensor, sizes: &[i64], dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    let dims = dim.unwrap_or(&[]);
+    if keepdim || dims.is_empty() || sizes.is_empty() {
+        return ops::expand(grad, sizes, false);
+    }
+    let mut kept = DimVec::from_slice(sizes);
+    for dim in dims {
+        kept[shape::wrap_dim(*dim, sizes.len())?] = 1;
+    }
+    ops::expand(&reshape(grad, &kept)?, sizes, false)
+}
+
+/// The gradient of one index of a tensor of `sizes`: zeros elsewhere.
+pub fn select_backward(grad: &Tensor, sizes: &[i64], dim: i64, index: i64) -> Result<Tensor> {
+    let made = zeros(sizes, grad)?;
+    ops::copy_(&ops::select_int(&made, dim, index)?, grad, false)?;
+    Ok(made)
+}
+
+/// The derivative of looking at the memory of a tensor of geometry `base` as `view`.
+#[derive(Clone)]
+pub(crate) struct AsStrided {
+    pub(crate) base: Geometry,
+    pub(crate) view: Geometry,
+}
+
+impl Backward for AsStrided {
+    const NAME: &'static str = "AsStridedBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, _: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let grad = grads[0].as_ref().map(|grad| as_strided_backward(grad, &self.base, &self.view));
+        Ok(smallvec![grad.transpose()?])
+    }
+}
+
+/// Scatters the gradient of a view of geometry `view` into zeros of geometry `base`.
+///
+/// Works in a piece of memory that covers both: the gradient is summed over dimensions that repeat an element (stride 0),
+/// copied to where the view lies, and read as the base lies.
+///
+/// # Errors
+/// `NotImplemented` where elements of the view, or of the base, overlap in another way.
+pub(crate) fn as_strided_backward(grad: &Tensor, base: &Geometry, view: &Geometry) -> Result<Tensor> {
+    let (grad, view) = sum_repeated(grad, view)?;
+    ensure!(
+        !shape::has_internal_overlap(view.sizes(), view.strides())
+            && !shape::has_internal_overlap(base.sizes(), base.strides()),
+        NotImplemented,
+        "the derivative for 'as_strided' is not implemented where elements overlap: base {base:?}, view {view:?}"
+    );
+    let start = base.storage_offset().min(view.storage_offset());
+    let end = |g: &Geometry| -> Result<i64> {
+        let extent = shape::extent(g.sizes(), g.strides())?;
+        Ok(g.storage_offset() - start + extent.map_or(0, |last| last + 1))
+    };
+    let memory = zeros(&[end(base)?.max(end(&view)?)], &grad)?;
+    let place =
+        |g: &Geometry| ops::as_strided(&memory, g.sizes(), g.strides(), Some(g.storage_offset() - start));
+    ops::copy_(&place(&view)?, &grad, false)?;
+    place(base)
+}
+
+/// Dimensions of stride 0 summed away, in the gradient and in the geometry.
+fn sum_repeated(grad: &Tensor, view: &Geometry) -> Result<(Tensor, Geometry)> {
+    let repeats = |d: &usize| view.strides()[*d] == 0 && view.sizes()[*d] != 1;
+    let dims: DimVec = (0..view.dim()).filter(repeats).map(|d| d as i64).collect();
+    if dims.is_empty() {
+        return Ok((grad.clone(), view.clone()));
+    }
+    let mut sizes = DimVec::from_slice(view.sizes());
+    dims.iter().for_each(|d| sizes[*d as usize] = 1);
+    let summed = ops::sum_dim_intlist(grad, Some(&dims), true, None)?;
+    Ok((summed, Geometry::strided(&sizes, view.strides(), view.storage_offset())?))
+}

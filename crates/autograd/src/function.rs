@@ -1,0 +1,311 @@
+//! Functions whose derivative the user writes.
+
+use crate::engine::Context;
+use crate::node::{Edges, Gradients, Node, NodeHeader, OutputInfo, SECOND_TIME};
+use crate::record;
+use crate::saved_variable::SavedVariable;
+use crate::variable::{gradient_edge, set_gradient_edge, variable};
+use crate::view::{self, CreationMeta};
+use crate::{formulas, handle, no_grad};
+use flambeau_core::{Result, bail, ensure};
+use flambeau_ops::Tensor;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A function with a derivative of its own. The value holds what is no tensor: sizes, flags, constants.
+///
+/// ```
+/// use flambeau_autograd::function::{BackwardContext, ForwardContext, Function, apply};
+/// use flambeau_autograd::Autograd;
+/// use flambeau_core::Result;
+/// use flambeau_ops::{Tensor, ops};
+///
+/// struct Exp;
+/// impl Function for Exp {
+///     const NAME: &'static str = "Exp";
+///     fn forward(&self, cx: &mut ForwardContext<'_>, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+///         let result = ops::exp(&inputs[0])?;
+///         cx.save_for_backward(&[&result]);
+///         Ok(vec![result])
+///     }
+///     fn backward(&self, cx: &BackwardContext<'_>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+///         let saved = cx.saved_tensors()?;
+///         grads.iter().flatten().map(|grad| ops::mul_tensor(grad, &saved[0]).map(Some)).collect()
+///     }
+/// }
+///
+/// let x = Tensor::from_vec(vec![0.0f32], &[1])?;
+/// x.requires_grad_(true)?;
+/// apply(Exp, &[&x])?[0].backward()?;
+/// assert!(x.grad().is_some());
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+pub trait Function: Send + Sync + 'static {
+    /// What errors call it.
+    const NAME: &'static str;
+
+    /// Whether [`backward`](Self::backward) is itself not differentiable: differentiating twice is then an error.
+    const ONCE_DIFFERENTIABLE: bool = false;
+
+    /// The outputs; runs unrecorded.
+    ///
+    /// # Errors
+    /// The implementation's.
+    fn forward(&self, cx: &mut ForwardContext<'_>, inputs: &[Tensor]) -> Result<Vec<Tensor>>;
+
+    /// The gradients of the inputs, one for each, from those of the outputs.
+    ///
+    /// # Errors
+    /// The implementation's. A panic becomes an error too.
+    fn backward(&self, cx: &BackwardContext<'_>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>;
+}
+
+/// What a forward tells about itself.
+pub struct ForwardContext<'a> {
+    needs: &'a Edges,
+    saved: Vec<Tensor>,
+    dirty: Vec<Tensor>,
+    non_differentiable: Vec<Tensor>,
+    materialize: bool,
+}
+
+impl ForwardContext<'_> {
+    /// Keeps inputs, outputs or other tensors for the backward. Once; a second call replaces the first.
+    pub fn save_for_backward(&mut self, tensors: &[&Tensor]) {
+        self.saved = tensors.iter().map(|tensor| (*tensor).clone()).collect();
+    }
+
+    /// These inputs were written in place; they must be among the outputs.
+    pub fn mark_dirty(&mut self, inputs: &[&Tensor]) {
+        self.dirty = inputs.iter().map(|tensor| (*tensor).clone()).collect();
+    }
+
+    /// These outputs carry no history.
+    pub fn mark_non_differentiable(&mut self, outputs: &[&Tensor]) {
+        self.non_differentiable = outputs.iter().map(|tensor| (*tensor).clone()).collect();
+    }
+
+    /// Whether gradients that nobody computed reach the backward as zeros (the default) or as `None`.
+    pub fn set_materialize_grads(&mut self, materialize: bool) {
+        self.materialize = materialize;
+    }
+
+    /// Whether input `i` needs a gradient.
+    pub fn needs_input_grad(&self, i: usize) -> bool {
+        matches!(self.needs.get(i), Some(Some(_)))
+    }
+}
+
+/// What a backward can ask for.
+pub struct BackwardContext<'a> {
+    cx: &'a Context<'a>,
+    saved: &'a [SavedVariable],
+}
+
+impl BackwardContext<'_> {
+    /// The saved tensors, in order.
+    ///
+    /// # Errors
+    /// `Autograd` where one was written since.
+    pub fn saved_tensors(&self) -> Result<Vec<Tensor>> {
+        self.saved.iter().map(|saved| saved.unpack(self.cx)).collect()
+    }
+
+    /// Whether the gradient of input `i` is wanted.
+    pub fn needs_input_grad(&self, i: usize) -> bool {
+        self.cx.needs(i)
+    }
+
+    /// Whether the pass is itself recorded.
+    pub fn create_graph(&self) -> bool {
+        self.cx.create_graph()
+    }
+}
+
+/// Calls `function` on `inputs` and records it.
+///
+/// # Errors
+/// Those of its forward, and `Autograd` where an input was written that may not be.
+pub fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+    let recording = record::any_requires_grad(inputs);
+    let edges = if recording { record::edges(inputs)? } else { Edges::new() };
+    let inputs: Vec<Tensor> = inputs.iter().map(|input| (*input).clone()).collect();
+    let mut cx = ForwardContext {
+        needs: &edges,
+        saved: Vec::new(),
+        dirty: Vec::new(),
+        non_differentiable: Vec::new(),
+        materialize: true,
+    };
+    let mut outputs = {
+        let _unrecorded = no_grad();
+        function.forward(&mut cx, &inputs)?
+    };
+    if !recording {
+        return Ok(outputs);
+    }
+    let ForwardContext { saved, dirty, non_differentiable, materialize, .. } = cx;
+    check_dirty::<F>(&dirty, &outputs)?;
+    for output in &mut outputs {
+        if is_among(output, &inputs) && !is_among(output, &dirty) {
+            *output = view_as_is(output)?;
+        }
+    }
+    let saved = save(&saved, &outputs)?;
+    let infos = outputs.iter().map(OutputInfo::of).collect();
+    let node: Arc<dyn Node> = Arc::new(FunctionNode {
+        header: NodeHeader::new(edges, infos),
+        saves: !saved.is_empty(),
+        saved: Mutex::new(Some(saved.into())),
+        function,
+        materialize,
+    });
+    attach(&node, &outputs, &dirty, &non_differentiable)?;
+    Ok(outputs)
+}
+
+fn is_among(tensor: &Tensor, others: &[Tensor]) -> bool {
+    others.iter().any(|other| other.is_same(tensor))
+}
+
+fn check_dirty<F: Function>(dirty: &[Tensor], outputs: &[Tensor]) -> Result<()> {
+    for input in dirty {
+        record::check_inplace(input)?;
+        ensure!(
+            is_among(input, outputs),
+            Autograd,
+            "{}: Some elements marked as dirty during the forward method were not returned as output. The inputs that are \
+             modified inplace must all be outputs of the Function.",
+            F::NAME
+        );
+    }
+    Ok(())
+}
+
+/// An input that is returned as it came: another handle on it, so that the input keeps its own history.
+fn view_as_is(input: &Tensor) -> Result<Tensor> {
+    let output = handle::alias(input)?;
+    view::track(input, &output, false);
+    Ok(output)
+}
+
+fn save(saved: &[Tensor], outputs: &[Tensor]) -> Result<Vec<SavedVariable>> {
+    let save = |tensor: &Tensor| match outputs.iter().position(|output| output.is_same(tensor)) {
+        Some(output_nr) => SavedVariable::output(tensor, output_nr as u32),
+        None => SavedVariable::input(tensor, &gradient_edge(tensor)?),
+    };
+    saved.iter().map(save).collect()
+}
+
+/// Gives the outputs their history.
+fn attach(
+    node: &Arc<dyn Node>,
+    outputs: &[Tensor],
+    dirty: &[Tensor],
+    non_differentiable: &[Tensor],
+) -> Result<()> {
+    for (output_nr, output) in outputs.iter().enumerate() {
+        if !output.is_floating_point() || is_among(output, non_differentiable) {
+            continue;
+        }
+        if is_among(output, dirty) {
+            ensure!(
+                view::base(output).is_none() || outputs.len() == 1,
+                Autograd,
+                "If your Function modifies an input view in-place, it should have exactly one output."
+            );
+            record::rebase(output, node.clone(), output_nr as u32)?;
+            continue;
+        }
+        set_gradient_edge(output, node.clone(), output_nr as u32);
+        if let Some(view) = variable(output).and_then(|variable| variable.view.get()) {
+            view.set_creation(CreationMeta::InCustomFunction);
+        }
+    }
+    Ok(())
+}
+
+/// The node of a custom function.
+struct FunctionNode<F> {
+    header: NodeHeader,
+    saves: bool,
+    saved: Mutex<Option<Arc<[SavedVariable]>>>,
+    function: F,
+    materialize: bool,
+}
+
+impl<F: Function> FunctionNode<F> {
+    fn run(&self, cx: &Context<'_>, saved: &[SavedVariable], grads: &Gradients) -> Result<Gradients> {
+        let cx = BackwardContext { cx, saved };
+        let made = if F::ONCE_DIFFERENTIABLE {
+            let _unrecorded = no_grad();
+            self.function.backward(&cx, grads)?
+        } else {
+            self.function.backward(&cx, grads)?
+        };
+        let expected = self.header.edges().len();
+        ensure!(
+            made.len() == expected,
+            Autograd,
+            "function {} returned an incorrect number of gradients (expected {expected}, got {})",
+            F::NAME,
+            made.len()
+        );
+        let made = Gradients::from_vec(made);
+        if F::ONCE_DIFFERENTIABLE && cx.create_graph() { once_only(made, grads) } else { Ok(made) }
+    }
+}
+
+impl<F: Function> Node for FunctionNode<F> {
+    fn header(&self) -> &NodeHeader {
+        &self.header
+    }
+
+    fn name(&self) -> &str {
+        F::NAME
+    }
+
+    fn apply(&self, cx: &Context<'_>, mut grads: Gradients) -> Result<Gradients> {
+        if grads.iter().all(Option::is_none) {
+            return Ok(Gradients::new());
+        }
+        if self.materialize {
+            for (grad, info) in grads.iter_mut().zip(self.header.outputs()) {
+                if grad.is_none() && info.dtype.is_floating_point() {
+                    *grad = Some(formulas::zeros_of(info)?);
+                }
+            }
+        }
+        let Some(saved) = self.saved.lock().clone() else { bail!(Autograd, "{SECOND_TIME}") };
+        let made = self.run(cx, &saved, &grads)?;
+        if self.saves && !cx.keep_graph() {
+            let freed = self.saved.lock().take();
+            drop(freed);
+        }
+        Ok(made)
+    }
+}
+
+/// Gradients of which the derivative is an error.
+fn once_only(made: Gradients, grads: &Gradients) -> Result<Gradients> {
+    let given: SmallVec<[&Tensor; 2]> = grads.iter().flatten().collect();
+    let refuse = |grad: Tensor| {
+        let grad = handle::alias(&grad)?;
+        record::set_history(&grad, record::edges(&given)?, OnceDifferentiable);
+        Ok(grad)
+    };
+    made.into_iter().map(|grad| grad.map(refuse).transpose()).collect()
+}
+
+#[derive(Clone)]
+struct OnceDifferentiable;
+
+impl crate::Backward for OnceDifferentiable {
+    const NAME: &'static str = "OnceDifferentiable";
+    const SAVES: bool = false;
+
+    fn backward(&self, _: &Context<'_>, _: &Gradients) -> Result<Gradients> {
+        bail!(Autograd, "trying to differentiate twice a function that was marked with @once_differentiable")
+    }
+}

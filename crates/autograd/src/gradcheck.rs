@@ -1,0 +1,306 @@
+//! Analytic gradients against central differences in f64, for first and second derivatives.
+
+use crate::tensor::Autograd;
+use crate::{grad, no_grad};
+use flambeau_core::{Result, ScalarType, bail, ensure, shape};
+use flambeau_ops::{Tensor, ops};
+
+/// How close is close. The defaults are PyTorch's.
+#[derive(Debug, Clone, Copy)]
+pub struct GradCheck {
+    /// Half the distance of the two points of a difference.
+    pub eps: f64,
+    /// Absolute tolerance.
+    pub atol: f64,
+    /// Relative tolerance.
+    pub rtol: f64,
+    /// How much two backward passes may differ.
+    pub nondet_tol: f64,
+    /// Whether missing gradients of outputs are tried too.
+    pub check_undefined_grad: bool,
+}
+
+impl Default for GradCheck {
+    fn default() -> Self {
+        GradCheck { eps: 1e-6, atol: 1e-5, rtol: 1e-3, nondet_tol: 0.0, check_undefined_grad: true }
+    }
+}
+
+/// [`GradCheck::check`] with the default tolerances.
+///
+/// ```
+/// use flambeau_autograd::{Autograd, gradcheck};
+/// use flambeau_ops::{Tensor, ops};
+/// let x = Tensor::from_vec(vec![0.3f64, -0.7], &[2])?;
+/// x.requires_grad_(true)?;
+/// gradcheck(|x| Ok(vec![ops::tanh(&x[0])?]), &[x])?;
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`GradCheck::check`].
+pub fn gradcheck(f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs: &[Tensor]) -> Result<()> {
+    GradCheck::default().check(f, inputs)
+}
+
+/// [`GradCheck::check_twice`] with the default tolerances.
+///
+/// # Errors
+/// As [`GradCheck::check`].
+pub fn gradgradcheck(f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs: &[Tensor]) -> Result<()> {
+    GradCheck::default().check_twice(f, inputs)
+}
+
+/// Row per element of the input, column per element of the output.
+type Jacobian = Vec<Vec<f64>>;
+
+impl GradCheck {
+    /// Compares the gradients of `f` at `inputs`, of whatever strides, with central differences. Inputs that require a
+    /// gradient must be f64 leaves whose elements do not overlap.
+    ///
+    /// # Errors
+    /// `Autograd` that shows what differs, and what `f` returns.
+    pub fn check(&self, f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs: &[Tensor]) -> Result<()> {
+        check_inputs(inputs)?;
+        let outputs = f(inputs)?;
+        for (o, output) in outputs.iter().enumerate() {
+            let only = |inputs: &[Tensor]| pick(f(inputs)?, o);
+            self.check_output(o, output, &only, inputs)?;
+        }
+        if self.check_undefined_grad {
+            check_undefined(&f, inputs)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the first derivative as a function of the inputs and of the gradients of the outputs.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn check_twice(&self, f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs: &[Tensor]) -> Result<()> {
+        let outputs = f(inputs)?;
+        let mut all = inputs.to_vec();
+        for (o, output) in outputs.iter().enumerate().filter(|(_, output)| output.requires_grad()) {
+            let weights = (0..output.numel()).map(|i| weight(o as i64 * 31 + i)).collect::<Vec<f64>>();
+            let weights = Tensor::from_vec(weights, output.sizes())?;
+            weights.requires_grad_(true)?;
+            all.push(weights);
+        }
+        let first = |all: &[Tensor]| {
+            let (inputs, weights) = all.split_at(inputs.len());
+            let outputs: Vec<Tensor> =
+                f(inputs)?.into_iter().filter(|output| output.requires_grad()).collect();
+            let wanted: Vec<Tensor> = inputs.iter().filter(|input| input.requires_grad()).cloned().collect();
+            let weights: Vec<Option<Tensor>> = weights.iter().cloned().map(Some).collect();
+            Ok(grad(&outputs, &wanted, &weights, Some(true), true, true)?.into_iter().flatten().collect())
+        };
+        self.check(first, &all)
+    }
+
+    fn check_output(
+        &self,
+        o: usize,
+        output: &Tensor,
+        f: &dyn Fn(&[Tensor]) -> Result<Tensor>,
+        inputs: &[Tensor],
+    ) -> Result<()> {
+        let wanted: Vec<usize> = (0..inputs.len()).filter(|i| inputs[*i].requires_grad()).collect();
+        let numeric =
+            wanted.iter().map(|i| self.numeric(f, inputs, *i)).collect::<Result<Vec<Jacobian>>>()?;
+        if !output.requires_grad() {
+            let zero = numeric.iter().flatten().flatten().all(|d| d.abs() <= self.atol);
+            ensure!(zero, Autograd, "Numerical gradient for function expected to be zero (output {o})");
+            return Ok(());
+        }
+        let leaves: Vec<Tensor> = wanted.iter().map(|i| inputs[*i].clone()).collect();
+        let analytic = analytic(output, &leaves)?;
+        let again = analytic_again(output, &leaves)?;
+        for (n, i) in wanted.iter().enumerate() {
+            self.compare(&analytic[n], &numeric[n], o, *i)?;
+            ensure!(
+                difference(&analytic[n], &again[n]) <= self.nondet_tol,
+                Autograd,
+                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives \
+                 different values, although analytical gradient matches numerical gradient. The tolerance for \
+                 nondeterminism was {}.",
+                self.nondet_tol
+            );
+        }
+        check_zero(output, &leaves)
+    }
+
+    /// The derivative of every element of the output by every element of input `i`.
+    fn numeric(
+        &self,
+        f: &dyn Fn(&[Tensor]) -> Result<Tensor>,
+        inputs: &[Tensor],
+        i: usize,
+    ) -> Result<Jacobian> {
+        let (input, mut jacobian) = (&inputs[i], Vec::new());
+        let elements = elements(input)?;
+        for element in &elements {
+            let before = value(element)?;
+            let at = |x: f64| -> Result<Vec<f64>> {
+                set(element, x)?;
+                values(&f(inputs)?)
+            };
+            let both = at(before + self.eps).and_then(|high| Ok((high, at(before - self.eps)?)));
+            set(element, before)?;
+            let (high, low) = both?;
+            jacobian.push(high.iter().zip(&low).map(|(h, l)| (h - l) / (2.0 * self.eps)).collect());
+        }
+        Ok(jacobian)
+    }
+
+    fn compare(&self, analytic: &Jacobian, numeric: &Jacobian, o: usize, i: usize) -> Result<()> {
+        let close = |(a, n): (&f64, &f64)| (a - n).abs() <= self.atol + self.rtol * n.abs();
+        let rows = analytic.iter().zip(numeric);
+        let all = rows.clone().all(|(a, n)| a.len() == n.len() && a.iter().zip(n).all(close));
+        ensure!(
+            all && analytic.len() == numeric.len(),
+            Autograd,
+            "Jacobian mismatch for output {o} with respect to input {i},\nnumerical:{numeric:?}\nanalytical:{analytic:?}\n"
+        );
+        Ok(())
+    }
+}
+
+fn pick(mut outputs: Vec<Tensor>, o: usize) -> Result<Tensor> {
+    ensure!(o < outputs.len(), Autograd, "expected {} outputs again but got {}", o + 1, outputs.len());
+    Ok(outputs.swap_remove(o))
+}
+
+fn check_inputs(inputs: &[Tensor]) -> Result<()> {
+    ensure!(
+        inputs.iter().any(Tensor::requires_grad),
+        Autograd,
+        "gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True."
+    );
+    for (i, input) in inputs.iter().enumerate().filter(|(_, input)| input.requires_grad()) {
+        ensure!(
+            input.dtype() == ScalarType::F64,
+            Dtype,
+            "expected input {i} of gradcheck to be float64 but got {}",
+            input.dtype()
+        );
+        ensure!(
+            !shape::has_internal_overlap(input.sizes(), input.strides()),
+            Aliasing,
+            "The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be \
+             able to compute the numerical gradients correctly. You should call .contiguous on the input before passing \
+             it to gradcheck."
+        );
+    }
+    Ok(())
+}
+
+/// Row by row: the gradients for each unit vector as the gradient of the output.
+fn analytic(output: &Tensor, leaves: &[Tensor]) -> Result<Vec<Jacobian>> {
+    let numel = output.numel() as usize;
+    let mut jacobians: Vec<Jacobian> =
+        leaves.iter().map(|leaf| vec![vec![0.0; numel]; leaf.numel() as usize]).collect();
+    for column in 0..numel {
+        let mut unit = vec![0.0; numel];
+        unit[column] = 1.0;
+        for (jacobian, grad) in jacobians.iter_mut().zip(pull_back(output, leaves, unit)?) {
+            for (row, value) in jacobian.iter_mut().zip(grad) {
+                row[column] = value;
+            }
+        }
+    }
+    Ok(jacobians)
+}
+
+fn analytic_again(output: &Tensor, leaves: &[Tensor]) -> Result<Vec<Jacobian>> {
+    analytic(output, leaves)
+}
+
+/// The gradients of the leaves, zeros where there are none, for this gradient of the output.
+fn pull_back(output: &Tensor, leaves: &[Tensor], seed: Vec<f64>) -> Result<Vec<Vec<f64>>> {
+    let seed = crate::formulas::to_dtype(&Tensor::from_vec(seed, output.sizes())?, output.dtype())?;
+    let grads = grad(std::slice::from_ref(output), leaves, &[Some(seed)], Some(true), false, true)?;
+    let read = |(grad, leaf): (Option<Tensor>, &Tensor)| match grad {
+        None => Ok(vec![0.0; leaf.numel() as usize]),
+        Some(grad) => {
+            ensure!(grad.sizes() == leaf.sizes(), Autograd, "Analytical gradient has incorrect size");
+            ensure!(grad.dtype() == leaf.dtype(), Autograd, "Analytical gradient has incorrect type");
+            values(&grad)
+        }
+    };
+    grads.into_iter().zip(leaves).map(read).collect()
+}
+
+/// Largest absolute difference; NaN counts as a difference unless in both.
+fn difference(a: &Jacobian, b: &Jacobian) -> f64 {
+    let both = a.iter().flatten().zip(b.iter().flatten());
+    both.map(|(a, b)| if a.to_bits() == b.to_bits() { 0.0 } else { (a - b).abs() })
+        .fold(0.0, |most, d| if d.is_nan() || d > most { d } else { most })
+}
+
+/// A gradient of zeros must come back as zeros.
+fn check_zero(output: &Tensor, leaves: &[Tensor]) -> Result<()> {
+    let zeros = pull_back(output, leaves, vec![0.0; output.numel() as usize])?;
+    ensure!(
+        zeros.iter().flatten().all(|value| *value == 0.0),
+        Autograd,
+        "backward not multiplied by grad_output"
+    );
+    Ok(())
+}
+
+/// Every output's gradient left out in turn: the pass must work, as if it were zero.
+fn check_undefined(f: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs: &[Tensor]) -> Result<()> {
+    let outputs: Vec<Tensor> = f(inputs)?.into_iter().filter(|output| output.requires_grad()).collect();
+    let leaves: Vec<Tensor> = inputs.iter().filter(|input| input.requires_grad()).cloned().collect();
+    for left_out in 0..outputs.len() {
+        let (mut used, mut seeds) = (Vec::new(), Vec::new());
+        for (o, output) in outputs.iter().enumerate().filter(|(o, _)| *o != left_out) {
+            used.push(output.clone());
+            let seed = (0..output.numel()).map(|i| weight(o as i64 + i)).collect();
+            seeds.push(Some(crate::formulas::to_dtype(
+                &Tensor::from_vec::<f64>(seed, output.sizes())?,
+                output.dtype(),
+            )?));
+        }
+        if used.is_empty() {
+            continue;
+        }
+        if let Err(error) = grad(&used, &leaves, &seeds, Some(true), false, true) {
+            bail!(
+                Autograd,
+                "Expected backward function to handle undefined output grads. Please look at 'Notes about undefined output \
+                 gradients' in 'derivatives.yaml': {error}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Numbers between 0.5 and 1.5 without a pattern: the fractional parts of multiples of the golden ratio.
+fn weight(i: i64) -> f64 {
+    0.5 + (i as f64 * 0.618_033_988_749_895).fract()
+}
+
+/// Each element as a tensor of its own, in row-major order.
+fn elements(tensor: &Tensor) -> Result<Vec<Tensor>> {
+    let tensor = tensor.detach()?;
+    let mut offsets = vec![tensor.storage_offset()];
+    for (size, stride) in tensor.sizes().iter().zip(tensor.strides()) {
+        offsets = offsets.iter().flat_map(|start| (0..*size).map(move |i| start + i * stride)).collect();
+    }
+    let _unrecorded = no_grad();
+    offsets.iter().map(|offset| ops::as_strided(&tensor, &[], &[], Some(*offset))).collect()
+}
+
+fn value(element: &Tensor) -> Result<f64> {
+    Ok(ops::_local_scalar_dense(element)?.to_f64())
+}
+
+fn set(element: &Tensor, value: f64) -> Result<()> {
+    let _unrecorded = no_grad();
+    ops::fill__scalar(element, value.into())
+}
+
+fn values(tensor: &Tensor) -> Result<Vec<f64>> {
+    elements(tensor)?.iter().map(value).collect()
+}

@@ -1,0 +1,231 @@
+//! Functions that users attach to tensors, to nodes and to the saving of tensors.
+//!
+//! Lists of hooks are copied before they run, so that no lock is held while they do.
+
+use crate::handle;
+use crate::node::Gradients;
+use crate::variable::variable;
+use flambeau_core::{Result, Scalar, TensorImpl, WeakIntrusivePtr, ensure};
+use flambeau_ops::{Tensor, ops};
+use parking_lot::Mutex;
+use std::any::Any;
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Sees a gradient; what it returns takes the gradient's place.
+pub type TensorHook = dyn Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync;
+
+/// Sees the gradients of a node's outputs before the node runs; what it returns takes their place.
+pub type PreHook = dyn Fn(&[Option<Tensor>]) -> Result<Option<Gradients>> + Send + Sync;
+
+/// Sees the gradients of a node's inputs, then those of its outputs, after the node has run; what it returns takes the
+/// place of the former.
+pub type PostHook = dyn Fn(&[Option<Tensor>], &[Option<Tensor>]) -> Result<Option<Gradients>> + Send + Sync;
+
+/// Sees a leaf whose gradient has just been accumulated.
+pub type PostAccumulateHook = dyn Fn(&Tensor) -> Result<()> + Send + Sync;
+
+/// The hooks of one node, or of one leaf.
+#[derive(Default)]
+pub(crate) struct NodeHooks(Mutex<Lists>);
+
+#[derive(Default, Clone)]
+struct Lists {
+    tensor: Vec<(u64, u32, Arc<TensorHook>)>,
+    retaining: Vec<(u32, WeakIntrusivePtr<TensorImpl>)>,
+    pre: Vec<(u64, Arc<PreHook>)>,
+    post: Vec<(u64, Arc<PostHook>)>,
+    post_accumulate: Vec<(u64, Arc<PostAccumulateHook>)>,
+}
+
+/// Takes a hook away again. Dropping the handle leaves the hook in place.
+#[derive(Clone)]
+pub struct HookHandle {
+    id: u64,
+    hooks: Weak<NodeHooks>,
+}
+
+impl HookHandle {
+    /// Takes the hook away; it may be gone already.
+    pub fn remove(&self) {
+        let Some(hooks) = self.hooks.upgrade() else { return };
+        // A hook is dropped outside the lock: its destructor is somebody else's code.
+        let mut lists = hooks.0.lock();
+        let tensor = take_out(&mut lists.tensor, |hook| hook.0 == self.id);
+        let pre = take_out(&mut lists.pre, |hook| hook.0 == self.id);
+        let post = take_out(&mut lists.post, |hook| hook.0 == self.id);
+        let post_accumulate = take_out(&mut lists.post_accumulate, |hook| hook.0 == self.id);
+        drop(lists);
+        drop((tensor, pre, post, post_accumulate));
+    }
+}
+
+fn take_out<T>(list: &mut Vec<T>, is_it: impl FnMut(&T) -> bool) -> Option<T> {
+    list.iter().position(is_it).map(|at| list.remove(at))
+}
+
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl NodeHooks {
+    fn add(self: &Arc<Self>, add: impl FnOnce(&mut Lists, u64)) -> HookHandle {
+        let id = next_id();
+        add(&mut self.0.lock(), id);
+        HookHandle { id, hooks: Arc::downgrade(self) }
+    }
+
+    pub(crate) fn add_tensor(self: &Arc<Self>, output_nr: u32, hook: Arc<TensorHook>) -> HookHandle {
+        self.add(|lists, id| lists.tensor.push((id, output_nr, hook)))
+    }
+
+    pub(crate) fn add_pre(self: &Arc<Self>, hook: Arc<PreHook>) -> HookHandle {
+        self.add(|lists, id| lists.pre.push((id, hook)))
+    }
+
+    pub(crate) fn add_post(self: &Arc<Self>, hook: Arc<PostHook>) -> HookHandle {
+        self.add(|lists, id| lists.post.push((id, hook)))
+    }
+
+    pub(crate) fn add_post_accumulate(self: &Arc<Self>, hook: Arc<PostAccumulateHook>) -> HookHandle {
+        self.add(|lists, id| lists.post_accumulate.push((id, hook)))
+    }
+
+    /// From now on the gradient of output `output_nr` is kept in `tensor.grad` too.
+    pub(crate) fn retain(&self, output_nr: u32, tensor: WeakIntrusivePtr<TensorImpl>) {
+        self.0.lock().retaining.push((output_nr, tensor));
+    }
+
+    /// No longer for this tensor, which has got another history.
+    pub(crate) fn stop_retaining(&self, tensor: &WeakIntrusivePtr<TensorImpl>) {
+        self.0.lock().retaining.retain(|(_, other)| !other.ptr_eq(tensor));
+    }
+
+    /// Hooks of tensors on the gradients that have arrived, then the tensors that keep theirs.
+    pub(crate) fn run_tensor(&self, grads: &mut Gradients, create_graph: bool) -> Result<()> {
+        let (hooks, retaining) = {
+            let lists = self.0.lock();
+            (lists.tensor.clone(), lists.retaining.clone())
+        };
+        for (_, output_nr, hook) in &hooks {
+            if let Some(Some(grad)) = grads.get_mut(*output_nr as usize)
+                && let Some(other) = hook(grad)?
+            {
+                ensure!(
+                    other.sizes() == grad.sizes(),
+                    Autograd,
+                    "hook '{output_nr}' has changed the size of value: expected {:?} but got {:?}",
+                    grad.sizes(),
+                    other.sizes()
+                );
+                *grad = other;
+            }
+        }
+        for (output_nr, tensor) in &retaining {
+            if let (Some(Some(grad)), Some(tensor)) = (grads.get(*output_nr as usize), tensor.upgrade()) {
+                keep_grad(&Tensor::from_impl(tensor), grad, create_graph)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn run_pre(&self, grads: &mut Gradients) -> Result<()> {
+        let hooks = self.0.lock().pre.clone();
+        for (_, hook) in &hooks {
+            if let Some(other) = hook(grads)? {
+                *grads = other;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn has_post(&self) -> bool {
+        !self.0.lock().post.is_empty()
+    }
+
+    pub(crate) fn run_post(&self, inputs: &mut Gradients, outputs: &Gradients) -> Result<()> {
+        let hooks = self.0.lock().post.clone();
+        for (_, hook) in &hooks {
+            if let Some(other) = hook(inputs, outputs)? {
+                *inputs = other;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn run_post_accumulate(&self, leaf: &Tensor) -> Result<()> {
+        let hooks = self.0.lock().post_accumulate.clone();
+        hooks.iter().try_for_each(|(_, hook)| hook(leaf))
+    }
+}
+
+/// Adds a gradient to that of a tensor that is no leaf but keeps it.
+fn keep_grad(tensor: &Tensor, grad: &Tensor, create_graph: bool) -> Result<()> {
+    let Some(variable) = variable(tensor) else { return Ok(()) };
+    let before = variable.state.lock().grad.clone();
+    let now = match before {
+        Some(before) => ops::add_tensor(&before, grad, Scalar::Int(1))?,
+        None if create_graph => ops::clone(grad, None)?,
+        None => {
+            let copy = handle::empty(grad.sizes(), grad.dtype(), grad.device())?;
+            ops::copy_(&copy, grad, false)?;
+            copy
+        }
+    };
+    let before = variable.state.lock().grad.replace(now);
+    drop(before);
+    Ok(())
+}
+
+/// What a pack hook made of a tensor, and how to get the tensor back.
+pub type Packed = Box<dyn Any + Send + Sync>;
+
+/// Takes a tensor that an operator saves for its backward, and returns whatever brings it back: a file name, a copy on
+/// another device.
+pub type PackHook = dyn Fn(&Tensor) -> Result<Packed> + Send + Sync;
+
+/// Brings a tensor back.
+pub type UnpackHook = dyn Fn(&(dyn Any + Send + Sync)) -> Result<Tensor> + Send + Sync;
+
+/// A pair of hooks on saving.
+#[derive(Clone)]
+pub(crate) struct SavingHooks {
+    pub(crate) pack: Arc<PackHook>,
+    pub(crate) unpack: Arc<UnpackHook>,
+}
+
+thread_local! {
+    static SAVING: RefCell<Vec<SavingHooks>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The hooks in force end when it is dropped.
+#[must_use = "the hooks are in force as long as the guard lives"]
+pub struct SavedTensorsHooksGuard(PhantomData<*const ()>);
+
+/// Every tensor that an operator on this thread saves passes through `pack` now and through `unpack` when a backward pass
+/// wants it. The innermost pair counts.
+pub fn saved_tensors_hooks(
+    pack: impl Fn(&Tensor) -> Result<Packed> + Send + Sync + 'static,
+    unpack: impl Fn(&(dyn Any + Send + Sync)) -> Result<Tensor> + Send + Sync + 'static,
+) -> SavedTensorsHooksGuard {
+    let hooks = SavingHooks { pack: Arc::new(pack), unpack: Arc::new(unpack) };
+    SAVING.with_borrow_mut(|stack| stack.push(hooks));
+    SavedTensorsHooksGuard(PhantomData)
+}
+
+impl Drop for SavedTensorsHooksGuard {
+    fn drop(&mut self) {
+        // Where the thread is exiting, the stack is gone with it.
+        let gone = SAVING.try_with(|stack| stack.borrow_mut().pop());
+        drop(gone);
+    }
+}
+
+/// The hooks in force, if any.
+#[inline]
+pub(crate) fn saving_hooks() -> Option<SavingHooks> {
+    SAVING.with_borrow(|stack| stack.last().cloned())
+}

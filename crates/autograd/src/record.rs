@@ -1,0 +1,238 @@
+//! What recording kernels call; see [`recording`](crate::recording) for how they read.
+
+use crate::copy_slices::CopySlices;
+use crate::engine::Context;
+use crate::grad_mode::is_grad_enabled;
+use crate::node::{Backward, Edge, Edges, Gradients, GraphNode, Node, OutputInfo};
+use crate::saved_variable::SavedVariable;
+use crate::variable::{gradient_edge, requires_grad, set_gradient_edge, variable};
+use crate::view;
+use flambeau_core::{DispatchKey, DispatchKeySet, IntrusivePtr, Result, ThreadKeysGuard, bail, ensure};
+use flambeau_ops::{Tensor, ops};
+use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
+
+/// Until it is dropped, calls on this thread go to the kernels below recording. The grad mode stays as it is, so that
+/// views made meanwhile know it.
+#[inline]
+pub fn below() -> ThreadKeysGuard {
+    ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::Autograd))
+}
+
+/// Whether the call is to be recorded.
+#[inline]
+pub fn any_requires_grad(inputs: &[&Tensor]) -> bool {
+    is_grad_enabled() && inputs.iter().any(|input| requires_grad(input))
+}
+
+/// Where the gradients of the differentiable inputs go. For an in-place operator, to be asked before it runs.
+///
+/// # Errors
+/// As for a view whose base was modified where that was forbidden.
+#[inline]
+pub fn edges(inputs: &[&Tensor]) -> Result<Edges> {
+    let mut edges = Edges::new();
+    for input in inputs {
+        edges.push(gradient_edge(input)?);
+    }
+    Ok(edges)
+}
+
+/// Makes `result` the output of a node with this derivative. A result that is no floating point number carries no history.
+#[inline]
+pub fn set_history<B: Backward>(result: &Tensor, edges: Edges, backward: B) {
+    if result.is_floating_point() {
+        let node = GraphNode::new(edges, SmallVec::from_buf([OutputInfo::of(result)]), backward);
+        set_gradient_edge(result, node, 0);
+    }
+}
+
+/// The same for several results.
+pub fn set_history_of_all<B: Backward>(results: &[&Tensor], edges: Edges, backward: B) {
+    let outputs = results.iter().map(|result| OutputInfo::of(result)).collect();
+    let node: Arc<dyn Node> = GraphNode::new(edges, outputs, backward);
+    for (output_nr, result) in results.iter().enumerate().filter(|(_, result)| result.is_floating_point()) {
+        set_gradient_edge(result, node.clone(), output_nr as u32);
+    }
+}
+
+/// Refuses writing in place where the history would be lost. To be asked before the operator runs, if the call is
+/// recorded.
+///
+/// # Errors
+/// `Autograd` for leaves that require a gradient, views of such, inference tensors, and views that
+/// [may not be written](view).
+pub fn check_inplace(self_: &Tensor) -> Result<()> {
+    ensure!(
+        self_.key_set().has(DispatchKey::ADInplaceOrView),
+        Autograd,
+        "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal \
+         tensor before doing inplace update."
+    );
+    let Some(variable) = variable(self_) else { return Ok(()) };
+    if let Some(view) = variable.view.get() {
+        view::check_writable(variable, view)?;
+        ensure!(
+            !(requires_grad(self_) && is_leaf(&view.base)),
+            Autograd,
+            "a view of a leaf Variable that requires grad is being used in an in-place operation."
+        );
+    }
+    ensure!(
+        !(requires_grad(self_) && is_leaf(self_)),
+        Autograd,
+        "a leaf Variable that requires grad is being used in an in-place operation."
+    );
+    Ok(())
+}
+
+/// Whether `tensor` has no history, nor would take one from its base.
+pub(crate) fn is_leaf(tensor: &Tensor) -> bool {
+    let Some(variable) = variable(tensor) else { return true };
+    !variable.has_history() && variable.view.get().is_none_or(|view| !view.is_behind(tensor))
+}
+
+/// An input whose values a formula uses; saved only if `used`, that is, if the gradient by that formula is wanted.
+///
+/// # Errors
+/// Those of [`SavedVariable::input`].
+#[inline]
+pub fn saved_input(used: bool, tensor: &Tensor, edge: &Option<Edge>) -> Result<Option<SavedVariable>> {
+    if used { SavedVariable::input(tensor, edge).map(Some) } else { Ok(None) }
+}
+
+/// The same for the values of a tensor about to be written: a recorded copy.
+///
+/// # Errors
+/// Those of `clone` and [`SavedVariable::input`].
+pub fn original(used: bool, self_: &Tensor) -> Result<Option<SavedVariable>> {
+    if !used {
+        return Ok(None);
+    }
+    let copy = ops::clone(self_, None)?;
+    saved_input(true, &copy, &gradient_edge(&copy)?)
+}
+
+/// A tensor that was saved because the formula that now wants it was wanted.
+///
+/// # Errors
+/// Those of [`SavedVariable::unpack`].
+#[inline]
+pub fn unpack(saved: &Option<SavedVariable>, cx: &Context<'_>) -> Result<Tensor> {
+    match saved {
+        Some(saved) => saved.unpack(cx),
+        None => bail!(Internal, "{}: a tensor that was not saved is wanted", cx.name()),
+    }
+}
+
+/// Makes `self_`, just written in place, the output of a node with this derivative. If it is a view, what changes is the
+/// history of its base, from which all views then take theirs.
+///
+/// # Errors
+/// Those of [`edges`].
+pub fn rebase_history<B: Backward>(self_: &Tensor, edges: Edges, backward: B) -> Result<()> {
+    let node = GraphNode::new(edges, smallvec![OutputInfo::of(self_)], backward);
+    rebase(self_, node, 0)
+}
+
+pub(crate) fn rebase(self_: &Tensor, node: Arc<dyn Node>, output_nr: u32) -> Result<()> {
+    let Some(base) = view::base(self_) else {
+        move_history(self_, node, output_nr);
+        return Ok(());
+    };
+    let mut edges = Edges::from(node.header().edges());
+    let base_edge = gradient_edge(base)?;
+    match edges.first_mut() {
+        Some(first) => *first = base_edge,
+        None => edges.push(base_edge),
+    }
+    move_history(base, CopySlices::new(edges, base, self_, node), 0);
+    gradient_edge(self_)?;
+    Ok(())
+}
+
+/// Gives a tensor another history; if its gradient is retained, it is that of its new value from now on.
+fn move_history(tensor: &Tensor, node: Arc<dyn Node>, output_nr: u32) {
+    if let Some(variable) = variable(tensor) {
+        let state = variable.state.lock();
+        let before = if state.retains_grad { state.grad_fn.clone() } else { None };
+        drop(state);
+        if let Some(before) = before {
+            let weak = IntrusivePtr::downgrade(tensor.impl_());
+            before.header().hooks().into_iter().for_each(|hooks| hooks.stop_retaining(&weak));
+            node.header().hooks_or_init(Arc::default).retain(output_nr, weak);
+        }
+    }
+    set_gradient_edge(tensor, node, output_nr);
+}
+
+/// Refuses an `out=` call that would have to be recorded. `name` is the operator's base name.
+///
+/// # Errors
+/// `Autograd`.
+pub fn check_out(name: &str, inputs: &[&Tensor]) -> Result<()> {
+    ensure!(
+        !any_requires_grad(inputs),
+        Autograd,
+        "{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments \
+         requires grad."
+    );
+    Ok(())
+}
+
+/// Calls a view operator below, and notes which base the result looks at: the kernel for `ADInplaceOrView`.
+///
+/// # Errors
+/// Those of the operator.
+#[inline]
+pub fn view(source: &Tensor, operator: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
+    let result = {
+        let _below = ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::ADInplaceOrView));
+        operator()?
+    };
+    view::track(source, &result, false);
+    Ok(result)
+}
+
+/// The same for operators with several results, which may not be written in place afterwards.
+///
+/// # Errors
+/// Those of the operator.
+pub fn views(source: &Tensor, operator: impl FnOnce() -> Result<Vec<Tensor>>) -> Result<Vec<Tensor>> {
+    let results = {
+        let _below = ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::ADInplaceOrView));
+        operator()?
+    };
+    results.iter().for_each(|result| view::track(source, result, true));
+    Ok(results)
+}
+
+/// The derivative of an operator that has none: an error that names it, in the backward pass.
+#[derive(Clone)]
+pub struct NotImplemented(pub &'static str);
+
+impl Backward for NotImplemented {
+    const NAME: &'static str = "NotImplemented";
+    const SAVES: bool = false;
+
+    fn backward(&self, _: &Context<'_>, _: &Gradients) -> Result<Gradients> {
+        bail!(NotImplemented, "the derivative for '{}' is not implemented.", self.0)
+    }
+}
+
+/// The gradient that arrived for the only output, and the gradients of the inputs that `cx` needs, from one formula each:
+/// `gradients(cx, [&|| mul(grad, other), ...])`.
+///
+/// # Errors
+/// The first of a formula.
+#[inline]
+pub fn gradients<const N: usize>(
+    cx: &Context<'_>,
+    formulas: [&dyn Fn() -> Result<Tensor>; N],
+) -> Result<Gradients> {
+    let mut grads = Gradients::new();
+    for (i, formula) in formulas.iter().enumerate() {
+        grads.push(if cx.needs(i) { Some(formula()?) } else { None });
+    }
+    Ok(grads)
+}

@@ -1,0 +1,331 @@
+//! Autograd's methods on tensors and nodes.
+
+use crate::engine::backward;
+use crate::handle;
+use crate::hooks::{HookHandle, NodeHooks, PostAccumulateHook, PostHook, PreHook, TensorHook};
+use crate::node::Node;
+use crate::record::is_leaf;
+use crate::variable::{Variable, add_autograd_key, gradient_edge, requires_grad, variable, variable_or_init};
+use crate::view;
+use flambeau_core::{DispatchKey, DispatchKeySet, IntrusivePtr, Result, bail, ensure};
+use flambeau_ops::Tensor;
+use std::sync::Arc;
+
+/// What autograd adds to a [`Tensor`].
+pub trait Autograd {
+    /// Whether a gradient is asked for, directly or through history.
+    fn requires_grad(&self) -> bool;
+
+    /// Asks for the gradient of a leaf, or no longer.
+    ///
+    /// # Errors
+    /// `Autograd` for tensors with history, for inference tensors, and for types other than floating point.
+    fn requires_grad_(&self, requires_grad: bool) -> Result<&Tensor>;
+
+    /// Whether it has no history: made by the user, or by operators that needed no gradient.
+    fn is_leaf(&self) -> bool;
+
+    /// The node that made it. `None` for leaves.
+    ///
+    /// # Errors
+    /// `Autograd` for a view whose base was written where that leaves the view no history.
+    fn grad_fn(&self) -> Result<Option<Arc<dyn Node>>>;
+
+    /// Which output of `grad_fn`'s operator it is.
+    fn output_nr(&self) -> u32;
+
+    /// The gradient accumulated so far.
+    fn grad(&self) -> Option<Tensor>;
+
+    /// Replaces or clears the gradient.
+    ///
+    /// # Errors
+    /// `Autograd` where size, type or device differ from the tensor's.
+    fn set_grad(&self, grad: Option<&Tensor>) -> Result<()>;
+
+    /// [`backward`](crate::backward) from this tensor alone, which must have one element.
+    ///
+    /// # Errors
+    /// Those of [`backward`](crate::backward).
+    fn backward(&self) -> Result<()>;
+
+    /// Keeps the gradient of a tensor that is no leaf in its `grad`.
+    ///
+    /// # Errors
+    /// `Autograd` if it requires none.
+    fn retain_grad(&self) -> Result<()>;
+
+    /// Whether [`retain_grad`](Self::retain_grad) was called.
+    fn retains_grad(&self) -> bool;
+
+    /// Calls `hook` with the gradient of this tensor whenever a pass computes it; what it returns takes its place.
+    ///
+    /// # Errors
+    /// `Autograd` if it requires none.
+    fn register_hook<H>(&self, hook: H) -> Result<HookHandle>
+    where
+        H: Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static;
+
+    /// Calls `hook` with this leaf whenever its gradient has been accumulated.
+    ///
+    /// # Errors
+    /// `Autograd` unless it is a leaf that requires a gradient.
+    fn register_post_accumulate_grad_hook<H>(&self, hook: H) -> Result<HookHandle>
+    where
+        H: Fn(&Tensor) -> Result<()> + Send + Sync + 'static;
+
+    /// The same elements under a handle without history. A write through either is seen by both.
+    ///
+    /// # Errors
+    /// None for sound tensors.
+    fn detach(&self) -> Result<Tensor>;
+
+    /// Forgets the history of this very tensor.
+    ///
+    /// # Errors
+    /// `Autograd` for views.
+    fn detach_(&self) -> Result<&Tensor>;
+
+    /// Whether it is a view of a [`base`](Self::base).
+    fn is_view(&self) -> bool;
+
+    /// The tensor that it is a view of. PyTorch's `_base`.
+    fn base(&self) -> Option<Tensor>;
+
+    /// Whether it was made in inference mode.
+    fn is_inference(&self) -> bool;
+}
+
+impl Autograd for Tensor {
+    #[inline]
+    fn requires_grad(&self) -> bool {
+        requires_grad(self)
+    }
+
+    fn requires_grad_(&self, requires: bool) -> Result<&Tensor> {
+        if requires {
+            check_can_require_grad(self)?;
+        }
+        ensure!(
+            requires || is_leaf(self),
+            Autograd,
+            "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a \
+             subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+        );
+        if !requires && variable(self).is_none() {
+            return Ok(self);
+        }
+        let Some(variable) = variable_or_init(self, Variable::default) else {
+            bail!(Autograd, "this tensor's gradients are kept by another crate");
+        };
+        variable.ask(requires && is_leaf(self));
+        if requires {
+            add_autograd_key(self);
+        } else if variable.view.get().is_none() {
+            self.impl_().remove_keys(DispatchKeySet::of(DispatchKey::Autograd));
+        }
+        Ok(self)
+    }
+
+    fn is_leaf(&self) -> bool {
+        is_leaf(self)
+    }
+
+    fn grad_fn(&self) -> Result<Option<Arc<dyn Node>>> {
+        gradient_edge(self)?;
+        Ok(variable(self).and_then(|variable| variable.state.lock().grad_fn.clone()))
+    }
+
+    fn output_nr(&self) -> u32 {
+        variable(self).map_or(0, |variable| variable.state.lock().output_nr)
+    }
+
+    fn grad(&self) -> Option<Tensor> {
+        variable(self)?.state.lock().grad.clone()
+    }
+
+    fn set_grad(&self, grad: Option<&Tensor>) -> Result<()> {
+        if let Some(grad) = grad {
+            check_grad(self, grad)?;
+        } else if variable(self).is_none() {
+            return Ok(());
+        }
+        if let Some(variable) = variable_or_init(self, Variable::default) {
+            // Dropped outside the lock: what goes with it may be somebody else's code.
+            let before = std::mem::replace(&mut variable.state.lock().grad, grad.cloned());
+            drop(before);
+        }
+        Ok(())
+    }
+
+    fn backward(&self) -> Result<()> {
+        backward(std::slice::from_ref(self), &[], None, false, None)
+    }
+
+    fn retain_grad(&self) -> Result<()> {
+        ensure!(requires_grad(self), Autograd, "can't retain_grad on Tensor that has requires_grad=False");
+        let (Some(node), Some(variable)) = (self.grad_fn()?, variable(self)) else { return Ok(()) };
+        let mut state = variable.state.lock();
+        let is_new = !std::mem::replace(&mut state.retains_grad, true);
+        let output_nr = state.output_nr;
+        drop(state);
+        if is_new {
+            let hooks = node.header().hooks_or_init(Arc::default);
+            hooks.retain(output_nr, IntrusivePtr::downgrade(self.impl_()));
+        }
+        Ok(())
+    }
+
+    fn retains_grad(&self) -> bool {
+        variable(self).is_some_and(|variable| variable.state.lock().retains_grad)
+    }
+
+    fn register_hook<H>(&self, hook: H) -> Result<HookHandle>
+    where
+        H: Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
+    {
+        let hook: Arc<TensorHook> = Arc::new(hook);
+        let (hooks, output_nr) = hooks_of(self)?;
+        Ok(hooks.add_tensor(output_nr, hook))
+    }
+
+    fn register_post_accumulate_grad_hook<H>(&self, hook: H) -> Result<HookHandle>
+    where
+        H: Fn(&Tensor) -> Result<()> + Send + Sync + 'static,
+    {
+        let hook: Arc<PostAccumulateHook> = Arc::new(hook);
+        ensure!(
+            is_leaf(self),
+            Autograd,
+            "post accumulate grad hooks cannot be registered on non-leaf tensors"
+        );
+        Ok(hooks_of(self)?.0.add_post_accumulate(hook))
+    }
+
+    fn detach(&self) -> Result<Tensor> {
+        let detached = handle::alias(self)?;
+        if self.is_inference() != detached.is_inference() {
+            let key = DispatchKeySet::of(DispatchKey::ADInplaceOrView);
+            let impl_ = detached.impl_();
+            if self.is_inference() { impl_.remove_keys(key) } else { impl_.add_keys(key) }
+        }
+        Ok(detached)
+    }
+
+    fn detach_(&self) -> Result<&Tensor> {
+        ensure!(!self.is_view(), Autograd, "Can't detach views in-place. Use detach() instead.");
+        if let Some(variable) = variable(self) {
+            variable.set_edge(None);
+            variable.ask(false);
+            self.impl_().remove_keys(DispatchKeySet::of(DispatchKey::Autograd));
+        }
+        Ok(self)
+    }
+
+    fn is_view(&self) -> bool {
+        view::base(self).is_some()
+    }
+
+    fn base(&self) -> Option<Tensor> {
+        view::base(self).cloned()
+    }
+
+    fn is_inference(&self) -> bool {
+        !self.key_set().has(DispatchKey::ADInplaceOrView)
+    }
+}
+
+/// Where hooks on the gradient of `tensor` go, and the number by which they know it.
+fn hooks_of(tensor: &Tensor) -> Result<(Arc<NodeHooks>, u32)> {
+    ensure!(
+        requires_grad(tensor),
+        Autograd,
+        "cannot register a hook on a tensor that doesn't require gradient"
+    );
+    let Some(variable) = variable(tensor) else {
+        bail!(Internal, "a gradient is asked for but kept nowhere")
+    };
+    Ok(match tensor.grad_fn()? {
+        Some(node) => (node.header().hooks_or_init(Arc::default).clone(), tensor.output_nr()),
+        None => (variable.leaf_hooks(), 0),
+    })
+}
+
+fn check_can_require_grad(tensor: &Tensor) -> Result<()> {
+    ensure!(
+        tensor.is_floating_point(),
+        Autograd,
+        "only Tensors of floating point dtype can require gradients"
+    );
+    ensure!(
+        !tensor.is_inference() || crate::is_inference_mode_enabled(),
+        Autograd,
+        "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+    );
+    Ok(())
+}
+
+fn check_grad(tensor: &Tensor, grad: &Tensor) -> Result<()> {
+    ensure!(!grad.is_same(tensor), Autograd, "can't assign Variable as its own grad");
+    ensure!(
+        grad.dtype() == tensor.dtype(),
+        Autograd,
+        "attempting to assign a gradient with dtype '{}' to a tensor with dtype '{}'. The gradient must match the tensor's \
+         dtype",
+        grad.dtype(),
+        tensor.dtype()
+    );
+    ensure!(
+        grad.device() == tensor.device(),
+        Autograd,
+        "attempting to assign a gradient located on device '{}' to a tensor on device '{}'",
+        grad.device(),
+        tensor.device()
+    );
+    ensure!(
+        grad.sizes() == tensor.sizes(),
+        Autograd,
+        "attempting to assign a gradient of size '{:?}' to a tensor of size '{:?}'. Please ensure that the gradient and \
+         the tensor are the same size",
+        grad.sizes(),
+        tensor.sizes()
+    );
+    Ok(())
+}
+
+/// Autograd's methods on nodes.
+pub trait NodeHandle {
+    /// Calls `hook` with the gradients of the operator's outputs before the node runs.
+    fn register_prehook<H>(&self, hook: H) -> HookHandle
+    where
+        H: Fn(&[Option<Tensor>]) -> Result<Option<crate::Gradients>> + Send + Sync + 'static;
+
+    /// Calls `hook` with the gradients of the operator's inputs and of its outputs after the node has run.
+    fn register_hook<H>(&self, hook: H) -> HookHandle
+    where
+        H: Fn(&[Option<Tensor>], &[Option<Tensor>]) -> Result<Option<crate::Gradients>>
+            + Send
+            + Sync
+            + 'static;
+}
+
+impl NodeHandle for Arc<dyn Node> {
+    fn register_prehook<H>(&self, hook: H) -> HookHandle
+    where
+        H: Fn(&[Option<Tensor>]) -> Result<Option<crate::Gradients>> + Send + Sync + 'static,
+    {
+        let hook: Arc<PreHook> = Arc::new(hook);
+        self.header().hooks_or_init(Arc::default).add_pre(hook)
+    }
+
+    fn register_hook<H>(&self, hook: H) -> HookHandle
+    where
+        H: Fn(&[Option<Tensor>], &[Option<Tensor>]) -> Result<Option<crate::Gradients>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let hook: Arc<PostHook> = Arc::new(hook);
+        self.header().hooks_or_init(Arc::default).add_post(hook)
+    }
+}

@@ -1,0 +1,183 @@
+//! What autograd keeps beside a tensor: its history or its gradient, its hooks, and whose view it is.
+//!
+//! The mutex inside is never held while an operator or somebody else's code runs.
+
+use crate::accumulate_grad::AccumulateGrad;
+use crate::hooks::NodeHooks;
+use crate::node::{Edge, Node, release};
+use crate::view::{self, View};
+use flambeau_core::{AutogradMeta, DispatchKey, DispatchKeySet, Result};
+use flambeau_ops::Tensor;
+use parking_lot::Mutex;
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// PyTorch's `AutogradMeta`.
+#[derive(Default)]
+pub(crate) struct Variable {
+    /// What a leaf was asked for.
+    requires_grad: AtomicBool,
+    /// Whether `state.grad_fn` is there, for those who only want to know that.
+    has_history: AtomicBool,
+    pub(crate) view: OnceLock<View>,
+    pub(crate) state: Mutex<State>,
+}
+
+/// What changes over a tensor's life.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) grad: Option<Tensor>,
+    pub(crate) grad_fn: Option<Arc<dyn Node>>,
+    pub(crate) output_nr: u32,
+    pub(crate) retains_grad: bool,
+    /// Hooks of a leaf, shared with its accumulator; those of a result are its node's.
+    pub(crate) hooks: Option<Arc<NodeHooks>>,
+    accumulator: Weak<AccumulateGrad>,
+}
+
+impl AutogradMeta for Variable {
+    #[inline]
+    fn requires_grad(&self) -> bool {
+        self.is_asked() || self.has_history() || self.view.get().is_some_and(|v| requires_grad(&v.base))
+    }
+}
+
+impl Drop for Variable {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(node) = self.state.get_mut().grad_fn.take() {
+            release(node);
+        }
+    }
+}
+
+impl Variable {
+    fn with_history(node: Arc<dyn Node>, output_nr: u32) -> Self {
+        let state = State { grad_fn: Some(node), output_nr, ..State::default() };
+        Variable {
+            requires_grad: AtomicBool::new(false),
+            has_history: AtomicBool::new(true),
+            view: OnceLock::new(),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Whether it is a leaf of which a gradient was asked for.
+    #[inline]
+    pub(crate) fn is_asked(&self) -> bool {
+        self.requires_grad.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn ask(&self, requires_grad: bool) {
+        self.requires_grad.store(requires_grad, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn has_history(&self) -> bool {
+        self.has_history.load(Ordering::Relaxed)
+    }
+
+    /// Replaces the history; what was there before is dropped outside the lock.
+    pub(crate) fn set_edge(&self, edge: Option<Edge>) {
+        self.has_history.store(edge.is_some(), Ordering::Relaxed);
+        let (node, output_nr) = edge.map_or((None, 0), |edge| (Some(edge.node), edge.input_nr));
+        let before = {
+            let mut state = self.state.lock();
+            state.output_nr = output_nr;
+            std::mem::replace(&mut state.grad_fn, node)
+        };
+        before.into_iter().for_each(release);
+    }
+
+    /// The accumulator of a leaf, made now if nobody holds one.
+    pub(crate) fn accumulator(&self, tensor: &Tensor) -> Arc<AccumulateGrad> {
+        let mut state = self.state.lock();
+        if let Some(accumulator) = state.accumulator.upgrade() {
+            return accumulator;
+        }
+        let accumulator = Arc::new(AccumulateGrad::new(tensor.clone(), state.hooks.clone()));
+        state.accumulator = Arc::downgrade(&accumulator);
+        accumulator
+    }
+
+    /// The hooks of a leaf, made now if there were none.
+    pub(crate) fn leaf_hooks(&self) -> Arc<NodeHooks> {
+        let mut state = self.state.lock();
+        let hooks = state.hooks.get_or_insert_default().clone();
+        if let Some(accumulator) = state.accumulator.upgrade() {
+            accumulator.header().hooks_or_init(|| hooks.clone());
+        }
+        hooks
+    }
+}
+
+/// What is attached to `tensor`.
+#[inline]
+pub(crate) fn variable(tensor: &Tensor) -> Option<&Variable> {
+    let meta: &dyn Any = tensor.impl_().autograd_meta()?;
+    meta.downcast_ref()
+}
+
+/// The same, attached now if it is not there yet. `None` where another crate has attached something of its own.
+#[inline]
+pub(crate) fn variable_or_init(tensor: &Tensor, init: impl FnOnce() -> Variable) -> Option<&Variable> {
+    let meta: &dyn Any = tensor.impl_().autograd_meta_or_init(|| Box::new(init()));
+    meta.downcast_ref()
+}
+
+/// Whether a gradient is asked for, directly or through history.
+#[inline]
+pub(crate) fn requires_grad(tensor: &Tensor) -> bool {
+    tensor.key_set().has(DispatchKey::Autograd) && variable(tensor).is_some_and(Variable::requires_grad_now)
+}
+
+impl Variable {
+    #[inline]
+    fn requires_grad_now(&self) -> bool {
+        AutogradMeta::requires_grad(self)
+    }
+}
+
+/// Makes calls on `tensor` pass through the recording kernels.
+#[inline]
+pub(crate) fn add_autograd_key(tensor: &Tensor) {
+    tensor.impl_().add_keys(DispatchKeySet::of(DispatchKey::Autograd));
+}
+
+/// Gives `tensor` a history: it is output `output_nr` of `node`'s operator.
+#[inline]
+pub(crate) fn set_gradient_edge(tensor: &Tensor, node: Arc<dyn Node>, output_nr: u32) {
+    add_autograd_key(tensor);
+    if tensor.impl_().autograd_meta().is_none() {
+        variable_or_init(tensor, || Variable::with_history(node, output_nr));
+        return;
+    }
+    if let Some(variable) = variable(tensor) {
+        variable.set_edge(Some(Edge { node, input_nr: output_nr }));
+        if let Some(view) = variable.view.get() {
+            view.set_attr_version(tensor.version());
+        }
+    }
+}
+
+/// Where the gradient of `tensor` goes: to the node that made it, or to the accumulator of a leaf. `None` if nobody wants it.
+///
+/// # Errors
+/// `Autograd` for a view whose base was modified in a way that leaves it no history; see [`view`](crate::view).
+#[inline]
+pub(crate) fn gradient_edge(tensor: &Tensor) -> Result<Option<Edge>> {
+    if !tensor.key_set().has(DispatchKey::Autograd) {
+        return Ok(None);
+    }
+    let Some(variable) = variable(tensor) else { return Ok(None) };
+    if let Some(view) = variable.view.get() {
+        view::refresh(tensor, variable, view)?;
+    }
+    if variable.has_history() {
+        let state = variable.state.lock();
+        let input_nr = state.output_nr;
+        return Ok(state.grad_fn.clone().map(|node| Edge { node, input_nr }));
+    }
+    Ok(variable.is_asked().then(|| Edge { node: variable.accumulator(tensor), input_nr: 0 }))
+}
