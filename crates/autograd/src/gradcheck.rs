@@ -62,10 +62,8 @@ impl GradCheck {
     /// `Autograd` that shows what differs, and what `f` returns.
     pub fn check(&self, f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs: &[Tensor]) -> Result<()> {
         check_inputs(inputs)?;
-        let outputs = f(inputs)?;
-        for (o, output) in outputs.iter().enumerate() {
-            let only = |inputs: &[Tensor]| pick(f(inputs)?, o);
-            self.check_output(o, output, &only, inputs)?;
+        for o in 0..f(inputs)?.len() {
+            self.check_output(o, &|inputs: &[Tensor]| pick(f(inputs)?, o), inputs)?;
         }
         if self.check_undefined_grad {
             check_undefined(&f, inputs)?;
@@ -100,21 +98,22 @@ impl GradCheck {
     fn check_output(
         &self,
         o: usize,
-        output: &Tensor,
         f: &dyn Fn(&[Tensor]) -> Result<Tensor>,
         inputs: &[Tensor],
     ) -> Result<()> {
         let wanted: Vec<usize> = (0..inputs.len()).filter(|i| inputs[*i].requires_grad()).collect();
         let numeric =
             wanted.iter().map(|i| self.numeric(f, inputs, *i)).collect::<Result<Vec<Jacobian>>>()?;
+        // Made after the differences were, since those write to the inputs.
+        let output = &f(inputs)?;
         if !output.requires_grad() {
             let zero = numeric.iter().flatten().flatten().all(|d| d.abs() <= self.atol);
             ensure!(zero, Autograd, "Numerical gradient for function expected to be zero (output {o})");
             return Ok(());
         }
         let leaves: Vec<Tensor> = wanted.iter().map(|i| inputs[*i].clone()).collect();
-        let analytic = analytic(output, &leaves)?;
-        let again = analytic_again(output, &leaves)?;
+        let analytic = jacobians(output, &leaves)?;
+        let again = jacobians(output, &leaves)?;
         for (n, i) in wanted.iter().enumerate() {
             self.compare(&analytic[n], &numeric[n], o, *i)?;
             ensure!(
@@ -195,24 +194,20 @@ fn check_inputs(inputs: &[Tensor]) -> Result<()> {
 }
 
 /// Row by row: the gradients for each unit vector as the gradient of the output.
-fn analytic(output: &Tensor, leaves: &[Tensor]) -> Result<Vec<Jacobian>> {
+fn jacobians(output: &Tensor, leaves: &[Tensor]) -> Result<Vec<Jacobian>> {
     let numel = output.numel() as usize;
-    let mut jacobians: Vec<Jacobian> =
+    let mut made: Vec<Jacobian> =
         leaves.iter().map(|leaf| vec![vec![0.0; numel]; leaf.numel() as usize]).collect();
     for column in 0..numel {
         let mut unit = vec![0.0; numel];
         unit[column] = 1.0;
-        for (jacobian, grad) in jacobians.iter_mut().zip(pull_back(output, leaves, unit)?) {
+        for (jacobian, grad) in made.iter_mut().zip(pull_back(output, leaves, unit)?) {
             for (row, value) in jacobian.iter_mut().zip(grad) {
                 row[column] = value;
             }
         }
     }
-    Ok(jacobians)
-}
-
-fn analytic_again(output: &Tensor, leaves: &[Tensor]) -> Result<Vec<Jacobian>> {
-    analytic(output, leaves)
+    Ok(made)
 }
 
 /// The gradients of the leaves, zeros where there are none, for this gradient of the output.

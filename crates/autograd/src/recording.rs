@@ -28,6 +28,8 @@
 //! 5. **`register!`** for each kernel. An operator with no kernel for `Autograd` refuses tensors that require a gradient: none may
 //!    be forgotten. Composite operators (`CompositeImplicitAutograd`) need none.
 
+#![expect(non_snake_case, reason = "`add_.Tensor` is `add__tensor`, so that names tell overloads apart")]
+
 /// Registers a kernel at link time: `register!(MUL_TENSOR, Autograd, mul_tensor)`.
 macro_rules! register {
     ($operator:ident, $key:ident, $kernel:ident) => {

@@ -1,7 +1,6 @@
 //! Autograd's methods on tensors and nodes.
 
 use crate::engine::backward;
-use crate::handle;
 use crate::hooks::{HookHandle, NodeHooks, PostAccumulateHook, PostHook, PreHook, TensorHook};
 use crate::node::Node;
 use crate::record::is_leaf;
@@ -73,12 +72,6 @@ pub trait Autograd {
     fn register_post_accumulate_grad_hook<H>(&self, hook: H) -> Result<HookHandle>
     where
         H: Fn(&Tensor) -> Result<()> + Send + Sync + 'static;
-
-    /// The same elements under a handle without history. A write through either is seen by both.
-    ///
-    /// # Errors
-    /// None for sound tensors.
-    fn detach(&self) -> Result<Tensor>;
 
     /// Forgets the history of this very tensor.
     ///
@@ -200,16 +193,6 @@ impl Autograd for Tensor {
             "post accumulate grad hooks cannot be registered on non-leaf tensors"
         );
         Ok(hooks_of(self)?.0.add_post_accumulate(hook))
-    }
-
-    fn detach(&self) -> Result<Tensor> {
-        let detached = handle::alias(self)?;
-        if self.is_inference() != detached.is_inference() {
-            let key = DispatchKeySet::of(DispatchKey::ADInplaceOrView);
-            let impl_ = detached.impl_();
-            if self.is_inference() { impl_.remove_keys(key) } else { impl_.add_keys(key) }
-        }
-        Ok(detached)
     }
 
     fn detach_(&self) -> Result<&Tensor> {

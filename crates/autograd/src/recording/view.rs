@@ -6,37 +6,12 @@ use crate::{Backward, Context, Gradients};
 use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
-struct T;
-
-impl Backward for T {
-    const NAME: &'static str = "TBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        gradients(cx, [&|| ops::t(grad)])
-    }
+fn detach(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let _below = below();
+    ops::detach(self_)
 }
 
-fn t(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
-        let _below = below();
-        ops::t(self_)?
-    };
-    if any_requires_grad(&[self_]) {
-        let backward = T;
-        set_history(&result, edges(&[self_])?, backward);
-    }
-    Ok(result)
-}
-
-fn t_tracked(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    record::view(self_, || ops::t(self_))
-}
-
-register!(T, Autograd, t);
-register!(T, ADInplaceOrView, t_tracked);
+register!(DETACH, Autograd, detach);
 
 #[derive(Clone)]
 struct TransposeInt {

@@ -1,0 +1,67 @@
+//! The contract of autograd, from outside: one module for each part of it.
+
+mod anomaly;
+mod engine;
+mod functions;
+mod gradients;
+mod hooks;
+mod inplace;
+mod modes;
+mod saved;
+mod views;
+
+use flambeau_autograd::Autograd;
+use flambeau_core::{Result, Scalar};
+use flambeau_ops::{Tensor, ops};
+
+/// A tensor of f64 that needs no gradient.
+fn data(values: &[f64], sizes: &[i64]) -> Tensor {
+    Tensor::from_vec(values.to_vec(), sizes).unwrap()
+}
+
+/// A leaf of f64 that requires a gradient.
+fn leaf(values: &[f64]) -> Tensor {
+    let tensor = data(values, &[values.len() as i64]);
+    tensor.requires_grad_(true).unwrap();
+    tensor
+}
+
+/// The elements in row-major order.
+fn values(tensor: &Tensor) -> Vec<f64> {
+    let flat = ops::clone(&tensor.detach().unwrap(), Some(flambeau_core::MemoryFormat::Contiguous)).unwrap();
+    let element = |i| ops::as_strided(&flat, &[], &[], Some(i)).unwrap();
+    (0..flat.numel()).map(|i| ops::_local_scalar_dense(&element(i)).unwrap().to_f64()).collect()
+}
+
+/// The elements of a leaf's gradient.
+fn grad_of(tensor: &Tensor) -> Vec<f64> {
+    values(&tensor.grad().expect("a gradient"))
+}
+
+fn add(a: &Tensor, b: &Tensor) -> Tensor {
+    ops::add_tensor(a, b, Scalar::Int(1)).unwrap()
+}
+
+fn mul(a: &Tensor, b: &Tensor) -> Tensor {
+    ops::mul_tensor(a, b).unwrap()
+}
+
+fn sum(a: &Tensor) -> Tensor {
+    ops::sum(a, None).unwrap()
+}
+
+/// What an error says.
+fn message<T>(result: Result<T>) -> String {
+    match result {
+        Ok(_) => panic!("expected an error"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// `[2.0] == [2.0]` up to rounding.
+fn assert_close(got: &[f64], expected: &[f64]) {
+    assert_eq!(got.len(), expected.len(), "{got:?} {expected:?}");
+    for (g, e) in got.iter().zip(expected) {
+        assert!((g - e).abs() <= 1e-12 * (1.0 + e.abs()), "expected {expected:?} but got {got:?}");
+    }
+}
