@@ -92,12 +92,12 @@ fn writes_over_saved_tensors() {
     let y = mul(&x, &w);
     ops::mul__tensor(&x, &y).unwrap();
     let plain = Tensor::from_vec(vec![1.0f64], &[1]).unwrap();
-    let y = mul(&plain, &w);
-    ops::mul__tensor(&plain, &y).unwrap();
+    let z = mul(&plain, &w);
+    ops::mul__tensor(&plain, &z).unwrap();
     let view = ops::view(&x, &[1, 1]).unwrap();
     ops::exp_(&view).unwrap();
     ops::exp_(&x).unwrap();
-    drop((w, x, y, plain, view));
+    drop((w, x, y, z, plain, view));
     assert_eq!(live_nodes(), 0);
 }
 
