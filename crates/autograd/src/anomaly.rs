@@ -84,5 +84,5 @@ pub(crate) fn check_nan(node: &dyn Node, grads: &Gradients) -> Result<()> {
 /// `relu` keeps NaN and no negative infinity, so the sum is NaN if and only if an element is.
 fn has_nan(grad: &Tensor) -> Result<bool> {
     let sum = ops::sum(&ops::relu(grad)?, None)?;
-    Ok(ops::_local_scalar_dense(&sum)?.to_f64().is_nan())
+    Ok(sum.item_scalar()?.to_f64().is_nan())
 }

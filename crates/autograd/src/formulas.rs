@@ -35,14 +35,6 @@ pub(crate) fn to_dtype(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
     Ok(made)
 }
 
-/// `tensor` in `sizes`, copied only where its strides leave no other way.
-pub fn reshape(tensor: &Tensor, sizes: &[i64]) -> Result<Tensor> {
-    if shape::view_strides(tensor.sizes(), tensor.strides(), sizes).is_some() {
-        return ops::view(tensor, sizes);
-    }
-    ops::view(&ops::clone(tensor, Some(flambeau_core::MemoryFormat::Contiguous))?, sizes)
-}
-
 /// The sum over the dimensions in which `sizes` was broadcast to the sizes of `tensor`.
 ///
 /// # Errors
@@ -63,7 +55,7 @@ pub fn sum_to_size(tensor: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     let is_broadcast = |d: &usize| *d < leading || sizes[*d - leading] != tensor.sizes()[*d];
     let dims: DimVec = (0..tensor.dim()).filter(is_broadcast).map(|d| d as i64).collect();
     let summed = ops::sum_dim_intlist(tensor, Some(&dims), true, None)?;
-    if leading == 0 { Ok(summed) } else { reshape(&summed, sizes) }
+    if leading == 0 { Ok(summed) } else { ops::reshape(&summed, sizes) }
 }
 
 /// `tensor * factor`, or the tensor itself for 1.
@@ -84,7 +76,7 @@ pub fn sum_backward(grad: &Tensor, sizes: &[i64], dim: Option<&[i64]>, keepdim: 
     for dim in dims {
         kept[shape::wrap_dim(*dim, sizes.len())?] = 1;
     }
-    ops::expand(&reshape(grad, &kept)?, sizes, false)
+    ops::expand(&ops::reshape(grad, &kept)?, sizes, false)
 }
 
 /// The gradient of one index of a tensor of `sizes`: zeros elsewhere.

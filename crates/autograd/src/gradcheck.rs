@@ -138,7 +138,7 @@ impl GradCheck {
         let (input, mut jacobian) = (&inputs[i], Vec::new());
         let elements = elements(input)?;
         for element in &elements {
-            let before = value(element)?;
+            let before = element.item::<f64>()?;
             let at = |x: f64| -> Result<Vec<f64>> {
                 set(element, x)?;
                 values(&f(inputs)?)
@@ -287,15 +287,11 @@ fn elements(tensor: &Tensor) -> Result<Vec<Tensor>> {
     offsets.iter().map(|offset| ops::as_strided(&tensor, &[], &[], Some(*offset))).collect()
 }
 
-fn value(element: &Tensor) -> Result<f64> {
-    Ok(ops::_local_scalar_dense(element)?.to_f64())
-}
-
 fn set(element: &Tensor, value: f64) -> Result<()> {
     let _unrecorded = no_grad();
     ops::fill__scalar(element, value.into())
 }
 
 fn values(tensor: &Tensor) -> Result<Vec<f64>> {
-    elements(tensor)?.iter().map(value).collect()
+    crate::formulas::to_dtype(&tensor.detach()?, ScalarType::F64)?.to_vec()
 }

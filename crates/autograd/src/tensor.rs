@@ -312,3 +312,14 @@ impl NodeHandle for Arc<dyn Node> {
         self.header().hooks_or_init(Arc::default).add_post(hook)
     }
 }
+
+/// What a printed tensor says of its gradient: `requires_grad=True`, or which node made it.
+fn describe(tensor: &Tensor) -> Option<String> {
+    match tensor.grad_fn() {
+        Ok(Some(node)) => Some(format!("grad_fn=<{}>", node.name())),
+        Ok(None) => tensor.requires_grad().then(|| "requires_grad=True".to_string()),
+        Err(_) => Some("grad_fn=<Invalid>".to_string()),
+    }
+}
+
+inventory::submit! { flambeau_ops::tensor::display::Suffix(describe) }

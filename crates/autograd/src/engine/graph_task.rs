@@ -12,6 +12,9 @@ use std::sync::Arc;
 /// Stands for "no edge".
 const NOWHERE: u32 = u32::MAX;
 
+/// Room for this many nodes from the start.
+const SMALL: usize = 16;
+
 /// A node that the pass meets. Borrowed: whoever holds the roots holds the graph, whose edges never change.
 pub(super) struct Entry<'a> {
     pub(super) node: &'a Arc<dyn Node>,
@@ -45,8 +48,8 @@ impl<'a> GraphTask<'a> {
     /// Walks the graph below `roots`, with a stack and not by recursion.
     pub(super) fn new(roots: &'a [Edge]) -> Self {
         let mut task = GraphTask {
-            entries: Vec::new(),
-            index: HashMap::default(),
+            entries: Vec::with_capacity(SMALL),
+            index: HashMap::with_capacity_and_hasher(SMALL, BuildHasherDefault::default()),
             ready: BinaryHeap::new(),
             captures: Vec::new(),
             restricted: false,

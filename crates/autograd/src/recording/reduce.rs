@@ -2,7 +2,7 @@
 
 use crate::record::{any_requires_grad, below, edges, gradients, set_history};
 use crate::{Backward, Context, Gradients, formulas};
-use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar, ScalarType};
+use flambeau_core::{DimVec, DispatchKeySet, Result, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
 #[derive(Clone)]
@@ -73,10 +73,3 @@ fn sum_dim_intlist(
 }
 
 register!(SUM_DIM_INTLIST, Autograd, sum_dim_intlist);
-
-fn _local_scalar_dense(_: DispatchKeySet, self_: &Tensor) -> Result<Scalar> {
-    let _below = below();
-    ops::_local_scalar_dense(self_)
-}
-
-register!(_LOCAL_SCALAR_DENSE, Autograd, _local_scalar_dense);

@@ -6,6 +6,37 @@ use crate::{Backward, Context, Gradients};
 use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
 
+#[derive(Clone)]
+struct Alias;
+
+impl Backward for Alias {
+    const NAME: &'static str = "AliasBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        gradients(cx, [&|| Ok(grad.clone())])
+    }
+}
+
+fn alias(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = below();
+        ops::alias(self_)?
+    };
+    if any_requires_grad(&[self_]) {
+        set_history(&result, edges(&[self_])?, Alias);
+    }
+    Ok(result)
+}
+
+fn alias_tracked(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    record::view(self_, || ops::alias(self_))
+}
+
+register!(ALIAS, Autograd, alias);
+register!(ALIAS, ADInplaceOrView, alias_tracked);
+
 fn detach(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let _below = below();
     ops::detach(self_)
@@ -59,7 +90,7 @@ impl Backward for View {
 
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        gradients(cx, [&|| formulas::reshape(grad, &self.self_sizes)])
+        gradients(cx, [&|| ops::reshape(grad, &self.self_sizes)])
     }
 }
 

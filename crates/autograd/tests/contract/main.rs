@@ -28,9 +28,10 @@ fn leaf(values: &[f64]) -> Tensor {
 
 /// The elements in row-major order.
 fn values(tensor: &Tensor) -> Vec<f64> {
-    let flat = ops::clone(&tensor.detach().unwrap(), Some(flambeau_core::MemoryFormat::Contiguous)).unwrap();
-    let element = |i| ops::as_strided(&flat, &[], &[], Some(i)).unwrap();
-    (0..flat.numel()).map(|i| ops::_local_scalar_dense(&element(i)).unwrap().to_f64()).collect()
+    if let Ok(values) = tensor.to_vec::<f32>() {
+        return values.into_iter().map(f64::from).collect();
+    }
+    tensor.to_vec().unwrap()
 }
 
 /// The elements of a leaf's gradient.

@@ -120,3 +120,11 @@ fn an_operator_without_a_derivative_says_so_in_the_backward_pass() {
     assert_eq!(error.kind(), ErrorKind::NotImplemented);
     assert_eq!(error.message(), "the derivative for 'relu' is not implemented.");
 }
+
+#[test]
+fn printing_tells_of_the_gradient() {
+    let x = leaf(&[1.0]);
+    assert!(x.to_string().ends_with("requires_grad=True)"), "{x}");
+    assert!(mul(&x, &x).to_string().ends_with("grad_fn=<MulBackward0>)"), "{}", mul(&x, &x));
+    assert!(!data(&[1.0], &[1]).to_string().contains("grad"));
+}
