@@ -17,7 +17,8 @@
 //! use flambeau_ops::{Tensor, ops};
 //! let x = Tensor::from_vec(vec![1.0f64, 2.0, 3.0], &[3])?;
 //! x.requires_grad_(true)?;
-//! ops::sum(&ops::mul_tensor(&x, &x)?, None)?.backward()?;
+//! let x2 = ops::mul_tensor(&x, &x)?;
+//! ops::mm(&ops::view(&x2, &[1, 3])?, &Tensor::from([[1.0f64], [1.0], [1.0]]))?.backward()?;
 //! assert!(x.grad().is_some());
 //! # Ok::<(), flambeau_core::Error>(())
 //! ```

@@ -46,6 +46,5 @@ macro_rules! register {
 mod binary;
 mod copy;
 mod matmul;
-mod reduce;
 mod unary;
 mod view;

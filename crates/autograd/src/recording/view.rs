@@ -7,6 +7,40 @@ use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
 
 #[derive(Clone)]
+struct Permute {
+    dims: DimVec,
+}
+
+impl Backward for Permute {
+    const NAME: &'static str = "PermuteBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        gradients(cx, [&|| formulas::permute_backward(grad, &self.dims)])
+    }
+}
+
+fn permute(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    let result = {
+        let _below = below();
+        ops::permute(self_, dims)?
+    };
+    if any_requires_grad(&[self_]) {
+        let backward = Permute { dims: DimVec::from_slice(dims) };
+        set_history(&result, edges(&[self_])?, backward);
+    }
+    Ok(result)
+}
+
+fn permute_tracked(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    record::view(self_, || ops::permute(self_, dims))
+}
+
+register!(PERMUTE, Autograd, permute);
+register!(PERMUTE, ADInplaceOrView, permute_tracked);
+
+#[derive(Clone)]
 struct Alias;
 
 impl Backward for Alias {
