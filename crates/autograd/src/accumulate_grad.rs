@@ -36,11 +36,11 @@ impl Node for AccumulateGrad {
 
     fn apply(&self, cx: &Context<'_>, mut grads: Gradients) -> Result<Gradients> {
         let grad = grads.first_mut().and_then(Option::take);
-        if let (Some(grad), Some(variable)) = (grad, variable(&self.leaf)) {
-            if variable.is_asked() {
-                accumulate(&self.leaf, variable, grad, cx.create_graph())?;
-                self.header.hooks().map_or(Ok(()), |hooks| hooks.run_post_accumulate(&self.leaf))?;
-            }
+        if let (Some(grad), Some(variable)) = (grad, variable(&self.leaf))
+            && variable.is_asked()
+        {
+            accumulate(&self.leaf, variable, grad, cx.create_graph())?;
+            self.header.hooks().map_or(Ok(()), |hooks| hooks.run_post_accumulate(&self.leaf))?;
         }
         Ok(Gradients::new())
     }

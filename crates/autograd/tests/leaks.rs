@@ -1,5 +1,11 @@
 //! Nothing is left behind, and deep graphs need no deep stack. One test: it counts the nodes of the whole process.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::cloned_ref_to_slice_refs,
+    reason = "tests that read easily, and fail by panicking"
+)]
+
 use flambeau_autograd::{Autograd, backward, grad, live_nodes};
 use flambeau_core::Scalar;
 use flambeau_ops::{Tensor, ops};
