@@ -4,6 +4,7 @@
 //! [`FloatFormula`] (`exp`), [`IntegerFormula`] (`bitwise_and`), [`Comparison`] (`eq`: a truth value per lane).
 
 mod copy;
+pub(crate) mod lines;
 pub(crate) mod reduce;
 mod rows;
 mod tiles;

@@ -12,16 +12,6 @@ type Reference = fn(&[f64]) -> f64;
 /// What the error is measured by: usually the sum of magnitudes.
 type Scale = fn(&[f64]) -> f64;
 
-/// A sum without rounding errors to speak of (Neumaier), so that f64 results have a reference too.
-fn total(x: impl Iterator<Item = f64>) -> f64 {
-    let (mut sum, mut lost) = (0.0f64, 0.0);
-    for x in x {
-        let next = sum + x;
-        lost += if sum.abs() >= x.abs() { (sum - next) + x } else { (x - next) + sum };
-        sum = next;
-    }
-    sum + lost
-}
 fn magnitudes(x: &[f64]) -> f64 {
     total(x.iter().map(|x| x.abs()))
 }

@@ -10,6 +10,7 @@ mod convolution;
 mod copy;
 mod factory;
 mod linear;
+mod loss;
 mod matmul;
 mod methods_binary;
 mod methods_convolution;
@@ -17,11 +18,17 @@ mod methods_copy;
 mod methods_factory;
 mod methods_linear;
 mod methods_matmul;
+mod methods_normalization;
 mod methods_reduce;
+mod methods_scan;
+mod methods_softmax;
 mod methods_unary;
 mod methods_view;
+mod normalization;
 mod pooling;
 mod reduce;
+mod scan;
+mod softmax;
 mod unary;
 mod view;
 
@@ -30,9 +37,13 @@ pub use convolution::*;
 pub use copy::*;
 pub use factory::*;
 pub use linear::*;
+pub use loss::*;
 pub use matmul::*;
+pub use normalization::*;
 pub use pooling::*;
 pub use reduce::*;
+pub use scan::*;
+pub use softmax::*;
 pub use unary::*;
 pub use view::*;
 
@@ -92,6 +103,29 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &MATMUL_OUT,
     &LINEAR,
     &LINEAR_OUT,
+    &MSE_LOSS,
+    &MSE_LOSS_OUT,
+    &MSE_LOSS_BACKWARD,
+    &L1_LOSS,
+    &SMOOTH_L1_LOSS,
+    &SMOOTH_L1_LOSS_OUT,
+    &SMOOTH_L1_LOSS_BACKWARD,
+    &HUBER_LOSS,
+    &HUBER_LOSS_OUT,
+    &HUBER_LOSS_BACKWARD,
+    &BINARY_CROSS_ENTROPY,
+    &BINARY_CROSS_ENTROPY_OUT,
+    &BINARY_CROSS_ENTROPY_BACKWARD,
+    &BINARY_CROSS_ENTROPY_WITH_LOGITS,
+    &BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT,
+    &KL_DIV,
+    &KL_DIV_OUT,
+    &NLL_LOSS_FORWARD,
+    &NLL_LOSS_BACKWARD,
+    &NLL_LOSS,
+    &NLL_LOSS_OUT,
+    &NLL_LOSS_ND,
+    &CROSS_ENTROPY_LOSS,
     &MM,
     &MM_OUT,
     &BMM,
@@ -111,6 +145,23 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &DOT_OUT,
     &VDOT,
     &VDOT_OUT,
+    &LAYER_NORM,
+    &NATIVE_LAYER_NORM,
+    &NATIVE_LAYER_NORM_OUT,
+    &NATIVE_LAYER_NORM_BACKWARD,
+    &NATIVE_LAYER_NORM_BACKWARD_OUT,
+    &GROUP_NORM,
+    &NATIVE_GROUP_NORM,
+    &NATIVE_GROUP_NORM_OUT,
+    &NATIVE_GROUP_NORM_BACKWARD,
+    &NATIVE_GROUP_NORM_BACKWARD_OUT,
+    &BATCH_NORM,
+    &NATIVE_BATCH_NORM,
+    &NATIVE_BATCH_NORM_BACKWARD,
+    &NATIVE_BATCH_NORM_BACKWARD_OUT,
+    &RMS_NORM,
+    &_FUSED_RMS_NORM,
+    &_FUSED_RMS_NORM_BACKWARD,
     &MAX_POOL2D,
     &MAX_POOL2D_WITH_INDICES,
     &MAX_POOL2D_WITH_INDICES_OUT,
@@ -199,6 +250,24 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &NORM_OUT,
     &NORM_SCALAROPT_DIM_DTYPE,
     &NORM_DTYPE_OUT,
+    &CUMSUM,
+    &CUMSUM_,
+    &CUMSUM_OUT,
+    &CUMPROD,
+    &CUMPROD_,
+    &CUMPROD_OUT,
+    &SOFTMAX_INT,
+    &SOFTMAX_INT_OUT,
+    &_SOFTMAX,
+    &_SOFTMAX_OUT,
+    &_SOFTMAX_BACKWARD_DATA,
+    &_SOFTMAX_BACKWARD_DATA_OUT,
+    &LOG_SOFTMAX_INT,
+    &LOG_SOFTMAX_INT_OUT,
+    &_LOG_SOFTMAX,
+    &_LOG_SOFTMAX_OUT,
+    &_LOG_SOFTMAX_BACKWARD_DATA,
+    &_LOG_SOFTMAX_BACKWARD_DATA_OUT,
     &NEG,
     &NEG_,
     &NEG_OUT,

@@ -182,3 +182,15 @@ where
         }
     }
 }
+
+/// The same for a floating point formula.
+///
+/// # Safety
+/// - The elements of the rows are valid, of type `T`.
+#[inline]
+pub(super) unsafe fn dispatch_rows_of<T, F: FloatFormula<N>, const N: usize>(rows: Rows<N>, formula: F)
+where
+    RowKernel<T, Floats<F>, N>: EveryIsa,
+{
+    dispatch_rows::<T, Floats<F>, N>(rows, Floats(formula));
+}

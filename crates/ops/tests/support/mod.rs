@@ -100,6 +100,17 @@ pub fn lines(data: &[f64], sizes: &[i64], dims: &[usize]) -> Vec<Vec<f64>> {
     lines
 }
 
+/// A sum without rounding errors to speak of (Neumaier), so that f64 results have a reference too.
+pub fn total(x: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut lost) = (0.0f64, 0.0);
+    for x in x {
+        let next = sum + x;
+        lost += if sum.abs() >= x.abs() { (sum - next) + x } else { (x - next) + sum };
+        sum = next;
+    }
+    sum + lost
+}
+
 /// The rounding unit of a type; 0 for integers.
 pub fn epsilon(dtype: ScalarType) -> f64 {
     match dtype {

@@ -1,0 +1,132 @@
+//! Softmax of a line and its derivative: the greatest element is taken out first, so that nothing overflows.
+#![expect(unsafe_code, reason = "reads the dense lines that the driver gives")]
+
+use super::{map_lines, row};
+use crate::loops::FloatFormula;
+use crate::loops::reduce::{Exponentials, Greatest, LineFloat, computing_type};
+use crate::loops::rows::dispatch_rows_of;
+use crate::tensor_iterator::DimMask;
+use crate::vectorized::Float;
+use crate::{Tensor, dispatch_all_types};
+use flambeau_core::Result;
+
+/// `x - a - b`.
+#[derive(Clone, Copy)]
+struct Shifted(f64, f64);
+
+impl FloatFormula<1> for Shifted {
+    #[inline(always)]
+    fn call<V: Float>(self, [x]: [V; 1]) -> V {
+        x - V::constant(self.0) - V::constant(self.1)
+    }
+}
+
+/// `e^(x - a)`.
+#[derive(Clone, Copy)]
+struct Exponential(f64);
+
+impl FloatFormula<1> for Exponential {
+    #[inline(always)]
+    fn call<V: Float>(self, [x]: [V; 1]) -> V {
+        (x - V::constant(self.0)).exp()
+    }
+}
+
+/// `x / a`.
+#[derive(Clone, Copy)]
+struct Quotient(f64);
+
+impl FloatFormula<1> for Quotient {
+    #[inline(always)]
+    fn call<V: Float>(self, [x]: [V; 1]) -> V {
+        x / V::constant(self.0)
+    }
+}
+
+/// The softmax, or its logarithm, of every line along `mask`.
+///
+/// # Errors
+/// As [`map_lines`].
+pub(crate) fn softmax_lines(input: &Tensor, out: &Tensor, mask: DimMask, log: bool) -> Result<()> {
+    let kernel = computing_type(out.dtype());
+    dispatch_all_types!(wide_floats, kernel, "softmax", T => {
+        map_lines([input], out, mask, kernel, |_, [from], to, n| {
+            let (from, to): (*const T, *mut T) = (from.cast(), to.cast());
+            // SAFETY: a line of `n` elements, and room for as many.
+            unsafe {
+                let greatest = T::line_fold(from, n, Greatest::of(kernel), f64::max);
+                if log {
+                    let sum = T::line_float_fold(from, n, Exponentials(greatest));
+                    dispatch_rows_of::<T, _, 1>(row([from], to, n), Shifted(greatest, sum.ln()));
+                } else {
+                    dispatch_rows_of::<T, _, 1>(row([from], to, n), Exponential(greatest));
+                    let sum = T::line_sum(to, n);
+                    dispatch_rows_of::<T, _, 1>(row([to.cast_const()], to, n), Quotient(sum));
+                }
+            }
+        })
+    })
+}
+
+/// `grad * output`.
+#[derive(Clone, Copy)]
+struct Product;
+
+impl FloatFormula<2> for Product {
+    #[inline(always)]
+    fn call<V: Float>(self, [g, y]: [V; 2]) -> V {
+        g * y
+    }
+}
+
+/// `(grad - a) * output`.
+#[derive(Clone, Copy)]
+struct SoftmaxGradient(f64);
+
+impl FloatFormula<2> for SoftmaxGradient {
+    #[inline(always)]
+    fn call<V: Float>(self, [g, y]: [V; 2]) -> V {
+        (g - V::constant(self.0)) * y
+    }
+}
+
+/// `grad - e^output * a`.
+#[derive(Clone, Copy)]
+struct LogSoftmaxGradient(f64);
+
+impl FloatFormula<2> for LogSoftmaxGradient {
+    #[inline(always)]
+    fn call<V: Float>(self, [g, y]: [V; 2]) -> V {
+        y.exp().neg_mul_add(V::constant(self.0), g)
+    }
+}
+
+/// The derivative of [`softmax_lines`], given the gradient of its result and the result.
+///
+/// # Errors
+/// As [`map_lines`].
+pub(crate) fn softmax_backward_lines(
+    grad: &Tensor,
+    output: &Tensor,
+    to: &Tensor,
+    mask: DimMask,
+    log: bool,
+) -> Result<()> {
+    let kernel = computing_type(output.dtype());
+    dispatch_all_types!(wide_floats, kernel, "softmax_backward", T => {
+        map_lines([grad, output], to, mask, kernel, |_, from, to, n| {
+            let (from, to): ([*const T; 2], *mut T) = (from.map(|p| p.cast()), to.cast());
+            // SAFETY: lines of `n` elements, and room for as many.
+            unsafe {
+                if log {
+                    let sum = T::line_sum(from[0], n);
+                    dispatch_rows_of::<T, _, 2>(row(from, to, n), LogSoftmaxGradient(sum));
+                } else {
+                    dispatch_rows_of::<T, _, 2>(row(from, to, n), Product);
+                    let sum = T::line_sum(to, n);
+                    dispatch_rows_of::<T, _, 2>(row(from, to, n), SoftmaxGradient(sum));
+                }
+            }
+        })
+    })
+}

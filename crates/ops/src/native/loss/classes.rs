@@ -1,0 +1,333 @@
+//! Losses of classes: the negative log likelihood of a target, and the cross entropy built on it.
+
+use super::{Reduction, as_dtype};
+use crate::native::view::reshape;
+use crate::structured::TensorSpec;
+use crate::{Tensor, dispatch_all_types, ops};
+use flambeau_core::{Element, Result, Scalar, ScalarType, bail, ensure};
+
+/// A row of classes for every target, checked.
+struct Classes {
+    /// Samples by classes.
+    input: Tensor,
+    targets: Vec<i64>,
+    weights: Option<Vec<f64>>,
+}
+
+fn check(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
+    ensure!(
+        matches!(self_.dim(), 1 | 2) && target.dim() <= 1,
+        Shape,
+        "nll_loss: expected an input of 1 or 2 dimensions and a target of 0 or 1 but got {self_:?} and {target:?}"
+    );
+    let samples = if self_.dim() == 2 { self_.sizes()[0] } else { 1 };
+    ensure!(
+        self_.dim() == target.dim() + 1 && target.numel() == samples,
+        Shape,
+        "size mismatch (got input: {:?}, target: {:?})",
+        self_.sizes(),
+        target.sizes()
+    );
+    ensure!(
+        matches!(target.dtype(), ScalarType::I64 | ScalarType::U8),
+        Dtype,
+        "expected target dtype to be Long or Byte, but got {}",
+        target.dtype()
+    );
+    let classes = self_.sizes()[self_.dim() - 1];
+    ensure!(
+        weight.is_none_or(|w| w.sizes() == [classes]),
+        Shape,
+        "weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {:?}",
+        weight.map(Tensor::sizes)
+    );
+    ensure!(
+        self_.is_floating_point(),
+        NotImplemented,
+        "\"nll_loss_out_frame\" not implemented for '{}'",
+        self_.dtype()
+    );
+    Ok(())
+}
+
+impl Classes {
+    fn new(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>, ignore_index: i64) -> Result<Self> {
+        check(self_, target, weight)?;
+        let classes = self_.sizes()[self_.dim() - 1];
+        let targets = as_dtype(target, ScalarType::I64)?.to_vec::<i64>()?;
+        for t in targets.iter().filter(|t| **t != ignore_index) {
+            ensure!(*t >= 0 && *t < classes, Index, "Target {t} is out of bounds.");
+        }
+        let weights = weight.map(|w| as_dtype(w, ScalarType::F64)?.to_vec::<f64>()).transpose()?;
+        let input = reshape(self_, &[targets.len() as i64, classes])?;
+        Ok(Classes { input, targets, weights })
+    }
+
+    /// The weight of each sample's target; 0 of what is ignored.
+    fn weights(&self, ignore_index: i64) -> Vec<f64> {
+        let weight = |t: &i64| match &self.weights {
+            _ if *t == ignore_index => 0.0,
+            Some(weights) => weights.get(*t as usize).copied().unwrap_or(0.0),
+            None => 1.0,
+        };
+        self.targets.iter().map(weight).collect()
+    }
+
+    /// `-weight * input` at each target, in f64.
+    fn losses(&self, ignore_index: i64) -> Result<Vec<f64>> {
+        let weights = self.weights(ignore_index);
+        dispatch_all_types!(floats, self.input.dtype(), "nll_loss", T => {
+            let input = self.input.accessor::<T, 2>()?;
+            let loss = |(i, (t, w)): (usize, (&i64, &f64))| {
+                let at = if *t == ignore_index { None } else { input.get([i, *t as usize]) };
+                at.map_or(0.0, |x| -x.to_scalar().to_f64() * w)
+            };
+            Ok(self.targets.iter().zip(&weights).enumerate().map(loss).collect())
+        })
+    }
+}
+
+fn specs(self_: &Tensor, target: &Tensor, reduction: Reduction) -> (TensorSpec, TensorSpec) {
+    let none = reduction == Reduction::None && self_.dim() == 2;
+    let output = TensorSpec::like(self_, if none { target.sizes() } else { &[] });
+    (output, TensorSpec::like(self_, &[]))
+}
+
+/// Shapes and types of [`nll_loss_forward`].
+pub fn nll_loss_forward_meta(
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    _ignore_index: i64,
+) -> Result<(TensorSpec, TensorSpec)> {
+    check(self_, target, weight)?;
+    Ok(specs(self_, target, Reduction::of(reduction)?))
+}
+
+/// `-weight[target] * self[target]`, reduced, and the sum of the weights.
+pub fn nll_loss_forward(
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    output: &Tensor,
+    total_weight: &Tensor,
+) -> Result<()> {
+    let reduction = Reduction::of(reduction)?;
+    let classes = Classes::new(self_, target, weight, ignore_index)?;
+    let losses = classes.losses(ignore_index)?;
+    let total: f64 = classes.weights(ignore_index).iter().sum();
+    if reduction == Reduction::None {
+        let sizes = output.sizes().to_vec();
+        ops::fill__scalar(total_weight, Scalar::Int(0))?;
+        return ops::copy_(output, &Tensor::from_vec(losses, &sizes)?, false);
+    }
+    let sum: f64 = losses.iter().sum();
+    let loss = if reduction == Reduction::Mean { sum / total } else { sum };
+    ops::copy_(total_weight, &Tensor::from_vec(vec![total], &[])?, false)?;
+    ops::copy_(output, &Tensor::from_vec(vec![loss], &[])?, false)
+}
+
+/// Shape and type of [`nll_loss_backward`].
+pub fn nll_loss_backward_meta(
+    _grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    _reduction: i64,
+    _ignore_index: i64,
+    _total_weight: &Tensor,
+) -> Result<TensorSpec> {
+    check(self_, target, weight)?;
+    Ok(TensorSpec::like(self_, self_.sizes()))
+}
+
+/// The derivative of [`nll_loss_forward`].
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn nll_loss_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    total_weight: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let reduction = Reduction::of(reduction)?;
+    let classes = Classes::new(self_, target, weight, ignore_index)?;
+    let grads = as_dtype(grad_output, ScalarType::F64)?.to_vec::<f64>()?;
+    ensure!(
+        grads.len() == if reduction == Reduction::None { classes.targets.len() } else { 1 },
+        Shape,
+        "nll_loss_backward: expected one gradient for each loss but got {grad_output:?}"
+    );
+    let total = if reduction == Reduction::Mean {
+        as_dtype(total_weight, ScalarType::F64)?.item::<f64>()?
+    } else {
+        1.0
+    };
+    let weights = classes.weights(ignore_index);
+    let values = TensorSpec::like(grad_input, classes.input.sizes()).allocate("nll_loss_backward")?;
+    ops::zero_(&values)?;
+    dispatch_all_types!(floats, values.dtype(), "nll_loss_backward", T => {
+        let mut to = values.accessor_mut::<T, 2>()?;
+        for (i, (t, w)) in classes.targets.iter().zip(&weights).enumerate() {
+            let grad = grads.get(i).or(grads.first()).copied().unwrap_or(0.0);
+            if *t != ignore_index && let Some(place) = to.get_mut([i, *t as usize]) {
+                *place = T::from_scalar(Scalar::Float(-grad * w / total));
+            }
+        }
+        Ok::<(), flambeau_core::Error>(())
+    })?;
+    ops::copy_(grad_input, &ops::view(&values, self_.sizes())?, false)
+}
+
+/// The negative log likelihood of classes.
+pub fn nll_loss(
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+) -> Result<Tensor> {
+    Ok(ops::nll_loss_forward(self_, target, weight, reduction, ignore_index)?.0)
+}
+
+/// The same with the classes in dimension 1 and any number of dimensions after it.
+pub fn nll_loss_nd(
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+) -> Result<Tensor> {
+    ensure!(self_.dim() >= 1, Shape, "Expected 1 or more dimensions (got 0)");
+    if self_.dim() <= 2 {
+        return ops::nll_loss(self_, target, weight, reduction, ignore_index);
+    }
+    let (sizes, rank) = (self_.sizes(), self_.dim());
+    ensure!(
+        target.dim() + 1 == rank && target.sizes()[0] == sizes[0] && target.sizes()[1..] == sizes[2..],
+        Shape,
+        "Expected target size {:?}, got {:?}",
+        [&sizes[..1], &sizes[2..]].concat(),
+        target.sizes()
+    );
+    let mut order: Vec<i64> = (0..rank as i64).collect();
+    order.remove(1);
+    order.push(1);
+    let rows = reshape(&ops::permute(self_, &order)?, &[target.numel(), sizes[1]])?;
+    let flat = reshape(target, &[target.numel()])?;
+    let loss = ops::nll_loss(&rows, &flat, weight, reduction, ignore_index)?;
+    if Reduction::of(reduction)? == Reduction::None { ops::view(&loss, target.sizes()) } else { Ok(loss) }
+}
+
+/// The cross entropy of `softmax(self)` and classes, or probabilities of classes.
+pub fn cross_entropy_loss(
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    label_smoothing: f64,
+) -> Result<Tensor> {
+    ensure!(
+        (0.0..=1.0).contains(&label_smoothing),
+        InvalidArgument,
+        "label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
+    );
+    ensure!(self_.dim() >= 1, Shape, "Expected 1 or more dimensions (got 0)");
+    let dim = if self_.dim() == 1 { 0 } else { 1 };
+    let input = ops::_log_softmax(self_, dim, false)?;
+    if self_.sizes() == target.sizes() {
+        return probabilities(&input, target, weight, Reduction::of(reduction)?, dim, label_smoothing);
+    }
+    let nll = ops::nll_loss_nd(&input, target, weight, reduction, ignore_index)?;
+    if label_smoothing == 0.0 {
+        return Ok(nll);
+    }
+    let smooth = smooth_loss(&input, target, weight, Reduction::of(reduction)?, ignore_index, dim)?;
+    let share = label_smoothing / self_.sizes()[dim as usize] as f64;
+    let kept = ops::mul_scalar(&nll, Scalar::Float(1.0 - label_smoothing))?;
+    ops::add_tensor(&kept, &ops::mul_scalar(&smooth, Scalar::Float(share))?, Scalar::Int(1))
+}
+
+/// A vector of classes as it broadcasts against `input`.
+fn across(classes: &Tensor, input: &Tensor, dim: i64) -> Result<Tensor> {
+    let mut sizes = vec![1; input.dim()];
+    sizes[dim as usize] = classes.numel();
+    ops::view(classes, &sizes)
+}
+
+/// The loss of a target that is equally likely in every class: what label smoothing mixes in.
+fn smooth_loss(
+    input: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: Reduction,
+    ignore_index: i64,
+    dim: i64,
+) -> Result<Tensor> {
+    let weighted = match weight {
+        Some(weight) => ops::mul_tensor(input, &across(weight, input, dim)?)?,
+        None => input.clone(),
+    };
+    let each = ops::neg(&ops::sum_dim_intlist(&weighted, Some(&[dim]), false, None)?)?;
+    let targets = as_dtype(target, ScalarType::I64)?.to_vec::<i64>()?;
+    let weights = weight.map(|w| as_dtype(w, ScalarType::F64)?.to_vec::<f64>()).transpose()?;
+    let kept = |t: &i64| f64::from(*t != ignore_index);
+    let kept: Vec<f64> = targets.iter().map(kept).collect();
+    let total: f64 = match &weights {
+        Some(weights) => {
+            targets.iter().zip(&kept).map(|(t, k)| k * weights.get(*t as usize).unwrap_or(&0.0)).sum()
+        }
+        None => kept.iter().sum(),
+    };
+    let mask = as_dtype(&Tensor::from_vec(kept, target.sizes())?, input.dtype())?;
+    let each = ops::mul_tensor(&each, &mask)?;
+    match reduction {
+        Reduction::None => Ok(each),
+        Reduction::Sum => ops::sum(&each, None),
+        Reduction::Mean => ops::mul_scalar(&ops::sum(&each, None)?, Scalar::Float(1.0 / total)),
+    }
+}
+
+/// The cross entropy with probabilities as the target.
+fn probabilities(
+    input: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: Reduction,
+    dim: i64,
+    label_smoothing: f64,
+) -> Result<Tensor> {
+    if !target.is_floating_point() {
+        bail!(
+            Dtype,
+            "Expected floating point type for target with class probabilities, got {}",
+            target.dtype()
+        );
+    }
+    let classes = input.sizes()[dim as usize];
+    let target = if label_smoothing > 0.0 {
+        let kept = ops::mul_scalar(target, Scalar::Float(1.0 - label_smoothing))?;
+        ops::add_scalar(&kept, Scalar::Float(label_smoothing / classes as f64), Scalar::Int(1))?
+    } else {
+        target.clone()
+    };
+    let mut product = ops::mul_tensor(input, &target)?;
+    if let Some(weight) = weight {
+        product = ops::mul_tensor(&product, &across(weight, input, dim)?)?;
+    }
+    match reduction {
+        Reduction::None => ops::neg(&ops::sum_dim_intlist(&product, Some(&[dim]), false, None)?),
+        Reduction::Sum => ops::neg(&ops::sum(&product, None)?),
+        Reduction::Mean => {
+            let samples = input.numel() as f64 / classes as f64;
+            ops::mul_scalar(&ops::sum(&product, None)?, Scalar::Float(-1.0 / samples))
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Normalizations: of the last dimensions (layer, rms), of channels over a batch, of groups of channels.
+
+mod batch;
+mod group;
+
+pub use batch::{batch_norm, native_batch_norm, native_batch_norm_backward};
+pub use group::{group_norm, native_group_norm, native_group_norm_backward};
+
+use super::reduce::as_dtype;
+use crate::loops::lines::{Affine, layer_norm_backward_lines, layer_norm_lines, rms_norm_lines};
+use crate::loops::reduce::computing_type;
+use crate::loops::{self, FloatFormula};
+use crate::structured::TensorSpec;
+use crate::tensor_iterator::{Config, DimMask, TensorIterator};
+use crate::vectorized::Float;
+use crate::{Tensor, ops};
+use flambeau_core::{Result, Scalar, ScalarType, ensure};
+
+/// `x * scale + shift`, broadcast, written into `out`.
+fn scale_and_shift(name: &'static str, [x, scale, shift, out]: [&Tensor; 4]) -> Result<()> {
+    #[derive(Clone, Copy)]
+    struct Formula;
+    impl FloatFormula<3> for Formula {
+        #[inline(always)]
+        fn call<V: Float>(self, [x, scale, shift]: [V; 3]) -> V {
+            x.mul_add(scale, shift)
+        }
+    }
+    let mut iter = TensorIterator::out(name, out);
+    [x, scale, shift].into_iter().for_each(|input| iter.add_input(input));
+    iter.build(Config::PROMOTE)?;
+    loops::float_kernel(&iter, Formula)
+}
+
+/// `1 / sqrt(variance + eps)`.
+fn inverse_root(name: &'static str, variance: &Tensor, eps: f64) -> Result<Tensor> {
+    #[derive(Clone, Copy)]
+    struct Formula(f64);
+    impl FloatFormula<1> for Formula {
+        #[inline(always)]
+        fn call<V: Float>(self, [x]: [V; 1]) -> V {
+            (x + V::constant(self.0)).sqrt().recip()
+        }
+    }
+    let mut iter = TensorIterator::functional(name);
+    iter.build_unary_float_op(variance)?;
+    loops::float_kernel(&iter, Formula(eps))?;
+    iter.into_output()
+}
+
+/// A parameter as kernels read it: contiguous, of the computing type.
+fn parameter(given: Option<&Tensor>, kernel: ScalarType) -> Result<Option<Tensor>> {
+    let Some(given) = given else { return Ok(None) };
+    if given.dtype() == kernel && given.is_contiguous() {
+        return Ok(Some(given.clone()));
+    }
+    let made = TensorSpec::like(given, given.sizes()).with_dtype(kernel).allocate("parameter")?;
+    ops::copy_(&made, given, false)?;
+    Ok(Some(made))
+}
+
+/// The type of saved statistics: wider than the input where the parameters are.
+fn statistics_dtype(input: &Tensor, parameters: [Option<&Tensor>; 2]) -> ScalarType {
+    let wider = parameters.into_iter().flatten().any(|p| p.dtype() != input.dtype());
+    if wider { computing_type(input.dtype()) } else { input.dtype() }
+}
+
+/// What stands for a gradient that was not asked for.
+fn no_gradient(like: &Tensor) -> Result<Tensor> {
+    TensorSpec::like(like, &[0]).allocate("gradient")
+}
+
+/// The last dimensions, after checking that they are `normalized_shape` and that parameters have it too.
+fn last_dims(
+    name: &str,
+    input: &Tensor,
+    normalized_shape: &[i64],
+    parameters: [Option<&Tensor>; 2],
+) -> Result<DimMask> {
+    ensure!(
+        !normalized_shape.is_empty(),
+        Shape,
+        "{name}: Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got \
+         normalized_shape = {normalized_shape:?}"
+    );
+    for (which, parameter) in ["weight", "bias"].iter().zip(parameters) {
+        let sizes = parameter.map_or(normalized_shape, Tensor::sizes);
+        ensure!(
+            sizes == normalized_shape,
+            Shape,
+            "{name}: Expected {which} to be of same shape as normalized_shape, but got {which} of shape {sizes:?} and \
+             normalized_shape = {normalized_shape:?}"
+        );
+    }
+    ensure!(
+        input.sizes().ends_with(normalized_shape),
+        Shape,
+        "{name}: Given normalized_shape={normalized_shape:?}, expected input with shape [*, {normalized_shape:?}], but got \
+         input of size {:?}",
+        input.sizes()
+    );
+    ensure!(input.is_floating_point(), NotImplemented, "\"{name}\" not implemented for '{}'", input.dtype());
+    let dims: Vec<i64> =
+        (0..normalized_shape.len() as i64).map(|d| d - normalized_shape.len() as i64).collect();
+    DimMask::new(Some(&dims), input.dim())
+}
+
+/// Layer normalization.
+pub fn layer_norm(
+    input: &Tensor,
+    normalized_shape: &[i64],
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    eps: f64,
+    _cudnn_enable: bool,
+) -> Result<Tensor> {
+    Ok(ops::native_layer_norm(input, normalized_shape, weight, bias, eps)?.0)
+}
+
+/// Layer normalization, with the means and inverse deviations it found.
+pub fn native_layer_norm(
+    input: &Tensor,
+    normalized_shape: &[i64],
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    const NAME: &str = "native_layer_norm";
+    let mask = last_dims(NAME, input, normalized_shape, [weight, bias])?;
+    let (kernel, saved) = (computing_type(input.dtype()), statistics_dtype(input, [weight, bias]));
+    let out = TensorSpec::like(input, input.sizes()).allocate(NAME)?;
+    let spec = TensorSpec::like(input, &mask.reduced_sizes(input.sizes(), true)).with_dtype(kernel);
+    let (mean, rstd) = (spec.allocate(NAME)?, spec.allocate(NAME)?);
+    if input.numel() == 0 {
+        ops::zero_(&mean)?;
+        ops::zero_(&rstd)?;
+    } else if !input.device().is_meta() {
+        let (weight, bias) = (parameter(weight, kernel)?, parameter(bias, kernel)?);
+        let affine = Affine { weight: weight.as_ref(), bias: bias.as_ref() };
+        layer_norm_lines(input, affine, [&out, &mean, &rstd], mask, eps)?;
+    }
+    Ok((out, as_dtype(&mean, saved)?, as_dtype(&rstd, saved)?))
+}
+
+/// The derivative of [`native_layer_norm`] with respect to input, weight and bias.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn native_layer_norm_backward(
+    grad_out: &Tensor,
+    input: &Tensor,
+    normalized_shape: &[i64],
+    mean: &Tensor,
+    rstd: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    output_mask: [bool; 3],
+) -> Result<(Tensor, Tensor, Tensor)> {
+    const NAME: &str = "native_layer_norm_backward";
+    let mask = last_dims(NAME, input, normalized_shape, [weight, bias])?;
+    let kernel = computing_type(input.dtype());
+    let (mean, rstd) = (contiguous(mean, kernel)?, contiguous(rstd, kernel)?);
+    let grad_input = if output_mask[0] {
+        let made = TensorSpec::like(input, input.sizes()).allocate(NAME)?;
+        if !input.device().is_meta() {
+            let weight = parameter(weight, kernel)?;
+            layer_norm_backward_lines([grad_out, input], Some(&mean), &rstd, weight.as_ref(), &made, mask)?;
+        }
+        made
+    } else {
+        no_gradient(input)?
+    };
+    let rows = input.dim() - normalized_shape.len();
+    let (grad, wide) = (as_dtype(grad_out, kernel)?, as_dtype(input, kernel)?);
+    let grad_weight = match weight.filter(|_| output_mask[1]) {
+        Some(weight) => {
+            let normal = ops::mul_tensor(&ops::sub_tensor(&wide, &mean, Scalar::Int(1))?, &rstd)?;
+            as_dtype(&sum_rows(&ops::mul_tensor(&grad, &normal)?, rows)?, weight.dtype())?
+        }
+        None => no_gradient(input)?,
+    };
+    let grad_bias = match bias.filter(|_| output_mask[2]) {
+        Some(bias) => as_dtype(&sum_rows(&grad, rows)?, bias.dtype())?,
+        None => no_gradient(input)?,
+    };
+    Ok((grad_input, grad_weight, grad_bias))
+}
+
+/// The sum over the first `rows` dimensions.
+fn sum_rows(x: &Tensor, rows: usize) -> Result<Tensor> {
+    let dims: Vec<i64> = (0..rows as i64).collect();
+    if rows == 0 { Ok(x.clone()) } else { ops::sum_dim_intlist(x, Some(&dims), false, None) }
+}
+
+fn contiguous(x: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    Ok(parameter(Some(x), dtype)?.unwrap_or_else(|| x.clone()))
+}
+
+/// Root mean square normalization.
+pub fn rms_norm(
+    input: &Tensor,
+    normalized_shape: &[i64],
+    weight: Option<&Tensor>,
+    eps: Option<f64>,
+) -> Result<Tensor> {
+    Ok(ops::_fused_rms_norm(input, normalized_shape, weight, eps)?.0)
+}
+
+/// Root mean square normalization, with the inverse roots it found, of the computing type.
+pub fn fused_rms_norm(
+    input: &Tensor,
+    normalized_shape: &[i64],
+    weight: Option<&Tensor>,
+    eps: Option<f64>,
+) -> Result<(Tensor, Tensor)> {
+    const NAME: &str = "rms_norm";
+    let mask = last_dims(NAME, input, normalized_shape, [weight, None])?;
+    let kernel = computing_type(input.dtype());
+    let least = if kernel == ScalarType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
+    let out = TensorSpec::like(input, input.sizes()).allocate(NAME)?;
+    let sizes = mask.reduced_sizes(input.sizes(), true);
+    let rrms = TensorSpec::like(input, &sizes).with_dtype(kernel).allocate(NAME)?;
+    if input.numel() == 0 {
+        ops::zero_(&rrms)?;
+    } else if !input.device().is_meta() {
+        rms_norm_lines(
+            input,
+            parameter(weight, kernel)?.as_ref(),
+            [&out, &rrms],
+            mask,
+            eps.unwrap_or(least),
+        )?;
+    }
+    Ok((out, rrms))
+}
+
+/// The derivative of [`fused_rms_norm`] with respect to input and weight.
+pub fn fused_rms_norm_backward(
+    grad_out: &Tensor,
+    input: &Tensor,
+    normalized_shape: &[i64],
+    rstd: &Tensor,
+    weight: Option<&Tensor>,
+    output_mask: [bool; 2],
+) -> Result<(Tensor, Tensor)> {
+    const NAME: &str = "_fused_rms_norm_backward";
+    let mask = last_dims(NAME, input, normalized_shape, [weight, None])?;
+    let kernel = computing_type(input.dtype());
+    let rstd = contiguous(rstd, kernel)?;
+    let grad_input = TensorSpec::like(input, input.sizes()).allocate(NAME)?;
+    if output_mask[0] && !input.device().is_meta() {
+        let weight = parameter(weight, kernel)?;
+        layer_norm_backward_lines([grad_out, input], None, &rstd, weight.as_ref(), &grad_input, mask)?;
+    }
+    let grad_weight = match weight.filter(|_| output_mask[1]) {
+        Some(weight) => {
+            let normal = ops::mul_tensor(&as_dtype(input, kernel)?, &rstd)?;
+            let product = ops::mul_tensor(&as_dtype(grad_out, kernel)?, &normal)?;
+            as_dtype(&sum_rows(&product, input.dim() - normalized_shape.len())?, weight.dtype())?
+        }
+        None => no_gradient(input)?,
+    };
+    Ok((if output_mask[0] { grad_input } else { no_gradient(input)? }, grad_weight))
+}
