@@ -1,1 +1,36 @@
 //! Modules, optimisers, schedules, data loading and checkpoints.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`module`](mod@module), [`visit`] | what a model is, and how its tensors are found |
+//! | [`layers`] | linear maps, convolutions, normalisation, attention, activations |
+//! | [`init`] | values to begin with |
+//! | [`optim`] | SGD, schedules |
+//!
+//! ```
+//! use flambeau_autograd::Autograd;
+//! use flambeau_nn::optim::{Optimizer, Sgd, SgdOptions};
+//! use flambeau_nn::{Linear, Module};
+//! use flambeau_ops::Tensor;
+//!
+//! let model = Linear::new(2, 1)?;
+//! let mut optimizer = Sgd::new(model.parameters(), SgdOptions { lr: 0.1, ..Default::default() })?;
+//! let (x, y) = (Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]), Tensor::from([[1.0f32], [2.0]]));
+//! for _ in 0..3 {
+//!     optimizer.zero_grad()?;
+//!     let error = model.forward(&x)?.sub(&y)?;
+//!     error.t()?.mm(&error)?.backward()?;
+//!     optimizer.step()?;
+//! }
+//! # Ok::<(), flambeau_core::Error>(())
+//! ```
+
+pub mod init;
+pub mod layers;
+pub mod module;
+pub mod optim;
+pub mod visit;
+
+pub use layers::*;
+pub use module::{KeyDifference, Module, StateDict};
+pub use visit::{Buffer, Field, Kind, Mode, Visitor, VisitorMut};

@@ -1,0 +1,236 @@
+//! Values to begin with: PyTorch's `torch.nn.init`. Every function writes its tensor in place, without history.
+
+mod normal;
+
+use flambeau_autograd::no_grad;
+use flambeau_core::{Generator, Result, ensure};
+use flambeau_ops::{Tensor, ops};
+use normal::{cumulative, quantile};
+
+/// Which number of connections keeps its variance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fan {
+    /// Those into a unit: the variance of activations is kept going forward.
+    #[default]
+    In,
+    /// Those out of it: the variance of gradients is kept going backward.
+    Out,
+}
+
+/// What follows a layer, for [`calculate_gain`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Nonlinearity {
+    /// Nothing, or a convolution.
+    Linear,
+    /// The logistic function.
+    Sigmoid,
+    /// The hyperbolic tangent.
+    Tanh,
+    /// `max(x, 0)`.
+    Relu,
+    /// `max(x, 0) + slope * min(x, 0)`.
+    LeakyRelu(f64),
+    /// The self-normalising exponential unit.
+    Selu,
+}
+
+/// By how much weights are scaled for what follows them. PyTorch's `calculate_gain`.
+///
+/// ```
+/// use flambeau_nn::init::{Nonlinearity, calculate_gain};
+/// assert_eq!(calculate_gain(Nonlinearity::Relu), 2f64.sqrt());
+/// assert_eq!(calculate_gain(Nonlinearity::LeakyRelu(5f64.sqrt())), (1.0f64 / 3.0).sqrt());
+/// ```
+pub fn calculate_gain(nonlinearity: Nonlinearity) -> f64 {
+    match nonlinearity {
+        Nonlinearity::Linear | Nonlinearity::Sigmoid => 1.0,
+        Nonlinearity::Tanh => 5.0 / 3.0,
+        Nonlinearity::Relu => 2f64.sqrt(),
+        Nonlinearity::LeakyRelu(slope) => (2.0 / (1.0 + slope * slope)).sqrt(),
+        Nonlinearity::Selu => 0.75,
+    }
+}
+
+/// Connections into and out of one unit of a weight of sizes `[out, in, kernel...]`.
+///
+/// # Errors
+/// `Shape` for less than two dimensions.
+pub fn calculate_fans(tensor: &Tensor) -> Result<(i64, i64)> {
+    let &[outputs, inputs, ref kernel @ ..] = tensor.sizes() else {
+        flambeau_core::bail!(
+            Shape,
+            "expected a weight of at least 2 dimensions but got sizes {:?}",
+            tensor.sizes()
+        );
+    };
+    let field: i64 = kernel.iter().product();
+    Ok((inputs * field, outputs * field))
+}
+
+/// Zeros.
+///
+/// # Errors
+/// `Busy` where an accessor holds the elements.
+pub fn zeros_(tensor: &Tensor) -> Result<()> {
+    constant_(tensor, 0.0)
+}
+
+/// Ones.
+///
+/// # Errors
+/// `Busy` where an accessor holds the elements.
+pub fn ones_(tensor: &Tensor) -> Result<()> {
+    constant_(tensor, 1.0)
+}
+
+/// The same value everywhere.
+///
+/// # Errors
+/// `Busy` where an accessor holds the elements.
+pub fn constant_(tensor: &Tensor, value: f64) -> Result<()> {
+    let _guard = no_grad();
+    ops::fill__scalar(tensor, value.into())
+}
+
+/// Uniform between `low` and `high`, from `generator` or the default one.
+///
+/// # Errors
+/// `InvalidArgument` unless `low <= high`, `Dtype` unless of floating point.
+///
+/// ```
+/// use flambeau_core::Generator;
+/// use flambeau_nn::init;
+/// use flambeau_ops::Tensor;
+/// let t = Tensor::empty(&[100], ())?;
+/// init::uniform_(&t, -1.0, 2.0, Some(&Generator::new(7)))?;
+/// assert!(t.to_vec::<f32>()?.iter().all(|x| (-1.0..=2.0).contains(x)));
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+pub fn uniform_(tensor: &Tensor, low: f64, high: f64, generator: Option<&Generator>) -> Result<()> {
+    ensure!(low <= high, InvalidArgument, "uniform_: expected low <= high but got {low} and {high}");
+    fill(tensor, generator, |u, v| [low + u * (high - low), low + v * (high - low)])
+}
+
+/// Normal with this mean and standard deviation, from `generator` or the default one.
+///
+/// # Errors
+/// `InvalidArgument` unless `std >= 0`, `Dtype` unless of floating point.
+pub fn normal_(tensor: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
+    ensure!(std >= 0.0, InvalidArgument, "normal_: expected std >= 0 but got {std}");
+    fill(tensor, generator, |u, v| {
+        // Box and Muller, "A note on the generation of random normal deviates", 1958; 1 - u is never 0.
+        let radius = std * (-2.0 * (1.0 - u).ln()).sqrt();
+        let (sin, cos) = (std::f64::consts::TAU * v).sin_cos();
+        [mean + radius * cos, mean + radius * sin]
+    })
+}
+
+/// Normal, but only values between `low` and `high`, by inversion of the distribution function.
+///
+/// # Errors
+/// `InvalidArgument` unless `std > 0` and `low <= high`, `Dtype` unless of floating point.
+pub fn trunc_normal_(
+    tensor: &Tensor,
+    mean: f64,
+    std: f64,
+    (low, high): (f64, f64),
+    generator: Option<&Generator>,
+) -> Result<()> {
+    ensure!(std > 0.0, InvalidArgument, "trunc_normal_: expected std > 0 but got {std}");
+    ensure!(low <= high, InvalidArgument, "trunc_normal_: expected low <= high but got {low} and {high}");
+    let (a, b) = (cumulative((low - mean) / std), cumulative((high - mean) / std));
+    let draw = |u: f64| (mean + std * quantile(a + u * (b - a))).clamp(low, high);
+    fill(tensor, generator, |u, v| [draw(u), draw(v)])
+}
+
+/// Uniform with a variance of `gain² / fan`: He et al., "Delving deep into rectifiers", 2015.
+///
+/// # Errors
+/// `Shape` for less than two dimensions, and those of [`uniform_`].
+pub fn kaiming_uniform_(
+    tensor: &Tensor,
+    nonlinearity: Nonlinearity,
+    fan: Fan,
+    generator: Option<&Generator>,
+) -> Result<()> {
+    let bound = 3f64.sqrt() * kaiming_std(tensor, nonlinearity, fan)?;
+    uniform_(tensor, -bound, bound, generator)
+}
+
+/// Normal with a variance of `gain² / fan`.
+///
+/// # Errors
+/// `Shape` for less than two dimensions, and those of [`normal_`].
+pub fn kaiming_normal_(
+    tensor: &Tensor,
+    nonlinearity: Nonlinearity,
+    fan: Fan,
+    generator: Option<&Generator>,
+) -> Result<()> {
+    normal_(tensor, 0.0, kaiming_std(tensor, nonlinearity, fan)?, generator)
+}
+
+/// Uniform with a variance of `gain² · 2 / (fan in + fan out)`: Glorot and Bengio, "Understanding the difficulty of training
+/// deep feedforward neural networks", 2010.
+///
+/// # Errors
+/// `Shape` for less than two dimensions, and those of [`uniform_`].
+pub fn xavier_uniform_(tensor: &Tensor, gain: f64, generator: Option<&Generator>) -> Result<()> {
+    let bound = 3f64.sqrt() * xavier_std(tensor, gain)?;
+    uniform_(tensor, -bound, bound, generator)
+}
+
+/// Normal with a variance of `gain² · 2 / (fan in + fan out)`.
+///
+/// # Errors
+/// `Shape` for less than two dimensions, and those of [`normal_`].
+pub fn xavier_normal_(tensor: &Tensor, gain: f64, generator: Option<&Generator>) -> Result<()> {
+    normal_(tensor, 0.0, xavier_std(tensor, gain)?, generator)
+}
+
+fn kaiming_std(tensor: &Tensor, nonlinearity: Nonlinearity, fan: Fan) -> Result<f64> {
+    let (inputs, outputs) = calculate_fans(tensor)?;
+    let fan = if fan == Fan::In { inputs } else { outputs };
+    // A weight without elements has no connections, and nothing is drawn for it.
+    Ok(calculate_gain(nonlinearity) / (fan.max(1) as f64).sqrt())
+}
+
+fn xavier_std(tensor: &Tensor, gain: f64) -> Result<f64> {
+    let (inputs, outputs) = calculate_fans(tensor)?;
+    Ok(gain * (2.0 / (inputs + outputs).max(1) as f64).sqrt())
+}
+
+/// What a new linear layer or convolution has: PyTorch draws the weight with a gain for a leaky slope of √5, which makes the
+/// bound `1 / √fan`, and the bias with that bound.
+pub(crate) fn like_linear(weight: &Tensor, bias: Option<&Tensor>) -> Result<()> {
+    let slope = Nonlinearity::LeakyRelu(5f64.sqrt());
+    kaiming_uniform_(weight, slope, Fan::In, None)?;
+    let bound = 1.0 / (calculate_fans(weight)?.0.max(1) as f64).sqrt();
+    bias.map_or(Ok(()), |bias| uniform_(bias, -bound, bound, None))
+}
+
+/// Writes two values made of two uniform numbers in `[0, 1)` at a time, one block of the generator.
+fn fill(tensor: &Tensor, generator: Option<&Generator>, pair: impl Fn(f64, f64) -> [f64; 2]) -> Result<()> {
+    ensure!(
+        tensor.is_floating_point(),
+        Dtype,
+        "expected a tensor of floating point to initialise but got one of {}",
+        tensor.dtype()
+    );
+    let count = tensor.numel() as u64;
+    let philox = generator.unwrap_or(Generator::default_cpu()).reserve(count.div_ceil(2));
+    let mut values: Vec<f64> = (0..count.div_ceil(2))
+        .flat_map(|i| {
+            let [a, b, c, d] = philox.block(i);
+            pair(unit(a, b), unit(c, d))
+        })
+        .collect();
+    values.truncate(count as usize);
+    let _guard = no_grad();
+    ops::copy_(tensor, &Tensor::from_vec(values, tensor.sizes())?, false)
+}
+
+/// 53 random bits as a number in `[0, 1)`.
+fn unit(low: u32, high: u32) -> f64 {
+    ((u64::from(low) | u64::from(high) << 32) >> 11) as f64 * (-53f64).exp2()
+}
