@@ -6,6 +6,7 @@
 //! | [`layers`] | linear maps, convolutions, normalisation, attention, activations |
 //! | [`init`] | values to begin with |
 //! | [`optim`] | SGD, schedules |
+//! | [`data`] | data sets, samplers, the loader |
 //!
 //! ```
 //! use flambeau_autograd::Autograd;
@@ -25,6 +26,7 @@
 //! # Ok::<(), flambeau_core::Error>(())
 //! ```
 
+pub mod data;
 pub mod init;
 pub mod layers;
 pub mod module;
