@@ -1,5 +1,7 @@
-//! The project's own tasks: `cargo xtask codegen`, `tidy`, `test`.
+//! The project's own tasks: `cargo xtask codegen`, `tidy`, `test`, `bench`, `miri`, `loom`.
 
+mod bench;
+mod check_memory;
 mod codegen;
 mod test;
 mod tidy;
@@ -25,6 +27,12 @@ enum Task {
     Tidy(tidy::Options),
     /// Runs every check a change must pass, and prints how many did.
     Test(test::Options),
+    /// Times the workloads, alone or beside PyTorch.
+    Bench(bench::Options),
+    /// Runs the memory tests of core, and the pointer work of ops on the scalar path, under Miri.
+    Miri,
+    /// Runs loom's models of the reference counts, the locks and the guards.
+    Loom,
 }
 
 fn main() -> ExitCode {
@@ -32,6 +40,9 @@ fn main() -> ExitCode {
         Task::Codegen(options) => codegen::run(&options),
         Task::Tidy(options) => tidy::run(&options),
         Task::Test(options) => test::run(&options),
+        Task::Bench(options) => bench::run(&options),
+        Task::Miri => check_memory::miri(),
+        Task::Loom => check_memory::loom(),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error}");

@@ -128,10 +128,11 @@ impl<'a> TensorIterator<'a> {
         Ok(device.unwrap_or(fallback))
     }
 
-    /// The shape all inputs broadcast to.
+    /// The shape all inputs broadcast to, and an output whose shape is fixed with them.
     fn compute_shape(&mut self) -> Result<()> {
         let mut sizes: Option<DimVec> = None;
-        for tensor in self.operands[self.outputs..].iter().filter_map(Operand::tensor) {
+        let is_fixed = |o: &&Operand<'_>| matches!(o.output, None | Some(Output::InPlace(_)));
+        for tensor in self.operands.iter().filter(is_fixed).filter_map(Operand::tensor) {
             sizes = Some(match sizes {
                 None => DimVec::from_slice(tensor.sizes()),
                 Some(sizes) if sizes.as_slice() == tensor.sizes() => sizes,

@@ -1,0 +1,53 @@
+//! Pure overhead: the smallest calls.
+
+use super::Workload;
+use super::data::fill;
+use flambeau_autograd::Autograd;
+use flambeau_core::{Result, ScalarType, bail};
+use flambeau_ops::Tensor;
+
+fn leaf(sizes: &[i64], seed: u32) -> Result<Tensor> {
+    let x = fill(sizes, seed)?;
+    x.requires_grad_(true)?;
+    Ok(x)
+}
+
+pub fn workloads() -> Vec<Workload> {
+    vec![
+        Workload::new("dispatch.add1_nograd", || {
+            let (a, b) = (fill(&[1], 1)?, fill(&[1], 2)?);
+            Ok(move || a.add(&b))
+        }),
+        Workload::new("dispatch.add1_grad", || {
+            let (a, b) = (leaf(&[1], 1)?, leaf(&[1], 2)?);
+            Ok(move || a.add(&b))
+        }),
+        Workload::new("dispatch.view", || {
+            let x = fill(&[2, 3, 4], 1)?;
+            Ok(move || x.view(&[6, 4]))
+        }),
+        Workload::new("dispatch.transpose", || {
+            let x = fill(&[2, 3, 4], 1)?;
+            Ok(move || x.transpose(0, 1))
+        }),
+        Workload::new("dispatch.slice", || {
+            let x = fill(&[2, 3, 4], 1)?;
+            Ok(move || x.slice(1, Some(1), Some(3), 1))
+        }),
+        Workload::new("dispatch.empty4", || Ok(|| Tensor::empty(&[4], ScalarType::F32))),
+        Workload::new("dispatch.chain10_fwd_bwd", || {
+            let x = leaf(&[1], 1)?;
+            Ok(move || {
+                let mut y = x.clone();
+                for _ in 0..5 {
+                    y = y.mul(&x)?;
+                    y = y.add(&x)?;
+                }
+                y.backward()?;
+                let Some(grad) = x.grad() else { bail!(Internal, "no gradient arrived") };
+                x.set_grad(None)?;
+                Ok(grad)
+            })
+        }),
+    ]
+}
