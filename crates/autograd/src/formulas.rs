@@ -35,20 +35,6 @@ pub(crate) fn to_dtype(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
     Ok(made)
 }
 
-/// The sum over `dims`, which stay as dimensions of size 1: a product with ones, as long as no reduction is among the
-/// operators.
-fn sum_dims(tensor: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    let (all, sizes) = (0..tensor.dim() as i64, tensor.sizes());
-    let order: DimVec = all.filter(|d| !dims.contains(d)).chain(dims.iter().copied()).collect();
-    let count = shape::numel(&dims.iter().map(|d| sizes[*d as usize]).collect::<DimVec>())?;
-    let mut kept = DimVec::from_slice(sizes);
-    dims.iter().for_each(|d| kept[*d as usize] = 1);
-    let matrix = ops::reshape(&ops::permute(tensor, &order)?, &[shape::numel(&kept)?, count])?;
-    let ones = handle::empty(&[count, 1], tensor.dtype(), tensor.device())?;
-    ops::fill__scalar(&ones, Scalar::Int(1))?;
-    ops::reshape(&ops::mm(&matrix, &ones)?, &kept)
-}
-
 /// The sum over the dimensions in which `sizes` was broadcast to the sizes of `tensor`.
 ///
 /// # Errors
@@ -68,7 +54,7 @@ pub fn sum_to_size(tensor: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     let leading = tensor.dim() - sizes.len();
     let is_broadcast = |d: &usize| *d < leading || sizes[*d - leading] != tensor.sizes()[*d];
     let dims: DimVec = (0..tensor.dim()).filter(is_broadcast).map(|d| d as i64).collect();
-    let summed = sum_dims(tensor, &dims)?;
+    let summed = ops::sum_dim_intlist(tensor, Some(&dims), true, None)?;
     if leading == 0 { Ok(summed) } else { ops::reshape(&summed, sizes) }
 }
 
@@ -78,6 +64,19 @@ pub fn maybe_multiply(tensor: &Tensor, factor: Scalar) -> Result<Tensor> {
         return Ok(tensor.clone());
     }
     ops::mul_tensor(tensor, &Tensor::wrapped_number(factor)?)
+}
+
+/// The gradient of a sum over `dim` (all dimensions where there are none) of a tensor of `sizes`.
+pub fn sum_backward(grad: &Tensor, sizes: &[i64], dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    let dims = dim.unwrap_or(&[]);
+    if keepdim || dims.is_empty() || sizes.is_empty() {
+        return ops::expand(grad, sizes, false);
+    }
+    let mut kept = DimVec::from_slice(sizes);
+    for dim in dims {
+        kept[shape::wrap_dim(*dim, sizes.len())?] = 1;
+    }
+    ops::expand(&ops::reshape(grad, &kept)?, sizes, false)
 }
 
 /// The gradient of `permute`: the dimensions back in their places.
@@ -149,6 +148,6 @@ fn sum_repeated(grad: &Tensor, view: &Geometry) -> Result<(Tensor, Geometry)> {
     }
     let mut sizes = DimVec::from_slice(view.sizes());
     dims.iter().for_each(|d| sizes[*d as usize] = 1);
-    let summed = sum_dims(grad, &dims)?;
+    let summed = ops::sum_dim_intlist(grad, Some(&dims), true, None)?;
     Ok((summed, Geometry::strided(&sizes, view.strides(), view.storage_offset())?))
 }

@@ -46,5 +46,6 @@ macro_rules! register {
 mod binary;
 mod copy;
 mod matmul;
+mod reduce;
 mod unary;
 mod view;

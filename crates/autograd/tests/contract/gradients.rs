@@ -76,7 +76,12 @@ fn functions_of_one_tensor() {
 #[test]
 fn sums_products_and_views() {
     let x = [sample(&[2, 3], 0)];
-    check(|x| Ok(crate::sum(&x[0])), &x);
+    check(|x| ops::sum(&x[0], None), &x);
+    for keepdim in [false, true] {
+        for dim in [&[0][..], &[1], &[-1, 0], &[]] {
+            check(|x| ops::sum_dim_intlist(&x[0], Some(dim), keepdim, None), &x);
+        }
+    }
     check(|x| ops::exp(&ops::permute(&x[0], &[1, -2])?), &x);
     check(|x| ops::mm(&x[0], &x[1]), &[sample(&[2, 3], 0), sample(&[3, 2], 1)]);
     check(|x| ops::mul_tensor(&ops::t(&x[0])?, &ops::transpose_int(&x[0], 1, 0)?), &x);
