@@ -1,5 +1,6 @@
 //! Operators to text: one module for each kind of file.
 
+mod autograd;
 mod calls;
 mod docs;
 mod kernels;
@@ -10,6 +11,8 @@ mod registration;
 use std::collections::BTreeMap;
 
 use crate::model::Operator;
+pub use autograd::AUTOGRAD_FOLDER;
+pub(crate) use autograd::files as autograd_files;
 
 /// A file to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,46 +62,47 @@ fn family_file(family: &str, operators: &[&Operator<'_>]) -> String {
     let uses_trait = operators.iter().any(|operator| operators::needs_trait(operator));
     format!(
         "//! The operators whose kernels are in `native::{family}`.\n\n{}\n{body}\n",
-        imports(&body, uses_trait)
+        imports(FROM, &body, uses_trait)
     )
 }
 
+const FROM: &[(&str, &[&str])] = &[
+    (
+        "crate::dispatch",
+        &[
+            "Arguments",
+            "DispatchKey",
+            "DispatchKeySet",
+            "IntoValues",
+            "Kernel",
+            "Operator",
+            "Value",
+            "factory_keys",
+        ],
+    ),
+    ("crate::structured", &["copy_to_out", "copy_to_self"]),
+    ("crate::tensor_iterator", &["TensorIterator"]),
+    ("crate", &["Tensor", "native"]),
+    (
+        "flambeau_core",
+        &[
+            "Device",
+            "Generator",
+            "Layout",
+            "MemoryFormat",
+            "Result",
+            "Scalar",
+            "ScalarType",
+            "Storage",
+            "TensorOptions",
+        ],
+    ),
+];
+
 /// The names a body mentions, from where they are.
-fn imports(body: &str, uses_trait: bool) -> String {
-    const FROM: &[(&str, &[&str])] = &[
-        (
-            "crate::dispatch",
-            &[
-                "Arguments",
-                "DispatchKey",
-                "DispatchKeySet",
-                "IntoValues",
-                "Kernel",
-                "Operator",
-                "Value",
-                "factory_keys",
-            ],
-        ),
-        ("crate::structured", &["copy_to_out", "copy_to_self"]),
-        ("crate::tensor_iterator", &["TensorIterator"]),
-        ("crate", &["Tensor", "native"]),
-        (
-            "flambeau_core",
-            &[
-                "Device",
-                "Generator",
-                "Layout",
-                "MemoryFormat",
-                "Result",
-                "Scalar",
-                "ScalarType",
-                "Storage",
-                "TensorOptions",
-            ],
-        ),
-    ];
+fn imports(from: &[(&str, &[&str])], body: &str, uses_trait: bool) -> String {
     let mut lines = vec![];
-    for (module, names) in FROM {
+    for (module, names) in from {
         let mut used: Vec<&str> = names.iter().copied().filter(|name| mentions(body, name)).collect();
         if uses_trait && *module == "crate::dispatch" {
             used.push("HasKeys");

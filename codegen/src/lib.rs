@@ -16,7 +16,7 @@ mod yaml;
 pub use derivatives::{
     Body, Derivative, Derivatives, Differentiable, Formula, TypedDerivative, TypedFormula,
 };
-pub use emit::{GeneratedFile, OPERATORS_PAGE, OPS_FOLDER};
+pub use emit::{AUTOGRAD_FOLDER, GeneratedFile, OPERATORS_PAGE, OPS_FOLDER};
 pub use native_functions::{Kernel, KernelPath, Located, NativeFunction, NativeFunctions};
 pub use schema::{
     Alias, AliasSet, Argument, BaseType, Default, FunctionSchema, Literal, OperatorName, Return, SchemaError,
@@ -53,6 +53,9 @@ pub use yaml::{Kind, Scalar};
 pub fn generate(functions: Source<'_>, derivatives: Source<'_>) -> Result<Vec<GeneratedFile>, Faults> {
     let parsed = NativeFunctions::parse(functions)?;
     let operators = model::operators(functions, &parsed)?;
-    Derivatives::parse(derivatives, &parsed)?.type_check(derivatives, &parsed)?;
-    Ok(emit::files(&operators))
+    let formulas = Derivatives::parse(derivatives, &parsed)?;
+    let typed = formulas.type_check(derivatives, &parsed)?;
+    let mut files = emit::files(&operators);
+    files.extend(emit::autograd_files(derivatives, &operators, &formulas, &typed)?);
+    Ok(files)
 }

@@ -5,15 +5,18 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flambeau_codegen::{Faults, Source, generate};
+use flambeau_codegen::{AUTOGRAD_FOLDER, Faults, Source, generate};
 
-/// The generated Rust of a snippet, by name: every file but the module that gathers them.
-fn emitted(yaml: &str) -> Result<Vec<(String, String)>, Faults> {
+/// The generated Rust of a snippet, by name: every file but the modules that gather them. With derivatives, it is their
+/// files that are looked at.
+fn emitted(yaml: &str, derivatives: Option<&str>) -> Result<Vec<(String, String)>, Faults> {
     let functions = Source { name: "functions.yaml", text: yaml };
-    let files = generate(functions, Source { name: "derivatives.yaml", text: "[]" })?;
+    let formulas = Source { name: "derivatives.yaml", text: derivatives.unwrap_or("[]") };
+    let files = generate(functions, formulas)?;
     let named = files.into_iter().filter_map(|file| {
         let name = file.path.rsplit('/').next()?.to_owned();
-        (name.ends_with(".rs") && name != "mod.rs").then_some((name, file.text))
+        let wanted = file.path.starts_with(AUTOGRAD_FOLDER) == derivatives.is_some();
+        (wanted && name.ends_with(".rs") && name != "mod.rs").then_some((name, file.text))
     });
     Ok(named.collect())
 }
@@ -38,7 +41,9 @@ fn snippets_become_the_rust_beside_them() {
     let cases = cases().unwrap();
     assert!(cases.len() >= 5);
     for case in cases {
-        for (name, text) in emitted(&std::fs::read_to_string(case.join("functions.yaml")).unwrap()).unwrap() {
+        let functions = std::fs::read_to_string(case.join("functions.yaml")).unwrap();
+        let derivatives = std::fs::read_to_string(case.join("derivatives.yaml")).ok();
+        for (name, text) in emitted(&functions, derivatives.as_deref()).unwrap() {
             let beside = case.join(&name);
             if std::env::var_os("UPDATE_GOLDEN").is_some() {
                 std::fs::write(&beside, &text).unwrap();

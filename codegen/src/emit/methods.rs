@@ -1,6 +1,6 @@
 //! The methods of `Tensor`: the short form of each function.
 
-use super::{calls, comment, imports};
+use super::{FROM, calls, comment, imports};
 use crate::model::Operator;
 use crate::naming;
 use crate::schema::{Argument, BaseType, FunctionSchema, Type};
@@ -8,7 +8,7 @@ use crate::schema::{Argument, BaseType, FunctionSchema, Type};
 pub(super) fn file(family: &str, operators: &[&Operator<'_>]) -> String {
     let methods: Vec<String> = operators.iter().filter_map(|operator| method(family, operator)).collect();
     let body = format!("impl Tensor {{\n{}\n}}\n", methods.join("\n\n"));
-    format!("//! The methods of the operators in `{family}`.\n\n{}\n{body}", imports(&body, false))
+    format!("//! The methods of the operators in `{family}`.\n\n{}\n{body}", imports(FROM, &body, false))
 }
 
 fn method(family: &str, operator: &Operator<'_>) -> Option<String> {

@@ -41,6 +41,10 @@ pub enum Property {
     Sizes,
     /// `.size(0)`: the size along a dimension known from the formula.
     Size(i64),
+    /// `.strides()`
+    Strides,
+    /// `.storage_offset()`
+    StorageOffset,
     /// `.dim()`
     Dim,
     /// `.numel()`
@@ -96,8 +100,10 @@ impl Ty {
                 Some(Self::list(Type::List(Box::new(int()), None)))
             }
             (Type::Base(BaseType::Tensor), property) => match property {
-                Property::Sizes => Some(Self::list(int())),
-                Property::Size(_) | Property::Dim | Property::Numel => Some(Self::INT),
+                Property::Sizes | Property::Strides => Some(Self::list(int())),
+                Property::Size(_) | Property::Dim | Property::Numel | Property::StorageOffset => {
+                    Some(Self::INT)
+                }
                 Property::ScalarType => Some(Self::base(BaseType::ScalarType)),
                 Property::Layout => Some(Self::base(BaseType::Layout)),
                 Property::Device => Some(Self::base(BaseType::Device)),
@@ -179,6 +185,8 @@ impl Property {
         match self {
             Self::Sizes => "sizes",
             Self::Size(_) => "size",
+            Self::Strides => "strides",
+            Self::StorageOffset => "storage_offset",
             Self::Dim => "dim",
             Self::Numel => "numel",
             Self::ScalarType => "scalar_type",
@@ -194,6 +202,8 @@ impl Property {
     pub(super) fn from_method(name: &str) -> Option<Self> {
         let all = [
             Self::Sizes,
+            Self::Strides,
+            Self::StorageOffset,
             Self::Dim,
             Self::Numel,
             Self::ScalarType,

@@ -95,6 +95,39 @@ pub fn select_backward(grad: &Tensor, sizes: &[i64], dim: i64, index: i64) -> Re
     Ok(made)
 }
 
+/// The gradient of `slice`: zeros between the elements that were taken.
+pub fn slice_backward(
+    grad: &Tensor,
+    sizes: &[i64],
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> Result<Tensor> {
+    let made = zeros(sizes, grad)?;
+    ops::copy_(&ops::slice_tensor(&made, dim, start, end, step)?, grad, false)?;
+    Ok(made)
+}
+
+/// The gradient of `as_strided`, from the geometries of the tensor it looked at and of what it saw.
+pub fn as_strided_backward(
+    grad: &Tensor,
+    base_sizes: &[i64],
+    base_strides: &[i64],
+    base_offset: i64,
+    sizes: &[i64],
+    strides: &[i64],
+    offset: i64,
+) -> Result<Tensor> {
+    let base = Geometry::strided(base_sizes, base_strides, base_offset)?;
+    scatter_strided(grad, &base, &Geometry::strided(sizes, strides, offset)?)
+}
+
+/// The sizes of each tensor.
+pub fn sizes_of(tensors: &[Tensor]) -> Vec<DimVec> {
+    tensors.iter().map(|tensor| DimVec::from_slice(tensor.sizes())).collect()
+}
+
 /// The derivative of looking at the memory of a tensor of geometry `base` as `view`.
 #[derive(Clone)]
 pub(crate) struct AsStrided {
@@ -107,7 +140,7 @@ impl Backward for AsStrided {
     const SAVES: bool = false;
 
     fn backward(&self, _: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let grad = grads[0].as_ref().map(|grad| as_strided_backward(grad, &self.base, &self.view));
+        let grad = grads[0].as_ref().map(|grad| scatter_strided(grad, &self.base, &self.view));
         Ok(smallvec![grad.transpose()?])
     }
 }
@@ -119,7 +152,7 @@ impl Backward for AsStrided {
 ///
 /// # Errors
 /// `NotImplemented` where elements of the view, or of the base, overlap in another way.
-pub(crate) fn as_strided_backward(grad: &Tensor, base: &Geometry, view: &Geometry) -> Result<Tensor> {
+fn scatter_strided(grad: &Tensor, base: &Geometry, view: &Geometry) -> Result<Tensor> {
     let (grad, view) = sum_repeated(grad, view)?;
     ensure!(
         !shape::has_internal_overlap(view.sizes(), view.strides())

@@ -7,7 +7,7 @@
 //! | [`saved_variable`] | tensors that a node keeps for its backward |
 //! | [`engine`] | the walk: [`backward`] and [`grad`] |
 //! | [`view`], `copy_slices` | views and in-place operators |
-//! | [`record`], [`recording`] | what recording kernels call, and the kernels |
+//! | [`record`], `generated` | what recording kernels call, and the kernels |
 //! | [`grad_mode`], [`hooks`], [`anomaly`], [`function`] | the rest of the contract |
 //! | [`formulas`] | derivatives that are more than a line |
 //! | [`gradcheck`](mod@gradcheck) | analytic against numeric |
@@ -29,13 +29,13 @@ mod copy_slices;
 pub mod engine;
 pub mod formulas;
 pub mod function;
+mod generated;
 pub mod grad_mode;
 pub mod gradcheck;
 mod handle;
 pub mod hooks;
 pub mod node;
 pub mod record;
-pub mod recording;
 pub mod saved_variable;
 mod tensor;
 mod variable;

@@ -1,4 +1,37 @@
-//! What recording kernels call; see [`recording`](crate::recording) for how they read.
+//! What recording kernels call; the kernels are generated from `derivatives.yaml`.
+//!
+//! # The pattern
+//! For each operator that is not composed of recorded ones:
+//!
+//! 1. **A struct of saved values**, `MulBackward0`: a [`SavedVariable`](crate::SavedVariable) for each tensor whose *values*
+//!    the formula uses, in an `Option` if only some gradients need it (saved where the edge that needs it is there: see
+//!    [`record::saved_input`](crate::record::saved_input)); sizes, geometry and plain arguments as they are. `Clone`, since a clone of
+//!    it runs.
+//! 2. **`impl Backward`**: `NAME` is what PyTorch calls the node and what the struct is called, `SAVES` whether a field is a saved tensor. `backward`
+//!    gives one formula for each differentiable input in the order of the edges, through
+//!    [`record::gradients`](crate::record::gradients), which runs those that are wanted. Formulas call operators through
+//!    `flambeau_ops::ops`, so that a pass with `create_graph` records them. They do not undo broadcasting and do not convert types: the engine does.
+//! 3. **The kernel** for `DispatchKey::Autograd`, of the operator's own signature behind a `DispatchKeySet`:
+//!    * functional: below, and if [`any_requires_grad`](crate::record::any_requires_grad): `edges`, the struct,
+//!      [`set_history`](crate::record::set_history). The struct is made after the call, so that outputs can be saved.
+//!    * in-place: if recording, [`check_inplace`](crate::record::check_inplace), `edges` and values of `self` that a formula
+//!      needs ([`original`](crate::record::original)) come *before* the call; saved outputs and
+//!      [`rebase_history`](crate::record::rebase_history) after it.
+//!    * `out=`: [`check_out`](crate::record::check_out), then below.
+//!    * no derivative: as functional, with [`NotImplemented`](crate::record::NotImplemented), so that the error comes in the backward
+//!      pass and names the operator.
+//!    * not differentiable (results are bool, integers, numbers): the call below and nothing else. Results that are not
+//!      floating point carry no history in any case; of several results,
+//!      [`set_history_of_all`](crate::record::set_history_of_all) is given all, in order, and skips those.
+//! 4. For a view operator also **the kernel for `DispatchKey::ADInplaceOrView`**: [`record::view`](crate::record::view), or
+//!    [`record::views`](crate::record::views) for several results.
+//! 5. **`register!`** for each kernel. An operator with no kernel for `Autograd` refuses tensors that require a gradient: none may
+//!    be forgotten. Composite operators (`CompositeImplicitAutograd`) need none.
+
+mod arguments;
+pub mod scalar;
+
+pub use arguments::*;
 
 use crate::copy_slices::CopySlices;
 use crate::engine::Context;
@@ -52,6 +85,18 @@ pub fn set_history_of_all<B: Backward>(results: &[&Tensor], edges: Edges, backwa
     let outputs = results.iter().map(|result| OutputInfo::of(result)).collect();
     let node: Arc<dyn Node> = GraphNode::new(edges, outputs, backward);
     for (output_nr, result) in results.iter().enumerate().filter(|(_, result)| result.is_floating_point()) {
+        set_gradient_edge(result, node.clone(), output_nr as u32);
+    }
+}
+
+/// The same where some results carry no history: those for which `carries` says so, and those it does not reach.
+pub fn set_history_of_some<B: Backward>(results: &[&Tensor], carries: &[bool], edges: Edges, backward: B) {
+    let outputs = results.iter().map(|result| OutputInfo::of(result)).collect();
+    let node: Arc<dyn Node> = GraphNode::new(edges, outputs, backward);
+    let recorded = results.iter().zip(carries).enumerate();
+    for (output_nr, (result, _)) in
+        recorded.filter(|(_, (result, carries))| **carries && result.is_floating_point())
+    {
         set_gradient_edge(result, node.clone(), output_nr as u32);
     }
 }
@@ -111,6 +156,15 @@ pub fn original(used: bool, self_: &Tensor) -> Result<Option<SavedVariable>> {
     }
     let copy = ops::clone(self_, None)?;
     saved_input(true, &copy, &gradient_edge(&copy)?)
+}
+
+/// The same for values that are always needed.
+///
+/// # Errors
+/// Those of `clone` and [`SavedVariable::input`].
+pub fn original_always(self_: &Tensor) -> Result<SavedVariable> {
+    let copy = ops::clone(self_, None)?;
+    SavedVariable::input(&copy, &gradient_edge(&copy)?)
 }
 
 /// A tensor that was saved because the formula that now wants it was wanted.
@@ -220,6 +274,27 @@ impl Backward for NotImplemented {
     }
 }
 
+/// The derivative of an operator that writes what has no gradient: nothing of what was there before is left.
+#[derive(Clone)]
+pub struct Overwritten;
+
+impl Backward for Overwritten {
+    const NAME: &'static str = "Overwritten";
+    const SAVES: bool = false;
+
+    fn backward(&self, _: &Context<'_>, _: &Gradients) -> Result<Gradients> {
+        Ok(smallvec![None])
+    }
+}
+
+/// The formula of an input for which none is known.
+///
+/// # Errors
+/// `NotImplemented`, always.
+pub fn not_implemented<T>(name: &str) -> Result<T> {
+    bail!(NotImplemented, "the derivative for '{name}' is not implemented.")
+}
+
 /// The gradient that arrived for the only output, and the gradients of the inputs that `cx` needs, from one formula each:
 /// `gradients(cx, [&|| mul(grad, other), ...])`.
 ///
@@ -236,3 +311,33 @@ pub fn gradients<const N: usize>(
     }
     Ok(grads)
 }
+
+/// The same for formulas that may say that there is no gradient.
+///
+/// # Errors
+/// The first of a formula.
+#[inline]
+pub fn optional_gradients<const N: usize>(
+    cx: &Context<'_>,
+    formulas: [&dyn Fn() -> Result<Option<Tensor>>; N],
+) -> Result<Gradients> {
+    let mut grads = Gradients::new();
+    for (i, formula) in formulas.iter().enumerate() {
+        grads.push(if cx.needs(i) { formula()? } else { None });
+    }
+    Ok(grads)
+}
+
+/// Registers a kernel at link time: `register!(MUL_TENSOR, Autograd, mul_tensor)`.
+macro_rules! register {
+    ($operator:ident, $key:ident, $kernel:ident) => {
+        inventory::submit! {
+            flambeau_ops::dispatch::Registration::new(
+                &flambeau_ops::ops::$operator,
+                flambeau_core::DispatchKey::$key,
+                $kernel,
+            )
+        }
+    };
+}
+pub(crate) use register;

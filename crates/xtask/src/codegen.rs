@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::Args;
-use flambeau_codegen::{Derivatives, Faults, GeneratedFile, NativeFunctions, OPS_FOLDER, Source, generate};
+use flambeau_codegen::{
+    AUTOGRAD_FOLDER, Derivatives, Faults, GeneratedFile, NativeFunctions, OPS_FOLDER, Source, generate,
+};
 
 use crate::{Outcome, root};
 
@@ -80,7 +82,8 @@ fn bring_up_to_date(files: Vec<GeneratedFile>, check: bool) -> Outcome {
         }
         wanted.insert(path);
     }
-    let present = rust_files(&root().join(OPS_FOLDER))?;
+    let mut present = rust_files(&root().join(OPS_FOLDER))?;
+    present.extend(rust_files(&root().join(AUTOGRAD_FOLDER))?);
     changes.extend(present.into_iter().filter(|path| !wanted.contains(path)).map(|path| (path, None)));
     if check {
         return Ok(report_stale(&changes));

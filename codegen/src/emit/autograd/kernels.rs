@@ -1,0 +1,349 @@
+//! The kernels under `Autograd` and `ADInplaceOrView`: call what is below, and note where the result came from.
+
+use super::Plan;
+use super::node::{Field, Held, Node};
+use crate::derivatives::Differentiable;
+use crate::emit::calls;
+use crate::formula::{Property, SavedWhat, Variable};
+use crate::model::Operator;
+use crate::naming;
+use crate::schema::{Argument, BaseType, Type};
+
+/// The kernels of one operator and their registrations.
+pub(super) fn emit(operator: &Operator<'_>, plan: &Plan<'_>) -> Result<String, String> {
+    let schema = &operator.schema;
+    let recording = match plan {
+        Plan::Composite | Plan::NoTensors => return Ok(String::new()),
+        Plan::Unrecorded if schema.is_in_place() => in_place(operator, &overwritten(operator)?)?,
+        Plan::Unrecorded if schema.is_out() => out(operator, schema.out.iter().collect()),
+        Plan::Unrecorded => function(operator, &below(operator)),
+        Plan::Refused => out(operator, tensors(operator)),
+        Plan::Missing(name) if schema.is_in_place() => in_place(operator, &missing(operator, name))?,
+        Plan::Missing(name) => functional(operator, &missing(operator, name))?,
+        Plan::Recorded(node) if schema.is_in_place() => in_place(operator, &History::of(operator, node)?)?,
+        Plan::Recorded(node) => functional(operator, &History::of(operator, node)?)?,
+    };
+    let name = naming::operator_static(&schema.name);
+    let function = operator.function();
+    let mut text = format!("{recording}\n\nregister!({name}, Autograd, {function});\n");
+    if schema.is_view() && !matches!(plan, Plan::Unrecorded) {
+        text +=
+            &format!("\n{}\n\nregister!({name}, ADInplaceOrView, {function}_tracked);\n", tracked(operator)?);
+    }
+    Ok(text)
+}
+
+/// What makes a result part of the graph: inputs with a gradient, and the value of the node.
+struct History<'a> {
+    inputs: Vec<&'a Argument>,
+    /// What is computed before the operator runs, because it may change afterwards.
+    before: Vec<(String, String)>,
+    /// The value of the node; with `before` and the results in scope.
+    node: String,
+    /// Whether it is a name alone.
+    plain: bool,
+    /// Which results have a gradient; empty if all.
+    carries: Vec<bool>,
+}
+
+fn tensors<'a>(operator: &'a Operator<'_>) -> Vec<&'a Argument> {
+    operator.schema.arguments().filter(|argument| argument.ty.holds_tensors()).collect()
+}
+
+/// The operator has no derivative: asking for the gradient is an error that names it.
+fn missing<'a>(operator: &'a Operator<'_>, name: &str) -> History<'a> {
+    let node = format!("record::NotImplemented({name:?})");
+    History { inputs: tensors(operator), before: vec![], node, plain: true, carries: vec![] }
+}
+
+/// What is written does not depend on anything that has a gradient.
+fn overwritten<'a>(operator: &'a Operator<'_>) -> Result<History<'a>, String> {
+    let self_ = operator.schema.self_argument().ok_or("an in-place operator without `self`")?;
+    let node = "record::Overwritten".to_owned();
+    Ok(History { inputs: vec![self_], before: vec![], node, plain: true, carries: vec![] })
+}
+
+impl<'a> History<'a> {
+    fn of(operator: &'a Operator<'_>, node: &Node<'a>) -> Result<Self, String> {
+        let schema = &operator.schema;
+        let in_place = schema.is_in_place();
+        if in_place && node.inputs.first().is_none_or(|input| input.name != "self") {
+            return Err(format!(
+                "`{}` writes `self`, which needs a formula (`None` for no gradient)",
+                schema.name
+            ));
+        }
+        let (mut before, mut fields) = (vec![], vec![]);
+        let late = node.fields.iter().any(Field::is_output);
+        for field in &node.fields {
+            let made = saved(operator, node, field)?;
+            let name = field.name.clone();
+            if in_place && late && !field.is_output() {
+                let local = calls::local(schema, &format!("saved_{}", name.trim_end_matches('_')));
+                before.push((local.clone(), made));
+                fields.push(format!("{name}: {local}"));
+            } else if made == name {
+                fields.push(name);
+            } else {
+                fields.push(format!("{name}: {made}"));
+            }
+        }
+        let path = match node.family == operator.family {
+            true => node.name.clone(),
+            false => format!("super::{}::{}", node.family, node.name),
+        };
+        let plain = fields.is_empty();
+        let node_text = if plain { path } else { format!("{path} {{ {} }}", fields.join(", ")) };
+        let carries = carries(node);
+        Ok(Self { inputs: node.inputs.clone(), before, node: node_text, plain, carries })
+    }
+}
+
+/// Which results have a gradient, if not all.
+fn carries(node: &Node<'_>) -> Vec<bool> {
+    let said = &node.derivative.derivative.output_differentiability;
+    let all = said.iter().all(|output| *output != Differentiable::Known(false));
+    if all { vec![] } else { said.iter().map(|output| *output != Differentiable::Known(false)).collect() }
+}
+
+/// The value of a field, from the arguments and results of the call.
+fn saved(operator: &Operator<'_>, node: &Node<'_>, field: &Field) -> Result<String, String> {
+    let source = match &field.variable {
+        Variable::Output(_) if operator.schema.is_in_place() => "self_".to_owned(),
+        Variable::Output(index) => {
+            let names = results(operator);
+            names.get(*index).cloned().ok_or("there is no such output")?
+        }
+        Variable::Input(name) => naming::identifier(name),
+        _ => return Err("only arguments and results are saved".to_owned()),
+    };
+    match field.what {
+        SavedWhat::Property(property) => Ok(property_of(&source, property, &field.ty)),
+        SavedWhat::Value => Ok(kept(&source, field)),
+        SavedWhat::Tensor => match &field.variable {
+            Variable::Output(index) => output(operator, &source, *index, field),
+            _ => Ok(input(operator, node, &source, field)),
+        },
+    }
+}
+
+fn output(operator: &Operator<'_>, source: &str, index: usize, field: &Field) -> Result<String, String> {
+    let borrow = if operator.schema.is_in_place() { "" } else { "&" };
+    match field.held {
+        Held::Tensors => Ok(format!("record::saved_outputs({borrow}{source})?")),
+        _ => Ok(format!("SavedVariable::output({borrow}{source}, {index})?")),
+    }
+}
+
+fn input(operator: &Operator<'_>, node: &Node<'_>, source: &str, field: &Field) -> String {
+    let used = used(node, field);
+    let written = operator.schema.is_in_place() && source == "self_";
+    let condition = used.clone().unwrap_or_else(|| "true".to_owned());
+    match &field.ty {
+        Type::List(inner, _) if inner.is_optional() => format!("record::saved_optionals({source})?"),
+        Type::List(..) => format!("record::saved_list({source})?"),
+        Type::Optional(_) => format!("record::saved_optional({condition}, {source})?"),
+        _ if written && used.is_none() => format!("record::original_always({source})?"),
+        _ if written => format!("record::original({condition}, {source})?"),
+        _ => {
+            let edge = edge(node, source);
+            match used {
+                Some(used) => format!("record::saved_input({used}, {source}, {edge})?"),
+                None => format!("SavedVariable::input({source}, {edge})?"),
+            }
+        }
+    }
+}
+
+/// The edge of an input, by number if it is known before the call.
+fn edge(node: &Node<'_>, source: &str) -> String {
+    match place(node, source) {
+        Some(place) => format!("&edges[{place}]"),
+        None => format!("&record::edge_of({source})?"),
+    }
+}
+
+/// The number of an input's edge; those after a list have none that is known.
+fn place(node: &Node<'_>, name: &str) -> Option<usize> {
+    let place = node.inputs.iter().position(|input| naming::identifier(&input.name) == name)?;
+    let lists = node.inputs[..=place].iter().any(|input| matches!(input.ty, Type::List(..)));
+    (!lists).then_some(place)
+}
+
+/// The condition under which a formula that uses the field is wanted; none where that is always so.
+fn used(node: &Node<'_>, field: &Field) -> Option<String> {
+    if field.always {
+        return None;
+    }
+    let mut wanted = vec![];
+    for name in field.used_by.iter().flat_map(|index| &node.formulas[*index].names) {
+        wanted.push(match place(node, &naming::identifier(name)) {
+            Some(place) => format!("edges[{place}].is_some()"),
+            None => return Some("true".to_owned()),
+        });
+    }
+    Some(wanted.join(" || "))
+}
+
+fn property_of(source: &str, property: Property, ty: &Type) -> String {
+    match property {
+        Property::Sizes if matches!(ty, Type::List(..)) => format!("formulas::sizes_of({source})"),
+        Property::Sizes | Property::Strides => format!("DimVec::from_slice({source}.{}())", property.name()),
+        Property::Size(dim) => format!("{source}.size({dim})?"),
+        Property::Dim | Property::Len => format!("{source}.{}() as i64", property.name()),
+        Property::ScalarType => format!("{source}.dtype()"),
+        other => format!("{source}.{}()", other.name()),
+    }
+}
+
+fn kept(source: &str, field: &Field) -> String {
+    let list = match field.ty.without_optional() {
+        Type::Base(BaseType::Str) => "str::to_owned",
+        Type::List(inner, _) if matches!(**inner, Type::Base(BaseType::Int | BaseType::SymInt)) => {
+            "DimVec::from_slice"
+        }
+        _ => "<[_]>::to_vec",
+    };
+    match field.held {
+        Held::List => format!("{list}({source})"),
+        Held::OptionalList => format!("{source}.map({list})"),
+        _ => source.to_owned(),
+    }
+}
+
+/// Whether all are plain tensors, which have functions of their own.
+fn inputs(name: &str, inputs: &[&Argument]) -> String {
+    let plain = inputs.iter().all(|input| input.ty == Type::Base(BaseType::Tensor));
+    let names: Vec<String> = inputs.iter().map(|input| naming::identifier(&input.name)).collect();
+    if plain {
+        return format!("record::{name}(&[{}])", names.join(", "));
+    }
+    format!(
+        "record::{name}_of(&[{}])",
+        names.iter().map(|name| format!("&{name}")).collect::<Vec<_>>().join(", ")
+    )
+}
+
+fn call(operator: &Operator<'_>) -> String {
+    format!("ops::{}({})", operator.function(), calls::arguments(&operator.schema))
+}
+
+fn below(operator: &Operator<'_>) -> String {
+    format!("let _below = record::below();\n{}", call(operator))
+}
+
+fn function(operator: &Operator<'_>, body: &str) -> String {
+    named(operator, "", body)
+}
+
+fn named(operator: &Operator<'_>, suffix: &str, body: &str) -> String {
+    format!(
+        "fn {function}{suffix}(_: DispatchKeySet, {parameters}) -> Result<{returned}> {{\n{body}\n}}",
+        function = operator.function(),
+        parameters = calls::parameters(&operator.schema),
+        returned = calls::returned(&operator.schema),
+    )
+}
+
+/// The names of the results.
+fn results(operator: &Operator<'_>) -> Vec<String> {
+    let schema = &operator.schema;
+    (0..schema.returns.len())
+        .map(|index| calls::local(schema, &super::node::output_name(schema, index)))
+        .collect()
+}
+
+fn functional(operator: &Operator<'_>, history: &History<'_>) -> Result<String, String> {
+    let names = results(operator);
+    let pattern = if names.len() == 1 { names[0].clone() } else { format!("({})", names.join(", ")) };
+    let edges = inputs("edges", &history.inputs);
+    let set = set_history(operator, history, &names)?;
+    let edges = format!("let edges = {edges}?;\n");
+    let node = if history.plain { String::new() } else { format!("let backward = {};\n", history.node) };
+    Ok(function(
+        operator,
+        &format!(
+            "let {pattern} = {{\n{}?\n}};\nif {} {{\n{edges}{node}{set}\n}}\nOk({pattern})",
+            below(operator),
+            inputs("any_requires_grad", &history.inputs),
+        ),
+    ))
+}
+
+fn set_history(operator: &Operator<'_>, history: &History<'_>, names: &[String]) -> Result<String, String> {
+    let node = if history.plain { history.node.as_str() } else { "backward" };
+    let returns = &operator.schema.returns;
+    let tensors = returns.iter().take_while(|result| result.ty == Type::Base(BaseType::Tensor)).count();
+    let list =
+        |result: &crate::schema::Return| matches!(result.ty, Type::List(..)) && result.ty.holds_tensors();
+    match (returns.as_slice(), names) {
+        ([only], [name]) if list(only) => {
+            Ok(format!("record::set_history_of_all(&{name}.iter().collect::<Vec<_>>(), edges, {node});"))
+        }
+        ([_], [name]) if tensors == 1 => Ok(format!("record::set_history(&{name}, edges, {node});")),
+        _ if returns[tensors..].iter().any(|result| result.ty.holds_tensors()) || tensors == 0 => {
+            Err("tensors are returned first, or in one list".to_owned())
+        }
+        _ => {
+            let all = names[..tensors].iter().map(|name| format!("&{name}")).collect::<Vec<_>>().join(", ");
+            Ok(match history.carries.is_empty() {
+                true => format!("record::set_history_of_all(&[{all}], edges, {node});"),
+                false => {
+                    let carries = &history.carries[..tensors.min(history.carries.len())];
+                    format!("record::set_history_of_some(&[{all}], &{carries:?}, edges, {node});")
+                }
+            })
+        }
+    }
+}
+
+fn in_place(operator: &Operator<'_>, history: &History<'_>) -> Result<String, String> {
+    let written = operator.schema.arguments().filter(|argument| argument.is_written()).count();
+    if written != 1 {
+        return Err("an in-place operator writes `self` and nothing else".to_owned());
+    }
+    let edges = inputs("edges", &history.inputs);
+    let mut before = format!("let edges = {edges}?;\n");
+    for (name, value) in &history.before {
+        before += &format!("let {name} = {value};\n");
+    }
+    let (mut after, mut node) = (String::new(), history.node.clone());
+    if !history.plain {
+        let made = format!("let backward = {node};\n");
+        node = "backward".to_owned();
+        // With results among what is saved, the value is made after the call.
+        let late = !history.before.is_empty() || made.contains("SavedVariable::output(");
+        if late { after = made } else { before += &made }
+    }
+    Ok(function(
+        operator,
+        &format!(
+            "if !{any} {{\n{below};\n}}\n\
+             record::check_inplace(self_)?;\n{before}{{\n{inner}?;\n}}\n{after}\
+             record::rebase_history(self_, edges, {node})",
+            any = inputs("any_requires_grad", &history.inputs),
+            below = below(operator).replacen("\nops::", "\nreturn ops::", 1),
+            inner = below(operator),
+        ),
+    ))
+}
+
+/// `out=` writes a tensor from outside, whose history would be lost.
+fn out(operator: &Operator<'_>, checked: Vec<&Argument>) -> String {
+    let check = inputs("check_out", &checked);
+    let base = format!("({:?}, &[", operator.schema.name.base);
+    function(operator, &format!("{}?;\n{}", check.replacen("(&[", &base, 1), below(operator)))
+}
+
+fn tracked(operator: &Operator<'_>) -> Result<String, String> {
+    let schema = &operator.schema;
+    let source = schema.inputs().find(|argument| argument.alias.is_some());
+    let source = source.ok_or("a view names the argument it looks at")?;
+    let helper = match schema.returns.as_slice() {
+        [only] if only.ty == Type::Base(BaseType::Tensor) => "view",
+        [only] if matches!(only.ty, Type::List(..)) => "views",
+        _ => return Err("a view returns one tensor or a list".to_owned()),
+    };
+    let name = calls::name(source);
+    Ok(named(operator, "_tracked", &format!("record::{helper}({name}, || {})", call(operator))))
+}

@@ -1,0 +1,214 @@
+//! Arguments that are not plain tensors: optional ones and lists, their edges, and their gradients.
+
+use crate::engine::Context;
+use crate::grad_mode::is_grad_enabled;
+use crate::node::{Edge, Edges, Gradients};
+use crate::saved_variable::SavedVariable;
+use crate::variable::{gradient_edge, requires_grad};
+use flambeau_core::{Result, ensure};
+use flambeau_ops::Tensor;
+
+/// An argument that holds tensors. Each has one edge, an absent one an empty edge.
+pub trait Input {
+    /// Calls `visit` on every tensor in order, until an error.
+    ///
+    /// # Errors
+    /// That of `visit`.
+    fn visit(&self, visit: &mut dyn FnMut(Option<&Tensor>) -> Result<()>) -> Result<()>;
+}
+
+impl Input for &Tensor {
+    fn visit(&self, visit: &mut dyn FnMut(Option<&Tensor>) -> Result<()>) -> Result<()> {
+        visit(Some(self))
+    }
+}
+
+impl Input for Option<&Tensor> {
+    fn visit(&self, visit: &mut dyn FnMut(Option<&Tensor>) -> Result<()>) -> Result<()> {
+        visit(*self)
+    }
+}
+
+impl Input for &[Tensor] {
+    fn visit(&self, visit: &mut dyn FnMut(Option<&Tensor>) -> Result<()>) -> Result<()> {
+        self.iter().try_for_each(|tensor| visit(Some(tensor)))
+    }
+}
+
+impl Input for &[Option<Tensor>] {
+    fn visit(&self, visit: &mut dyn FnMut(Option<&Tensor>) -> Result<()>) -> Result<()> {
+        self.iter().try_for_each(|tensor| visit(tensor.as_ref()))
+    }
+}
+
+/// [`any_requires_grad`](super::any_requires_grad) of arguments of any kind.
+pub fn any_requires_grad_of(inputs: &[&dyn Input]) -> bool {
+    is_grad_enabled() && any(inputs)
+}
+
+fn any(inputs: &[&dyn Input]) -> bool {
+    let mut found = false;
+    for input in inputs {
+        // The visitor returns no error.
+        let _ = input.visit(&mut |tensor| {
+            found |= tensor.is_some_and(requires_grad);
+            Ok(())
+        });
+    }
+    found
+}
+
+/// [`edges`](super::edges) of arguments of any kind.
+///
+/// # Errors
+/// As for a view whose base was modified where that was forbidden.
+pub fn edges_of(inputs: &[&dyn Input]) -> Result<Edges> {
+    let mut edges = Edges::new();
+    for input in inputs {
+        input.visit(&mut |tensor| {
+            edges.push(tensor.map(gradient_edge).transpose()?.flatten());
+            Ok(())
+        })?;
+    }
+    Ok(edges)
+}
+
+/// [`check_out`](super::check_out) of arguments of any kind.
+///
+/// # Errors
+/// `Autograd`.
+pub fn check_out_of(name: &str, inputs: &[&dyn Input]) -> Result<()> {
+    ensure!(
+        !any_requires_grad_of(inputs),
+        Autograd,
+        "{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments \
+         requires grad."
+    );
+    Ok(())
+}
+
+/// The edge of a tensor that is saved without being among the inputs that have gradients.
+///
+/// # Errors
+/// Those of [`edges`](super::edges).
+pub fn edge_of(tensor: &Tensor) -> Result<Option<Edge>> {
+    gradient_edge(tensor)
+}
+
+/// An optional tensor, if it is there and used.
+///
+/// # Errors
+/// Those of [`SavedVariable::input`].
+pub fn saved_optional(used: bool, tensor: Option<&Tensor>) -> Result<Option<SavedVariable>> {
+    match tensor {
+        Some(tensor) if used => SavedVariable::input(tensor, &gradient_edge(tensor)?).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Every tensor of a list.
+///
+/// # Errors
+/// Those of [`SavedVariable::input`].
+pub fn saved_list(tensors: &[Tensor]) -> Result<Vec<SavedVariable>> {
+    tensors.iter().map(|tensor| SavedVariable::input(tensor, &gradient_edge(tensor)?)).collect()
+}
+
+/// Every tensor of a list in which some are absent.
+///
+/// # Errors
+/// Those of [`SavedVariable::input`].
+pub fn saved_optionals(tensors: &[Option<Tensor>]) -> Result<Vec<Option<SavedVariable>>> {
+    tensors.iter().map(|tensor| saved_optional(true, tensor.as_ref())).collect()
+}
+
+/// Every result of an operator that returns a list.
+///
+/// # Errors
+/// Those of [`SavedVariable::output`].
+pub fn saved_outputs(tensors: &[Tensor]) -> Result<Vec<SavedVariable>> {
+    tensors.iter().zip(0..).map(|(tensor, nr)| SavedVariable::output(tensor, nr)).collect()
+}
+
+/// What [`saved_optional`] saved.
+///
+/// # Errors
+/// Those of [`SavedVariable::unpack`].
+pub fn unpack_optional(saved: &Option<SavedVariable>, cx: &Context<'_>) -> Result<Option<Tensor>> {
+    saved.as_ref().map(|saved| saved.unpack(cx)).transpose()
+}
+
+/// What [`saved_list`] saved.
+///
+/// # Errors
+/// Those of [`SavedVariable::unpack`].
+pub fn unpack_list(saved: &[SavedVariable], cx: &Context<'_>) -> Result<Vec<Tensor>> {
+    saved.iter().map(|saved| saved.unpack(cx)).collect()
+}
+
+/// What [`saved_optionals`] saved.
+///
+/// # Errors
+/// Those of [`SavedVariable::unpack`].
+pub fn unpack_optionals(saved: &[Option<SavedVariable>], cx: &Context<'_>) -> Result<Vec<Option<Tensor>>> {
+    saved.iter().map(|saved| unpack_optional(saved, cx)).collect()
+}
+
+/// The gradients of inputs that are not all single tensors, or that share a formula, in the order of the edges.
+pub struct InputGradients<'a> {
+    cx: &'a Context<'a>,
+    grads: Gradients,
+}
+
+impl<'a> InputGradients<'a> {
+    /// For the node that runs in `cx`.
+    pub fn new(cx: &'a Context<'a>) -> Self {
+        InputGradients { cx, grads: Gradients::new() }
+    }
+
+    /// The next input's, if it is wanted.
+    ///
+    /// # Errors
+    /// That of the formula.
+    pub fn one(&mut self, formula: impl FnOnce() -> Result<Option<Tensor>>) -> Result<()> {
+        let wanted = self.cx.needs(self.grads.len());
+        self.grads.push(if wanted { formula()? } else { None });
+        Ok(())
+    }
+
+    /// The next `N` inputs', from a formula that is told which are wanted; run if any is.
+    ///
+    /// # Errors
+    /// That of the formula.
+    pub fn several<const N: usize>(
+        &mut self,
+        formula: impl FnOnce([bool; N]) -> Result<[Option<Tensor>; N]>,
+    ) -> Result<()> {
+        let start = self.grads.len();
+        let mask: [bool; N] = std::array::from_fn(|i| self.cx.needs(start + i));
+        if !mask.contains(&true) {
+            self.grads.extend(mask.map(|_| None));
+            return Ok(());
+        }
+        let given = formula(mask)?;
+        self.grads.extend(given.into_iter().zip(mask).map(|(grad, wanted)| grad.filter(|_| wanted)));
+        Ok(())
+    }
+
+    /// Those of a list of inputs, of which the formula knows the number.
+    ///
+    /// # Errors
+    /// That of the formula.
+    pub fn list(&mut self, formula: impl FnOnce() -> Result<Vec<Tensor>>) -> Result<()> {
+        for grad in formula()? {
+            let wanted = self.cx.needs(self.grads.len());
+            self.grads.push(Some(grad).filter(|_| wanted));
+        }
+        Ok(())
+    }
+
+    /// All of them.
+    pub fn finish(self) -> Gradients {
+        self.grads
+    }
+}

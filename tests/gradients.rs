@@ -1,0 +1,165 @@
+//! Derivatives of both orders against central differences, in float64; and gradients that add up on one leaf.
+
+use flambeau_autograd::{Autograd, grad, gradcheck, gradgradcheck};
+use flambeau_core::{DispatchKey, Result, ScalarType, ensure};
+use flambeau_ops::Tensor;
+use flambeau_ops::dispatch::{OperatorInfo, Value};
+use flambeau_ops::ops::OPERATORS;
+use flambeau_tests::array::Array;
+use flambeau_tests::call::{array, operator, tensor, tensors, values};
+use flambeau_tests::compare::difference;
+use flambeau_tests::layout::{Layout, lay_out};
+use flambeau_tests::op_db;
+use flambeau_tests::report::Report;
+use flambeau_tests::row::{Arg, Check, Row};
+
+/// A Jacobian takes two calls per element, and a second one as many for each of the first.
+const FIRST_ORDER: usize = 60;
+const SECOND_ORDER: usize = 12;
+
+/// Size-1 dimensions and repeated elements are no layouts of leaves that are perturbed element by element.
+const LAYOUTS: &[Option<Layout>] = &[None, Some(Layout::Transposed), Some(Layout::Sliced)];
+
+fn sizes(args: &[Arg]) -> usize {
+    let of = |arg: &Arg| match arg {
+        Arg::Tensor(a) => a.data.len(),
+        Arg::Tensors(list) => list.iter().map(|a| a.data.len()).sum(),
+        _ => 0,
+    };
+    args.iter().map(of).max().unwrap_or(0)
+}
+
+fn samples(row: &Row, most: usize) -> impl Iterator<Item = (usize, &Vec<Arg>)> {
+    row.samples.iter().enumerate().filter(move |(_, args)| sizes(args) <= most)
+}
+
+/// The call as a function of its tensors under test alone, and those tensors as leaves.
+fn split(args: &[Arg], layout: Option<Layout>) -> (Vec<Tensor>, Vec<Value>) {
+    let mut leaves = vec![];
+    let all = values(args, &mut |a: &Array| {
+        let plain = tensor(a, ScalarType::F64);
+        let leaf = layout.and_then(|layout| lay_out(&plain, layout)).unwrap_or(plain);
+        leaf.requires_grad_(true).unwrap();
+        leaves.push(leaf.clone());
+        leaf
+    });
+    (leaves, all)
+}
+
+/// The arguments with the tensors under test replaced, in order.
+fn replaced(args: &[Arg], all: &[Value], inputs: &[Tensor]) -> Vec<Value> {
+    let mut inputs = inputs.iter().cloned();
+    let mut next = || inputs.next().unwrap();
+    let value = |(arg, value): (&Arg, &Value)| match arg {
+        Arg::Tensor(_) => Value::Tensor(next()),
+        Arg::Tensors(list) => Value::Tensors(list.iter().map(|_| next()).collect()),
+        _ => value.clone(),
+    };
+    args.iter().zip(all).map(value).collect()
+}
+
+fn differentiable(op: &dyn OperatorInfo, given: &[Value]) -> Result<Vec<Tensor>> {
+    let results = tensors(op.call_boxed(given)?);
+    let recorded: Vec<Tensor> = results.into_iter().filter(|result| result.requires_grad()).collect();
+    ensure!(!recorded.is_empty(), Autograd, "expected a result with a history");
+    Ok(recorded)
+}
+
+type Checker = fn(&dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>, &[Tensor]) -> Result<()>;
+
+fn check(which: Check, most: usize, checker: Checker) {
+    let mut report = Report::new(which);
+    for row in op_db::rows().iter().filter(|row| takes_part(row)) {
+        let Some(op) = operator(row.name) else { continue };
+        if !report.enter(row) {
+            continue;
+        }
+        for (number, args) in samples(row, most) {
+            for layout in LAYOUTS {
+                let (leaves, all) = split(args, *layout);
+                if leaves.is_empty() || (layout.is_some() && leaves.iter().all(Tensor::is_contiguous)) {
+                    continue;
+                }
+                let call = |inputs: &[Tensor]| differentiable(op, &replaced(args, &all, inputs));
+                let fault = checker(&call, &leaves).err().map(|error| error.to_string());
+                report.case(|| format!("{} {layout:?} sample {number}", row.name), fault);
+            }
+        }
+    }
+    report.finish();
+}
+
+fn takes_part(row: &Row) -> bool {
+    row.differentiable && row.types.contains(&ScalarType::F64)
+}
+
+#[test]
+fn first_derivatives_are_those_of_differences() {
+    check(Check::Gradients, FIRST_ORDER, |f, inputs| gradcheck(f, inputs));
+}
+
+#[test]
+fn second_derivatives_are_those_of_differences() {
+    check(Check::SecondGradients, SECOND_ORDER, |f, inputs| gradgradcheck(f, inputs));
+}
+
+/// A leaf that is used twice gets the sum: each gradient is added, none takes another's place.
+#[test]
+fn gradients_of_two_uses_add_up() {
+    let mut report = Report::new(Check::Gradients);
+    for row in op_db::rows().iter().filter(|row| takes_part(row)) {
+        let Some(op) = operator(row.name) else { continue };
+        if !report.enter(row) {
+            continue;
+        }
+        for (number, args) in samples(row, FIRST_ORDER) {
+            let (leaves, all) = split(args, None);
+            if leaves.is_empty() {
+                continue;
+            }
+            let fault = twice(op, &all, &leaves).unwrap_or_else(|error| Some(error.to_string()));
+            report.case(|| format!("{} twice, sample {number}", row.name), fault);
+        }
+    }
+    report.finish();
+}
+
+fn twice(op: &dyn OperatorInfo, given: &[Value], leaves: &[Tensor]) -> Result<Option<String>> {
+    let outputs = |times: usize| -> Result<Vec<Tensor>> {
+        (0..times).map(|_| differentiable(op, given)).collect::<Result<Vec<_>>>().map(|all| all.concat())
+    };
+    let gradients = |outputs: Vec<Tensor>| {
+        let seeds: Vec<Option<Tensor>> = outputs.iter().map(|output| Some(ones(output))).collect();
+        grad(&outputs, leaves, &seeds, None, false, true)
+    };
+    let (once, both) = (gradients(outputs(1)?)?, gradients(outputs(2)?)?);
+    let differs = |(one, two): (&Option<Tensor>, &Option<Tensor>)| match (one, two) {
+        (Some(one), Some(two)) => difference(two, &array(one).map(|x| 2.0 * x), 1.0),
+        (None, None) => None,
+        _ => Some("a gradient of one use is missing for two".to_owned()),
+    };
+    Ok(once.iter().zip(&both).find_map(differs))
+}
+
+fn ones(like: &Tensor) -> Tensor {
+    let sizes: Vec<usize> = like.sizes().iter().map(|size| *size as usize).collect();
+    tensor(&Array::new(&sizes, vec![1.0; sizes.iter().product()]), like.dtype())
+}
+
+/// A gradient never goes missing in silence: whoever takes a tensor and gives one has a kernel that records it.
+#[test]
+fn every_operator_on_tensors_records() {
+    let takes_tensors = |op: &&&dyn OperatorInfo| {
+        let inputs = op.schema().split(" -> ").next().unwrap_or_default();
+        inputs.contains("Tensor")
+    };
+    let silent: Vec<&str> = OPERATORS
+        .iter()
+        .filter(takes_tensors)
+        .filter(|op| {
+            !op.has_kernel(DispatchKey::Autograd) && !op.has_kernel(DispatchKey::CompositeImplicitAutograd)
+        })
+        .map(|op| op.name())
+        .collect();
+    assert!(silent.is_empty(), "{silent:?}");
+}
