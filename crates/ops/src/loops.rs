@@ -1,21 +1,27 @@
 //! Where a formula meets an iterator: the type is chosen once per call, then a loop over lanes runs on whole rows.
 //!
-//! A formula implements one of four traits, by what it needs of its arguments: [`NumberFormula`] (`add`: every type),
-//! [`FloatFormula`] (`exp`), [`IntegerFormula`] (`bitwise_and`), [`Comparison`] (`eq`: a truth value per lane).
+//! A formula implements one of five traits, by what it needs of its arguments: [`NumberFormula`] (`add`: every type),
+//! [`FloatFormula`] (`exp`), [`IntegerFormula`] (`bitwise_and`), [`Comparison`] (`eq`: a truth value per lane) and
+//! [`FloatComparison`] (`signbit`).
 
 mod copy;
+mod generate;
 pub(crate) mod lines;
 pub(crate) mod reduce;
 mod rows;
+mod select;
 mod tiles;
 
 pub use copy::copy_kernel;
+pub use generate::{generate, generate_by_index, generate_by_word, generate_by_word64, generate_normal};
+pub use select::{all_true, select_kernel};
 
 use crate::dispatch_all_types;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{EveryIsa, Float, Integer, Number, Vector};
-use flambeau_core::{Element, Result, ScalarType};
-use rows::{Compares, Floats, Integers, Numbers, RowKernel};
+use flambeau_core::{Element, Result, ScalarType, ensure};
+use rows::{Compares, Divides, FloatCompares, Floats, Integers, Numbers, RowKernel};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tiles::for_each_rows;
 
 /// A formula of `N` floating point arguments.
@@ -40,6 +46,12 @@ pub trait IntegerFormula<const N: usize>: Copy + Sync {
 pub trait Comparison<const N: usize>: Copy + Sync {
     /// The question, on lanes. Mark it `#[inline(always)]`.
     fn call<V: Number>(self, args: [V; N]) -> <V as Vector>::Mask;
+}
+
+/// A question about `N` floating point arguments.
+pub trait FloatComparison<const N: usize>: Copy + Sync {
+    /// The question, on lanes. Mark it `#[inline(always)]`.
+    fn call<V: Float>(self, args: [V; N]) -> <V as Vector>::Mask;
 }
 
 /// Evaluates a floating point formula over an iterator of one output and `N` inputs.
@@ -91,6 +103,29 @@ pub fn comparison_kernel<const N: usize>(
     dispatch_all_types!(all, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Compares(formula), ScalarType::Bool))
 }
 
+/// Evaluates a formula of two integers that has no value where the second is 0; bool is refused.
+///
+/// # Errors
+/// `InvalidArgument`, PyTorch's `ZeroDivisionError`, where an element of the second input is 0: what was computed by then
+/// stands in the output. Others as [`float_kernel`].
+pub fn division_kernel(iter: &TensorIterator<'_>, formula: impl IntegerFormula<2>) -> Result<()> {
+    let by_zero = AtomicBool::new(false);
+    dispatch_all_types!(integers, iter.common_dtype(), iter.name(), T => run::<T, _, 2>(iter, Divides(formula, &by_zero), T::SCALAR_TYPE))?;
+    ensure!(!by_zero.load(Ordering::Relaxed), InvalidArgument, "{}: ZeroDivisionError", iter.name());
+    Ok(())
+}
+
+/// Answers a question about floating point inputs; the output is bool.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn float_comparison_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl FloatComparison<N>,
+) -> Result<()> {
+    dispatch_all_types!(floats, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, FloatCompares(formula), ScalarType::Bool))
+}
+
 /// The loop for elements of `T`: operands of other types or odd strides pass through tiles.
 fn run<T, F, const N: usize>(iter: &TensorIterator<'_>, formula: F, output: ScalarType) -> Result<()>
 where
@@ -98,5 +133,7 @@ where
     F: Copy + Sync,
     RowKernel<T, F, N>: EveryIsa,
 {
-    for_each_rows::<N>(iter, T::SCALAR_TYPE, output, |rows| rows::dispatch_rows::<T, F, N>(rows, formula))
+    for_each_rows::<N>(iter, [T::SCALAR_TYPE; N], output, |rows| {
+        rows::dispatch_rows::<T, F, N>(rows, formula)
+    })
 }

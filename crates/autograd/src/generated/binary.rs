@@ -178,6 +178,154 @@ fn sub_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar, out
 register!(SUB_OUT, Autograd, sub_out);
 
 #[derive(Clone)]
+pub(super) struct SubBackward1;
+
+impl Backward for SubBackward1 {
+    const NAME: &'static str = "SubBackward1";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| Ok(grad.clone())])
+    }
+}
+
+fn sub_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::sub_scalar(self_, other, alpha)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        record::set_history(&result, edges, SubBackward1);
+    }
+    Ok(result)
+}
+
+register!(SUB_SCALAR, Autograd, sub_scalar);
+
+fn sub_scalar_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("sub", &[self_, out])?;
+    let _below = record::below();
+    ops::sub_scalar_out(self_, other, alpha, out)
+}
+
+register!(SUB_SCALAR_OUT, Autograd, sub_scalar_out);
+
+fn sub__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::sub__scalar(self_, other, alpha);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    {
+        let _below = record::below();
+        ops::sub__scalar(self_, other, alpha)?;
+    }
+    record::rebase_history(self_, edges, SubBackward1)
+}
+
+register!(SUB__SCALAR, Autograd, sub__scalar);
+
+#[derive(Clone)]
+pub(super) struct RsubBackward0 {
+    pub(super) alpha: Scalar,
+}
+
+impl Backward for RsubBackward0 {
+    const NAME: &'static str = "RsubBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [&|| formulas::maybe_multiply(&ops::neg(grad)?, self.alpha), &|| Ok(grad.clone())],
+        )
+    }
+}
+
+fn rsub_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::rsub_tensor(self_, other, alpha)?
+    };
+    if record::any_requires_grad(&[self_, other]) {
+        let edges = record::edges(&[self_, other])?;
+        let backward = RsubBackward0 { alpha };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(RSUB_TENSOR, Autograd, rsub_tensor);
+
+fn rsub_tensor_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("rsub", &[self_, other, out])?;
+    let _below = record::below();
+    ops::rsub_tensor_out(self_, other, alpha, out)
+}
+
+register!(RSUB_TENSOR_OUT, Autograd, rsub_tensor_out);
+
+#[derive(Clone)]
+pub(super) struct RsubBackward1 {
+    pub(super) alpha: Scalar,
+}
+
+impl Backward for RsubBackward1 {
+    const NAME: &'static str = "RsubBackward1";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| formulas::maybe_multiply(&ops::neg(grad)?, self.alpha)])
+    }
+}
+
+fn rsub_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::rsub_scalar(self_, other, alpha)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = RsubBackward1 { alpha };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(RSUB_SCALAR, Autograd, rsub_scalar);
+
+fn rsub_scalar_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("rsub", &[self_, out])?;
+    let _below = record::below();
+    ops::rsub_scalar_out(self_, other, alpha, out)
+}
+
+register!(RSUB_SCALAR_OUT, Autograd, rsub_scalar_out);
+
+#[derive(Clone)]
 pub(super) struct MulBackward0 {
     pub(super) other: Option<SavedVariable>,
     pub(super) self_: Option<SavedVariable>,
@@ -374,3 +522,660 @@ fn div_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> R
 }
 
 register!(DIV_OUT, Autograd, div_out);
+
+#[derive(Clone)]
+pub(super) struct DivBackward1 {
+    pub(super) other: Scalar,
+}
+
+impl Backward for DivBackward1 {
+    const NAME: &'static str = "DivBackward1";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::div_scalar(grad, self.other)])
+    }
+}
+
+fn div_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::div_scalar(self_, other)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = DivBackward1 { other };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(DIV_SCALAR, Autograd, div_scalar);
+
+fn div_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
+    record::check_out("div", &[self_, out])?;
+    let _below = record::below();
+    ops::div_scalar_out(self_, other, out)
+}
+
+register!(DIV_SCALAR_OUT, Autograd, div_scalar_out);
+
+fn div__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::div__scalar(self_, other);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    let backward = DivBackward1 { other };
+    {
+        let _below = record::below();
+        ops::div__scalar(self_, other)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(DIV__SCALAR, Autograd, div__scalar);
+
+#[derive(Clone)]
+pub(super) struct MaximumBackward0 {
+    pub(super) other: SavedVariable,
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for MaximumBackward0 {
+    const NAME: &'static str = "MaximumBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let other = &self.other.unpack(cx)?;
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    ops::masked_fill_scalar(
+                        &ops::where_self(
+                            &ops::eq_tensor(self_, other)?,
+                            &ops::div_scalar(grad, Scalar::Int(2))?,
+                            grad,
+                        )?,
+                        &ops::lt_tensor(self_, other)?,
+                        Scalar::Int(0),
+                    )
+                },
+                &|| {
+                    ops::masked_fill_scalar(
+                        &ops::where_self(
+                            &ops::eq_tensor(self_, other)?,
+                            &ops::div_scalar(grad, Scalar::Int(2))?,
+                            grad,
+                        )?,
+                        &ops::gt_tensor(self_, other)?,
+                        Scalar::Int(0),
+                    )
+                },
+            ],
+        )
+    }
+}
+
+fn maximum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::maximum(self_, other)?
+    };
+    if record::any_requires_grad(&[self_, other]) {
+        let edges = record::edges(&[self_, other])?;
+        let backward = MaximumBackward0 {
+            other: SavedVariable::input(other, &edges[1])?,
+            self_: SavedVariable::input(self_, &edges[0])?,
+        };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(MAXIMUM, Autograd, maximum);
+
+fn maximum_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("maximum", &[self_, other, out])?;
+    let _below = record::below();
+    ops::maximum_out(self_, other, out)
+}
+
+register!(MAXIMUM_OUT, Autograd, maximum_out);
+
+#[derive(Clone)]
+pub(super) struct MinimumBackward0 {
+    pub(super) other: SavedVariable,
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for MinimumBackward0 {
+    const NAME: &'static str = "MinimumBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let other = &self.other.unpack(cx)?;
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    ops::masked_fill_scalar(
+                        &ops::where_self(
+                            &ops::eq_tensor(self_, other)?,
+                            &ops::div_scalar(grad, Scalar::Int(2))?,
+                            grad,
+                        )?,
+                        &ops::gt_tensor(self_, other)?,
+                        Scalar::Int(0),
+                    )
+                },
+                &|| {
+                    ops::masked_fill_scalar(
+                        &ops::where_self(
+                            &ops::eq_tensor(self_, other)?,
+                            &ops::div_scalar(grad, Scalar::Int(2))?,
+                            grad,
+                        )?,
+                        &ops::lt_tensor(self_, other)?,
+                        Scalar::Int(0),
+                    )
+                },
+            ],
+        )
+    }
+}
+
+fn minimum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::minimum(self_, other)?
+    };
+    if record::any_requires_grad(&[self_, other]) {
+        let edges = record::edges(&[self_, other])?;
+        let backward = MinimumBackward0 {
+            other: SavedVariable::input(other, &edges[1])?,
+            self_: SavedVariable::input(self_, &edges[0])?,
+        };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(MINIMUM, Autograd, minimum);
+
+fn minimum_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("minimum", &[self_, other, out])?;
+    let _below = record::below();
+    ops::minimum_out(self_, other, out)
+}
+
+register!(MINIMUM_OUT, Autograd, minimum_out);
+
+#[derive(Clone)]
+pub(super) struct FmaxBackward0 {
+    pub(super) other: SavedVariable,
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for FmaxBackward0 {
+    const NAME: &'static str = "FmaxBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let other = &self.other.unpack(cx)?;
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    ops::masked_fill_scalar(
+                        &ops::where_self(
+                            &ops::eq_tensor(self_, other)?,
+                            &ops::div_scalar(grad, Scalar::Int(2))?,
+                            grad,
+                        )?,
+                        &ops::logical_not(&ops::logical_or(
+                            &ops::ge_tensor(self_, other)?,
+                            &ops::isnan(other)?,
+                        )?)?,
+                        Scalar::Int(0),
+                    )
+                },
+                &|| {
+                    ops::masked_fill_scalar(
+                        &ops::where_self(
+                            &ops::eq_tensor(self_, other)?,
+                            &ops::div_scalar(grad, Scalar::Int(2))?,
+                            grad,
+                        )?,
+                        &ops::logical_or(&ops::gt_tensor(self_, other)?, &ops::isnan(other)?)?,
+                        Scalar::Int(0),
+                    )
+                },
+            ],
+        )
+    }
+}
+
+fn fmax(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::fmax(self_, other)?
+    };
+    if record::any_requires_grad(&[self_, other]) {
+        let edges = record::edges(&[self_, other])?;
+        let backward = FmaxBackward0 {
+            other: SavedVariable::input(other, &edges[1])?,
+            self_: SavedVariable::input(self_, &edges[0])?,
+        };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(FMAX, Autograd, fmax);
+
+fn fmax_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("fmax", &[self_, other, out])?;
+    let _below = record::below();
+    ops::fmax_out(self_, other, out)
+}
+
+register!(FMAX_OUT, Autograd, fmax_out);
+
+#[derive(Clone)]
+pub(super) struct FminBackward0 {
+    pub(super) other: SavedVariable,
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for FminBackward0 {
+    const NAME: &'static str = "FminBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let other = &self.other.unpack(cx)?;
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    ops::masked_fill_scalar(
+                        &ops::where_self(
+                            &ops::eq_tensor(self_, other)?,
+                            &ops::div_scalar(grad, Scalar::Int(2))?,
+                            grad,
+                        )?,
+                        &ops::logical_not(&ops::logical_or(
+                            &ops::le_tensor(self_, other)?,
+                            &ops::isnan(other)?,
+                        )?)?,
+                        Scalar::Int(0),
+                    )
+                },
+                &|| {
+                    ops::masked_fill_scalar(
+                        &ops::where_self(
+                            &ops::eq_tensor(self_, other)?,
+                            &ops::div_scalar(grad, Scalar::Int(2))?,
+                            grad,
+                        )?,
+                        &ops::logical_or(&ops::lt_tensor(self_, other)?, &ops::isnan(other)?)?,
+                        Scalar::Int(0),
+                    )
+                },
+            ],
+        )
+    }
+}
+
+fn fmin(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::fmin(self_, other)?
+    };
+    if record::any_requires_grad(&[self_, other]) {
+        let edges = record::edges(&[self_, other])?;
+        let backward = FminBackward0 {
+            other: SavedVariable::input(other, &edges[1])?,
+            self_: SavedVariable::input(self_, &edges[0])?,
+        };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(FMIN, Autograd, fmin);
+
+fn fmin_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("fmin", &[self_, other, out])?;
+    let _below = record::below();
+    ops::fmin_out(self_, other, out)
+}
+
+register!(FMIN_OUT, Autograd, fmin_out);
+
+#[derive(Clone)]
+pub(super) struct Atan2Backward0 {
+    pub(super) other: SavedVariable,
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for Atan2Backward0 {
+    const NAME: &'static str = "Atan2Backward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let other = &self.other.unpack(cx)?;
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    ops::div_tensor(
+                        &ops::mul_tensor(grad, other)?,
+                        &ops::add_tensor(
+                            &ops::mul_tensor(self_, self_)?,
+                            &ops::mul_tensor(other, other)?,
+                            Scalar::Int(1),
+                        )?,
+                    )
+                },
+                &|| {
+                    ops::div_tensor(
+                        &ops::mul_tensor(&ops::neg(grad)?, self_)?,
+                        &ops::add_tensor(
+                            &ops::mul_tensor(self_, self_)?,
+                            &ops::mul_tensor(other, other)?,
+                            Scalar::Int(1),
+                        )?,
+                    )
+                },
+            ],
+        )
+    }
+}
+
+fn atan2(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::atan2(self_, other)?
+    };
+    if record::any_requires_grad(&[self_, other]) {
+        let edges = record::edges(&[self_, other])?;
+        let backward = Atan2Backward0 {
+            other: SavedVariable::input(other, &edges[1])?,
+            self_: SavedVariable::input(self_, &edges[0])?,
+        };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(ATAN2, Autograd, atan2);
+
+fn atan2_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_, other]) {
+        let _below = record::below();
+        return ops::atan2_(self_, other);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_, other])?;
+    let backward = Atan2Backward0 {
+        other: SavedVariable::input(other, &edges[1])?,
+        self_: record::original_always(self_)?,
+    };
+    {
+        let _below = record::below();
+        ops::atan2_(self_, other)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(ATAN2_, Autograd, atan2_);
+
+fn atan2_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("atan2", &[self_, other, out])?;
+    let _below = record::below();
+    ops::atan2_out(self_, other, out)
+}
+
+register!(ATAN2_OUT, Autograd, atan2_out);
+
+#[derive(Clone)]
+pub(super) struct HypotBackward0 {
+    pub(super) other: Option<SavedVariable>,
+    pub(super) self_: Option<SavedVariable>,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for HypotBackward0 {
+    const NAME: &'static str = "HypotBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    let self_ = &record::unpack(&self.self_, cx)?;
+                    ops::div_tensor(&ops::mul_tensor(grad, self_)?, result)
+                },
+                &|| {
+                    let other = &record::unpack(&self.other, cx)?;
+                    ops::div_tensor(&ops::mul_tensor(grad, other)?, result)
+                },
+            ],
+        )
+    }
+}
+
+fn hypot(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::hypot(self_, other)?
+    };
+    if record::any_requires_grad(&[self_, other]) {
+        let edges = record::edges(&[self_, other])?;
+        let backward = HypotBackward0 {
+            other: record::saved_input(edges[1].is_some(), other, &edges[1])?,
+            self_: record::saved_input(edges[0].is_some(), self_, &edges[0])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(HYPOT, Autograd, hypot);
+
+fn hypot_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_, other]) {
+        let _below = record::below();
+        return ops::hypot_(self_, other);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_, other])?;
+    let saved_other = record::saved_input(edges[1].is_some(), other, &edges[1])?;
+    let saved_self = record::original(edges[0].is_some(), self_)?;
+    {
+        let _below = record::below();
+        ops::hypot_(self_, other)?;
+    }
+    let backward =
+        HypotBackward0 { other: saved_other, self_: saved_self, result: SavedVariable::output(self_, 0)? };
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(HYPOT_, Autograd, hypot_);
+
+fn hypot_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("hypot", &[self_, other, out])?;
+    let _below = record::below();
+    ops::hypot_out(self_, other, out)
+}
+
+register!(HYPOT_OUT, Autograd, hypot_out);
+
+#[derive(Clone)]
+pub(super) struct CopysignBackward0 {
+    pub(super) self_: Option<SavedVariable>,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for CopysignBackward0 {
+    const NAME: &'static str = "CopysignBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    let self_ = &record::unpack(&self.self_, cx)?;
+                    let result = &self.result.unpack(cx)?;
+                    ops::mul_tensor(
+                        grad,
+                        &ops::masked_fill_scalar(
+                            &ops::div_tensor(result, self_)?,
+                            &ops::eq_scalar(self_, Scalar::Int(0))?,
+                            Scalar::Int(0),
+                        )?,
+                    )
+                },
+                &|| ops::zeros_like(grad, None, None, None, None, None),
+            ],
+        )
+    }
+}
+
+fn copysign_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::copysign_tensor(self_, other)?
+    };
+    if record::any_requires_grad(&[self_, other]) {
+        let edges = record::edges(&[self_, other])?;
+        let backward = CopysignBackward0 {
+            self_: record::saved_input(edges[0].is_some(), self_, &edges[0])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(COPYSIGN_TENSOR, Autograd, copysign_tensor);
+
+fn copysign__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_, other]) {
+        let _below = record::below();
+        return ops::copysign__tensor(self_, other);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_, other])?;
+    let saved_self = record::original(edges[0].is_some(), self_)?;
+    {
+        let _below = record::below();
+        ops::copysign__tensor(self_, other)?;
+    }
+    let backward = CopysignBackward0 { self_: saved_self, result: SavedVariable::output(self_, 0)? };
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(COPYSIGN__TENSOR, Autograd, copysign__tensor);
+
+fn copysign_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("copysign", &[self_, other, out])?;
+    let _below = record::below();
+    ops::copysign_out(self_, other, out)
+}
+
+register!(COPYSIGN_OUT, Autograd, copysign_out);
+
+#[derive(Clone)]
+pub(super) struct CopysignBackward1 {
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for CopysignBackward1 {
+    const NAME: &'static str = "CopysignBackward1";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::mul_tensor(
+                    grad,
+                    &ops::masked_fill_scalar(
+                        &ops::div_tensor(result, self_)?,
+                        &ops::eq_scalar(self_, Scalar::Int(0))?,
+                        Scalar::Int(0),
+                    )?,
+                )
+            }],
+        )
+    }
+}
+
+fn copysign_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::copysign_scalar(self_, other)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = CopysignBackward1 {
+            self_: SavedVariable::input(self_, &edges[0])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(COPYSIGN_SCALAR, Autograd, copysign_scalar);
+
+fn copysign_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
+    record::check_out("copysign", &[self_, out])?;
+    let _below = record::below();
+    ops::copysign_scalar_out(self_, other, out)
+}
+
+register!(COPYSIGN_SCALAR_OUT, Autograd, copysign_scalar_out);
+
+fn copysign__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::copysign__scalar(self_, other);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    let saved_self = record::original_always(self_)?;
+    {
+        let _below = record::below();
+        ops::copysign__scalar(self_, other)?;
+    }
+    let backward = CopysignBackward1 { self_: saved_self, result: SavedVariable::output(self_, 0)? };
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(COPYSIGN__SCALAR, Autograd, copysign__scalar);

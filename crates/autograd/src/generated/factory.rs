@@ -4,7 +4,7 @@
 
 use crate::record;
 use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
+use flambeau_core::{Device, DispatchKeySet, Layout, MemoryFormat, Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
 fn full_out(_: DispatchKeySet, size: &[i64], fill_value: Scalar, out: &Tensor) -> Result<()> {
@@ -30,3 +30,278 @@ fn zeros_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
 }
 
 register!(ZEROS_OUT, Autograd, zeros_out);
+
+fn empty_strided_out(_: DispatchKeySet, size: &[i64], stride: &[i64], out: &Tensor) -> Result<()> {
+    record::check_out("empty_strided", &[out])?;
+    let _below = record::below();
+    ops::empty_strided_out(size, stride, out)
+}
+
+register!(EMPTY_STRIDED_OUT, Autograd, empty_strided_out);
+
+fn scalar_tensor_out(_: DispatchKeySet, s: Scalar, out: &Tensor) -> Result<()> {
+    record::check_out("scalar_tensor", &[out])?;
+    let _below = record::below();
+    ops::scalar_tensor_out(s, out)
+}
+
+register!(SCALAR_TENSOR_OUT, Autograd, scalar_tensor_out);
+
+fn eye_out(_: DispatchKeySet, n: i64, out: &Tensor) -> Result<()> {
+    record::check_out("eye", &[out])?;
+    let _below = record::below();
+    ops::eye_out(n, out)
+}
+
+register!(EYE_OUT, Autograd, eye_out);
+
+fn eye_m_out(_: DispatchKeySet, n: i64, m: i64, out: &Tensor) -> Result<()> {
+    record::check_out("eye", &[out])?;
+    let _below = record::below();
+    ops::eye_m_out(n, m, out)
+}
+
+register!(EYE_M_OUT, Autograd, eye_m_out);
+
+fn empty_like(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let _below = record::below();
+    ops::empty_like(self_, dtype, layout, device, pin_memory, memory_format)
+}
+
+register!(EMPTY_LIKE, Autograd, empty_like);
+
+fn empty_like_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    memory_format: Option<MemoryFormat>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("empty_like", &[out])?;
+    let _below = record::below();
+    ops::empty_like_out(self_, memory_format, out)
+}
+
+register!(EMPTY_LIKE_OUT, Autograd, empty_like_out);
+
+fn zeros_like(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let _below = record::below();
+    ops::zeros_like(self_, dtype, layout, device, pin_memory, memory_format)
+}
+
+register!(ZEROS_LIKE, Autograd, zeros_like);
+
+fn zeros_like_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    memory_format: Option<MemoryFormat>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("zeros_like", &[out])?;
+    let _below = record::below();
+    ops::zeros_like_out(self_, memory_format, out)
+}
+
+register!(ZEROS_LIKE_OUT, Autograd, zeros_like_out);
+
+fn ones_like(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let _below = record::below();
+    ops::ones_like(self_, dtype, layout, device, pin_memory, memory_format)
+}
+
+register!(ONES_LIKE, Autograd, ones_like);
+
+fn ones_like_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    memory_format: Option<MemoryFormat>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("ones_like", &[out])?;
+    let _below = record::below();
+    ops::ones_like_out(self_, memory_format, out)
+}
+
+register!(ONES_LIKE_OUT, Autograd, ones_like_out);
+
+fn full_like(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    fill_value: Scalar,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let _below = record::below();
+    ops::full_like(self_, fill_value, dtype, layout, device, pin_memory, memory_format)
+}
+
+register!(FULL_LIKE, Autograd, full_like);
+
+fn full_like_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    fill_value: Scalar,
+    memory_format: Option<MemoryFormat>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("full_like", &[out])?;
+    let _below = record::below();
+    ops::full_like_out(self_, fill_value, memory_format, out)
+}
+
+register!(FULL_LIKE_OUT, Autograd, full_like_out);
+
+fn new_empty(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let _below = record::below();
+    ops::new_empty(self_, size, dtype, layout, device, pin_memory)
+}
+
+register!(NEW_EMPTY, Autograd, new_empty);
+
+fn new_empty_out(_: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
+    record::check_out("new_empty", &[out])?;
+    let _below = record::below();
+    ops::new_empty_out(self_, size, out)
+}
+
+register!(NEW_EMPTY_OUT, Autograd, new_empty_out);
+
+fn new_empty_strided(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let _below = record::below();
+    ops::new_empty_strided(self_, size, stride, dtype, layout, device, pin_memory)
+}
+
+register!(NEW_EMPTY_STRIDED, Autograd, new_empty_strided);
+
+fn new_empty_strided_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("new_empty_strided", &[out])?;
+    let _below = record::below();
+    ops::new_empty_strided_out(self_, size, stride, out)
+}
+
+register!(NEW_EMPTY_STRIDED_OUT, Autograd, new_empty_strided_out);
+
+fn new_full(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    size: &[i64],
+    fill_value: Scalar,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let _below = record::below();
+    ops::new_full(self_, size, fill_value, dtype, layout, device, pin_memory)
+}
+
+register!(NEW_FULL, Autograd, new_full);
+
+fn new_full_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    size: &[i64],
+    fill_value: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("new_full", &[out])?;
+    let _below = record::below();
+    ops::new_full_out(self_, size, fill_value, out)
+}
+
+register!(NEW_FULL_OUT, Autograd, new_full_out);
+
+fn new_zeros(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let _below = record::below();
+    ops::new_zeros(self_, size, dtype, layout, device, pin_memory)
+}
+
+register!(NEW_ZEROS, Autograd, new_zeros);
+
+fn new_zeros_out(_: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
+    record::check_out("new_zeros", &[out])?;
+    let _below = record::below();
+    ops::new_zeros_out(self_, size, out)
+}
+
+register!(NEW_ZEROS_OUT, Autograd, new_zeros_out);
+
+fn new_ones(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let _below = record::below();
+    ops::new_ones(self_, size, dtype, layout, device, pin_memory)
+}
+
+register!(NEW_ONES, Autograd, new_ones);
+
+fn new_ones_out(_: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
+    record::check_out("new_ones", &[out])?;
+    let _below = record::below();
+    ops::new_ones_out(self_, size, out)
+}
+
+register!(NEW_ONES_OUT, Autograd, new_ones_out);

@@ -5,17 +5,29 @@
 #![allow(clippy::too_many_arguments, reason = "as many as the schema has")]
 #![expect(non_snake_case, reason = "`add_.Tensor` is `add__tensor`, so that names tell overloads apart")]
 
+mod activation;
 mod binary;
+mod choice;
+mod compare;
 mod convolution;
 mod copy;
+mod division;
+mod dropout;
 mod factory;
 mod linear;
+mod logical;
 mod loss;
 mod matmul;
 mod normalization;
 mod pooling;
+mod power;
+mod random;
+mod ranges;
 mod reduce;
+mod sampling;
 mod scan;
 mod softmax;
+mod ternary;
+mod triangular;
 mod unary;
 mod view;

@@ -59,6 +59,164 @@ fn neg_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 register!(NEG_OUT, Autograd, neg_out);
 
 #[derive(Clone)]
+pub(super) struct AbsBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for AbsBackward0 {
+    const NAME: &'static str = "AbsBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(cx, [&|| ops::mul_tensor(grad, &ops::sgn(self_)?)])
+    }
+}
+
+fn abs(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::abs(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = AbsBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(ABS, Autograd, abs);
+
+fn abs_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::abs_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    let backward = AbsBackward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::abs_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(ABS_, Autograd, abs_);
+
+fn abs_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("abs", &[self_, out])?;
+    let _below = record::below();
+    ops::abs_out(self_, out)
+}
+
+register!(ABS_OUT, Autograd, abs_out);
+
+#[derive(Clone)]
+pub(super) struct SignBackward0;
+
+impl Backward for SignBackward0 {
+    const NAME: &'static str = "SignBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
+    }
+}
+
+fn sign(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::sign(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        record::set_history(&result, edges, SignBackward0);
+    }
+    Ok(result)
+}
+
+register!(SIGN, Autograd, sign);
+
+fn sign_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::sign_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    {
+        let _below = record::below();
+        ops::sign_(self_)?;
+    }
+    record::rebase_history(self_, edges, SignBackward0)
+}
+
+register!(SIGN_, Autograd, sign_);
+
+fn sign_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("sign", &[self_, out])?;
+    let _below = record::below();
+    ops::sign_out(self_, out)
+}
+
+register!(SIGN_OUT, Autograd, sign_out);
+
+#[derive(Clone)]
+pub(super) struct SgnBackward0;
+
+impl Backward for SgnBackward0 {
+    const NAME: &'static str = "SgnBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
+    }
+}
+
+fn sgn(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::sgn(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        record::set_history(&result, edges, SgnBackward0);
+    }
+    Ok(result)
+}
+
+register!(SGN, Autograd, sgn);
+
+fn sgn_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::sgn_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    {
+        let _below = record::below();
+        ops::sgn_(self_)?;
+    }
+    record::rebase_history(self_, edges, SgnBackward0)
+}
+
+register!(SGN_, Autograd, sgn_);
+
+fn sgn_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("sgn", &[self_, out])?;
+    let _below = record::below();
+    ops::sgn_out(self_, out)
+}
+
+register!(SGN_OUT, Autograd, sgn_out);
+
+#[derive(Clone)]
 pub(super) struct ExpBackward0 {
     pub(super) result: SavedVariable,
 }
@@ -115,6 +273,1077 @@ fn exp_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 register!(EXP_OUT, Autograd, exp_out);
 
 #[derive(Clone)]
+pub(super) struct Exp2Backward0 {
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for Exp2Backward0 {
+    const NAME: &'static str = "Exp2Backward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::mul_scalar(&ops::mul_tensor(grad, result)?, Scalar::Float(0.6931471805599453))],
+        )
+    }
+}
+
+fn exp2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::exp2(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = Exp2Backward0 { result: SavedVariable::output(&result, 0)? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(EXP2, Autograd, exp2);
+
+fn exp2_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::exp2_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    {
+        let _below = record::below();
+        ops::exp2_(self_)?;
+    }
+    let backward = Exp2Backward0 { result: SavedVariable::output(self_, 0)? };
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(EXP2_, Autograd, exp2_);
+
+fn exp2_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("exp2", &[self_, out])?;
+    let _below = record::below();
+    ops::exp2_out(self_, out)
+}
+
+register!(EXP2_OUT, Autograd, exp2_out);
+
+#[derive(Clone)]
+pub(super) struct Expm1Backward0 {
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for Expm1Backward0 {
+    const NAME: &'static str = "Expm1Backward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::mul_tensor(grad, &ops::add_scalar(result, Scalar::Int(1), Scalar::Int(1))?)],
+        )
+    }
+}
+
+fn expm1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::expm1(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = Expm1Backward0 { result: SavedVariable::output(&result, 0)? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(EXPM1, Autograd, expm1);
+
+fn expm1_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::expm1_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    {
+        let _below = record::below();
+        ops::expm1_(self_)?;
+    }
+    let backward = Expm1Backward0 { result: SavedVariable::output(self_, 0)? };
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(EXPM1_, Autograd, expm1_);
+
+fn expm1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("expm1", &[self_, out])?;
+    let _below = record::below();
+    ops::expm1_out(self_, out)
+}
+
+register!(EXPM1_OUT, Autograd, expm1_out);
+
+#[derive(Clone)]
+pub(super) struct LogBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for LogBackward0 {
+    const NAME: &'static str = "LogBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(cx, [&|| ops::div_tensor(grad, self_)])
+    }
+}
+
+fn log(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::log(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = LogBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(LOG, Autograd, log);
+
+fn log_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::log_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    let backward = LogBackward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::log_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(LOG_, Autograd, log_);
+
+fn log_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("log", &[self_, out])?;
+    let _below = record::below();
+    ops::log_out(self_, out)
+}
+
+register!(LOG_OUT, Autograd, log_out);
+
+#[derive(Clone)]
+pub(super) struct Log1PBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for Log1PBackward0 {
+    const NAME: &'static str = "Log1PBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::div_tensor(grad, &ops::add_scalar(self_, Scalar::Int(1), Scalar::Int(1))?)],
+        )
+    }
+}
+
+fn log1p(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::log1p(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = Log1PBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(LOG1P, Autograd, log1p);
+
+fn log1p_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::log1p_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    let backward = Log1PBackward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::log1p_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(LOG1P_, Autograd, log1p_);
+
+fn log1p_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("log1p", &[self_, out])?;
+    let _below = record::below();
+    ops::log1p_out(self_, out)
+}
+
+register!(LOG1P_OUT, Autograd, log1p_out);
+
+#[derive(Clone)]
+pub(super) struct Log2Backward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for Log2Backward0 {
+    const NAME: &'static str = "Log2Backward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::div_tensor(grad, &ops::mul_scalar(self_, Scalar::Float(0.6931471805599453))?)],
+        )
+    }
+}
+
+fn log2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::log2(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = Log2Backward0 { self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(LOG2, Autograd, log2);
+
+fn log2_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::log2_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    let backward = Log2Backward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::log2_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(LOG2_, Autograd, log2_);
+
+fn log2_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("log2", &[self_, out])?;
+    let _below = record::below();
+    ops::log2_out(self_, out)
+}
+
+register!(LOG2_OUT, Autograd, log2_out);
+
+#[derive(Clone)]
+pub(super) struct Log10Backward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for Log10Backward0 {
+    const NAME: &'static str = "Log10Backward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::div_tensor(grad, &ops::mul_scalar(self_, Scalar::Float(2.302585092994046))?)],
+        )
+    }
+}
+
+fn log10(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::log10(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = Log10Backward0 { self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(LOG10, Autograd, log10);
+
+fn log10_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::log10_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    let backward = Log10Backward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::log10_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(LOG10_, Autograd, log10_);
+
+fn log10_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("log10", &[self_, out])?;
+    let _below = record::below();
+    ops::log10_out(self_, out)
+}
+
+register!(LOG10_OUT, Autograd, log10_out);
+
+#[derive(Clone)]
+pub(super) struct SqrtBackward0 {
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for SqrtBackward0 {
+    const NAME: &'static str = "SqrtBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let result = &self.result.unpack(cx)?;
+        record::gradients(cx, [&|| ops::div_tensor(grad, &ops::mul_scalar(result, Scalar::Int(2))?)])
+    }
+}
+
+fn sqrt(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::sqrt(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = SqrtBackward0 { result: SavedVariable::output(&result, 0)? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(SQRT, Autograd, sqrt);
+
+fn sqrt_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::sqrt_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    {
+        let _below = record::below();
+        ops::sqrt_(self_)?;
+    }
+    let backward = SqrtBackward0 { result: SavedVariable::output(self_, 0)? };
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(SQRT_, Autograd, sqrt_);
+
+fn sqrt_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("sqrt", &[self_, out])?;
+    let _below = record::below();
+    ops::sqrt_out(self_, out)
+}
+
+register!(SQRT_OUT, Autograd, sqrt_out);
+
+#[derive(Clone)]
+pub(super) struct RsqrtBackward0 {
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for RsqrtBackward0 {
+    const NAME: &'static str = "RsqrtBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::mul_tensor(
+                    &ops::mul_scalar(grad, Scalar::Float(-0.5))?,
+                    &ops::pow_tensor_scalar(result, Scalar::Int(3))?,
+                )
+            }],
+        )
+    }
+}
+
+fn rsqrt(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::rsqrt(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = RsqrtBackward0 { result: SavedVariable::output(&result, 0)? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(RSQRT, Autograd, rsqrt);
+
+fn rsqrt_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::rsqrt_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    {
+        let _below = record::below();
+        ops::rsqrt_(self_)?;
+    }
+    let backward = RsqrtBackward0 { result: SavedVariable::output(self_, 0)? };
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(RSQRT_, Autograd, rsqrt_);
+
+fn rsqrt_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("rsqrt", &[self_, out])?;
+    let _below = record::below();
+    ops::rsqrt_out(self_, out)
+}
+
+register!(RSQRT_OUT, Autograd, rsqrt_out);
+
+#[derive(Clone)]
+pub(super) struct ReciprocalBackward0 {
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for ReciprocalBackward0 {
+    const NAME: &'static str = "ReciprocalBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let result = &self.result.unpack(cx)?;
+        record::gradients(cx, [&|| ops::mul_tensor(&ops::neg(grad)?, &ops::mul_tensor(result, result)?)])
+    }
+}
+
+fn reciprocal(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::reciprocal(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = ReciprocalBackward0 { result: SavedVariable::output(&result, 0)? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(RECIPROCAL, Autograd, reciprocal);
+
+fn reciprocal_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::reciprocal_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    {
+        let _below = record::below();
+        ops::reciprocal_(self_)?;
+    }
+    let backward = ReciprocalBackward0 { result: SavedVariable::output(self_, 0)? };
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(RECIPROCAL_, Autograd, reciprocal_);
+
+fn reciprocal_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("reciprocal", &[self_, out])?;
+    let _below = record::below();
+    ops::reciprocal_out(self_, out)
+}
+
+register!(RECIPROCAL_OUT, Autograd, reciprocal_out);
+
+#[derive(Clone)]
+pub(super) struct SquareBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for SquareBackward0 {
+    const NAME: &'static str = "SquareBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(cx, [&|| ops::mul_tensor(&ops::mul_scalar(grad, Scalar::Int(2))?, self_)])
+    }
+}
+
+fn square(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::square(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = SquareBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(SQUARE, Autograd, square);
+
+fn square_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("square", &[self_, out])?;
+    let _below = record::below();
+    ops::square_out(self_, out)
+}
+
+register!(SQUARE_OUT, Autograd, square_out);
+
+fn square_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::square_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    let backward = SquareBackward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::square_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(SQUARE_, Autograd, square_);
+
+#[derive(Clone)]
+pub(super) struct SinBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for SinBackward0 {
+    const NAME: &'static str = "SinBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(cx, [&|| ops::mul_tensor(grad, &ops::cos(self_)?)])
+    }
+}
+
+fn sin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::sin(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = SinBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(SIN, Autograd, sin);
+
+fn sin_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::sin_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    let backward = SinBackward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::sin_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(SIN_, Autograd, sin_);
+
+fn sin_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("sin", &[self_, out])?;
+    let _below = record::below();
+    ops::sin_out(self_, out)
+}
+
+register!(SIN_OUT, Autograd, sin_out);
+
+#[derive(Clone)]
+pub(super) struct CosBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for CosBackward0 {
+    const NAME: &'static str = "CosBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(cx, [&|| ops::mul_tensor(&ops::neg(grad)?, &ops::sin(self_)?)])
+    }
+}
+
+fn cos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::cos(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = CosBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(COS, Autograd, cos);
+
+fn cos_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::cos_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    let backward = CosBackward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::cos_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(COS_, Autograd, cos_);
+
+fn cos_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("cos", &[self_, out])?;
+    let _below = record::below();
+    ops::cos_out(self_, out)
+}
+
+register!(COS_OUT, Autograd, cos_out);
+
+#[derive(Clone)]
+pub(super) struct TanBackward0 {
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for TanBackward0 {
+    const NAME: &'static str = "TanBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::mul_tensor(
+                    grad,
+                    &ops::add_scalar(&ops::mul_tensor(result, result)?, Scalar::Int(1), Scalar::Int(1))?,
+                )
+            }],
+        )
+    }
+}
+
+fn tan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::tan(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = TanBackward0 { result: SavedVariable::output(&result, 0)? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(TAN, Autograd, tan);
+
+fn tan_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::tan_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    {
+        let _below = record::below();
+        ops::tan_(self_)?;
+    }
+    let backward = TanBackward0 { result: SavedVariable::output(self_, 0)? };
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(TAN_, Autograd, tan_);
+
+fn tan_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("tan", &[self_, out])?;
+    let _below = record::below();
+    ops::tan_out(self_, out)
+}
+
+register!(TAN_OUT, Autograd, tan_out);
+
+#[derive(Clone)]
+pub(super) struct AsinBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for AsinBackward0 {
+    const NAME: &'static str = "AsinBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::mul_tensor(
+                    grad,
+                    &ops::rsqrt(&ops::rsub_scalar(
+                        &ops::mul_tensor(self_, self_)?,
+                        Scalar::Int(1),
+                        Scalar::Int(1),
+                    )?)?,
+                )
+            }],
+        )
+    }
+}
+
+fn asin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::asin(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = AsinBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(ASIN, Autograd, asin);
+
+fn asin_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::asin_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    let backward = AsinBackward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::asin_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(ASIN_, Autograd, asin_);
+
+fn asin_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("asin", &[self_, out])?;
+    let _below = record::below();
+    ops::asin_out(self_, out)
+}
+
+register!(ASIN_OUT, Autograd, asin_out);
+
+#[derive(Clone)]
+pub(super) struct AcosBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for AcosBackward0 {
+    const NAME: &'static str = "AcosBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::mul_tensor(
+                    &ops::neg(grad)?,
+                    &ops::rsqrt(&ops::rsub_scalar(
+                        &ops::mul_tensor(self_, self_)?,
+                        Scalar::Int(1),
+                        Scalar::Int(1),
+                    )?)?,
+                )
+            }],
+        )
+    }
+}
+
+fn acos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::acos(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = AcosBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(ACOS, Autograd, acos);
+
+fn acos_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::acos_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    let backward = AcosBackward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::acos_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(ACOS_, Autograd, acos_);
+
+fn acos_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("acos", &[self_, out])?;
+    let _below = record::below();
+    ops::acos_out(self_, out)
+}
+
+register!(ACOS_OUT, Autograd, acos_out);
+
+#[derive(Clone)]
+pub(super) struct AtanBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for AtanBackward0 {
+    const NAME: &'static str = "AtanBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::div_tensor(
+                    grad,
+                    &ops::add_scalar(&ops::mul_tensor(self_, self_)?, Scalar::Int(1), Scalar::Int(1))?,
+                )
+            }],
+        )
+    }
+}
+
+fn atan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::atan(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = AtanBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(ATAN, Autograd, atan);
+
+fn atan_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::atan_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    let backward = AtanBackward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::atan_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(ATAN_, Autograd, atan_);
+
+fn atan_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("atan", &[self_, out])?;
+    let _below = record::below();
+    ops::atan_out(self_, out)
+}
+
+register!(ATAN_OUT, Autograd, atan_out);
+
+#[derive(Clone)]
+pub(super) struct SinhBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for SinhBackward0 {
+    const NAME: &'static str = "SinhBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(cx, [&|| ops::mul_tensor(grad, &ops::cosh(self_)?)])
+    }
+}
+
+fn sinh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::sinh(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = SinhBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(SINH, Autograd, sinh);
+
+fn sinh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::sinh_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    let backward = SinhBackward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::sinh_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(SINH_, Autograd, sinh_);
+
+fn sinh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("sinh", &[self_, out])?;
+    let _below = record::below();
+    ops::sinh_out(self_, out)
+}
+
+register!(SINH_OUT, Autograd, sinh_out);
+
+#[derive(Clone)]
+pub(super) struct CoshBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for CoshBackward0 {
+    const NAME: &'static str = "CoshBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(cx, [&|| ops::mul_tensor(grad, &ops::sinh(self_)?)])
+    }
+}
+
+fn cosh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::cosh(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = CoshBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(COSH, Autograd, cosh);
+
+fn cosh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::cosh_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    let backward = CoshBackward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::cosh_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(COSH_, Autograd, cosh_);
+
+fn cosh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("cosh", &[self_, out])?;
+    let _below = record::below();
+    ops::cosh_out(self_, out)
+}
+
+register!(COSH_OUT, Autograd, cosh_out);
+
+#[derive(Clone)]
 pub(super) struct TanhBackward0 {
     pub(super) result: SavedVariable,
 }
@@ -126,16 +1355,7 @@ impl Backward for TanhBackward0 {
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::sub_tensor(
-                    grad,
-                    &ops::mul_tensor(grad, &ops::mul_tensor(result, result)?)?,
-                    Scalar::Int(1),
-                )
-            }],
-        )
+        record::gradients(cx, [&|| ops::tanh_backward(grad, result)])
     }
 }
 
@@ -179,40 +1399,498 @@ fn tanh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 
 register!(TANH_OUT, Autograd, tanh_out);
 
-fn relu(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+#[derive(Clone)]
+pub(super) struct SigmoidBackward0 {
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for SigmoidBackward0 {
+    const NAME: &'static str = "SigmoidBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let result = &self.result.unpack(cx)?;
+        record::gradients(cx, [&|| ops::sigmoid_backward(grad, result)])
+    }
+}
+
+fn sigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let result = {
         let _below = record::below();
-        ops::relu(self_)?
+        ops::sigmoid(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("relu"));
+        let backward = SigmoidBackward0 { result: SavedVariable::output(&result, 0)? };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
 
-register!(RELU, Autograd, relu);
+register!(SIGMOID, Autograd, sigmoid);
 
-fn relu_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+fn sigmoid_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
     if !record::any_requires_grad(&[self_]) {
         let _below = record::below();
-        return ops::relu_(self_);
+        return ops::sigmoid_(self_);
     }
     record::check_inplace(self_)?;
     let edges = record::edges(&[self_])?;
     {
         let _below = record::below();
-        ops::relu_(self_)?;
+        ops::sigmoid_(self_)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("relu_"))
+    let backward = SigmoidBackward0 { result: SavedVariable::output(self_, 0)? };
+    record::rebase_history(self_, edges, backward)
 }
 
-register!(RELU_, Autograd, relu_);
+register!(SIGMOID_, Autograd, sigmoid_);
 
-fn relu_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("relu", &[self_, out])?;
+fn sigmoid_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("sigmoid", &[self_, out])?;
     let _below = record::below();
-    ops::relu_out(self_, out)
+    ops::sigmoid_out(self_, out)
 }
 
-register!(RELU_OUT, Autograd, relu_out);
+register!(SIGMOID_OUT, Autograd, sigmoid_out);
+
+#[derive(Clone)]
+pub(super) struct ErfBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for ErfBackward0 {
+    const NAME: &'static str = "ErfBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::mul_tensor(
+                    &ops::mul_scalar(
+                        &ops::exp(&ops::neg(&ops::mul_tensor(self_, self_)?)?)?,
+                        Scalar::Float(1.1283791670955126),
+                    )?,
+                    grad,
+                )
+            }],
+        )
+    }
+}
+
+fn erf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::erf(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = ErfBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(ERF, Autograd, erf);
+
+fn erf_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::erf_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    let backward = ErfBackward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::erf_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(ERF_, Autograd, erf_);
+
+fn erf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("erf", &[self_, out])?;
+    let _below = record::below();
+    ops::erf_out(self_, out)
+}
+
+register!(ERF_OUT, Autograd, erf_out);
+
+#[derive(Clone)]
+pub(super) struct ErfcBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for ErfcBackward0 {
+    const NAME: &'static str = "ErfcBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::mul_tensor(
+                    &ops::mul_scalar(
+                        &ops::exp(&ops::neg(&ops::mul_tensor(self_, self_)?)?)?,
+                        Scalar::Float(-1.1283791670955126),
+                    )?,
+                    grad,
+                )
+            }],
+        )
+    }
+}
+
+fn erfc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::erfc(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = ErfcBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(ERFC, Autograd, erfc);
+
+fn erfc_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::erfc_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    let backward = ErfcBackward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::erfc_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(ERFC_, Autograd, erfc_);
+
+fn erfc_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("erfc", &[self_, out])?;
+    let _below = record::below();
+    ops::erfc_out(self_, out)
+}
+
+register!(ERFC_OUT, Autograd, erfc_out);
+
+#[derive(Clone)]
+pub(super) struct FloorBackward0;
+
+impl Backward for FloorBackward0 {
+    const NAME: &'static str = "FloorBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
+    }
+}
+
+fn floor(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::floor(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        record::set_history(&result, edges, FloorBackward0);
+    }
+    Ok(result)
+}
+
+register!(FLOOR, Autograd, floor);
+
+fn floor_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::floor_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    {
+        let _below = record::below();
+        ops::floor_(self_)?;
+    }
+    record::rebase_history(self_, edges, FloorBackward0)
+}
+
+register!(FLOOR_, Autograd, floor_);
+
+fn floor_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("floor", &[self_, out])?;
+    let _below = record::below();
+    ops::floor_out(self_, out)
+}
+
+register!(FLOOR_OUT, Autograd, floor_out);
+
+#[derive(Clone)]
+pub(super) struct CeilBackward0;
+
+impl Backward for CeilBackward0 {
+    const NAME: &'static str = "CeilBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
+    }
+}
+
+fn ceil(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::ceil(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        record::set_history(&result, edges, CeilBackward0);
+    }
+    Ok(result)
+}
+
+register!(CEIL, Autograd, ceil);
+
+fn ceil_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::ceil_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    {
+        let _below = record::below();
+        ops::ceil_(self_)?;
+    }
+    record::rebase_history(self_, edges, CeilBackward0)
+}
+
+register!(CEIL_, Autograd, ceil_);
+
+fn ceil_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("ceil", &[self_, out])?;
+    let _below = record::below();
+    ops::ceil_out(self_, out)
+}
+
+register!(CEIL_OUT, Autograd, ceil_out);
+
+#[derive(Clone)]
+pub(super) struct RoundBackward0;
+
+impl Backward for RoundBackward0 {
+    const NAME: &'static str = "RoundBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
+    }
+}
+
+fn round(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::round(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        record::set_history(&result, edges, RoundBackward0);
+    }
+    Ok(result)
+}
+
+register!(ROUND, Autograd, round);
+
+fn round_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::round_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    {
+        let _below = record::below();
+        ops::round_(self_)?;
+    }
+    record::rebase_history(self_, edges, RoundBackward0)
+}
+
+register!(ROUND_, Autograd, round_);
+
+fn round_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("round", &[self_, out])?;
+    let _below = record::below();
+    ops::round_out(self_, out)
+}
+
+register!(ROUND_OUT, Autograd, round_out);
+
+#[derive(Clone)]
+pub(super) struct RoundBackward1;
+
+impl Backward for RoundBackward1 {
+    const NAME: &'static str = "RoundBackward1";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
+    }
+}
+
+fn round_decimals(_: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::round_decimals(self_, decimals)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        record::set_history(&result, edges, RoundBackward1);
+    }
+    Ok(result)
+}
+
+register!(ROUND_DECIMALS, Autograd, round_decimals);
+
+fn round__decimals(_: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::round__decimals(self_, decimals);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    {
+        let _below = record::below();
+        ops::round__decimals(self_, decimals)?;
+    }
+    record::rebase_history(self_, edges, RoundBackward1)
+}
+
+register!(ROUND__DECIMALS, Autograd, round__decimals);
+
+fn round_decimals_out(_: DispatchKeySet, self_: &Tensor, decimals: i64, out: &Tensor) -> Result<()> {
+    record::check_out("round", &[self_, out])?;
+    let _below = record::below();
+    ops::round_decimals_out(self_, decimals, out)
+}
+
+register!(ROUND_DECIMALS_OUT, Autograd, round_decimals_out);
+
+#[derive(Clone)]
+pub(super) struct TruncBackward0;
+
+impl Backward for TruncBackward0 {
+    const NAME: &'static str = "TruncBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
+    }
+}
+
+fn trunc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::trunc(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        record::set_history(&result, edges, TruncBackward0);
+    }
+    Ok(result)
+}
+
+register!(TRUNC, Autograd, trunc);
+
+fn trunc_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::trunc_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    {
+        let _below = record::below();
+        ops::trunc_(self_)?;
+    }
+    record::rebase_history(self_, edges, TruncBackward0)
+}
+
+register!(TRUNC_, Autograd, trunc_);
+
+fn trunc_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("trunc", &[self_, out])?;
+    let _below = record::below();
+    ops::trunc_out(self_, out)
+}
+
+register!(TRUNC_OUT, Autograd, trunc_out);
+
+#[derive(Clone)]
+pub(super) struct FracBackward0;
+
+impl Backward for FracBackward0 {
+    const NAME: &'static str = "FracBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| Ok(grad.clone())])
+    }
+}
+
+fn frac(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::frac(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        record::set_history(&result, edges, FracBackward0);
+    }
+    Ok(result)
+}
+
+register!(FRAC, Autograd, frac);
+
+fn frac_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::frac_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    {
+        let _below = record::below();
+        ops::frac_(self_)?;
+    }
+    record::rebase_history(self_, edges, FracBackward0)
+}
+
+register!(FRAC_, Autograd, frac_);
+
+fn frac_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("frac", &[self_, out])?;
+    let _below = record::below();
+    ops::frac_out(self_, out)
+}
+
+register!(FRAC_OUT, Autograd, frac_out);

@@ -22,7 +22,7 @@ pub static ADD_TENSOR: Operator<AddTensorFn> = Operator::new(
     add_tensor_boxed,
 );
 
-/// `self + alpha * other`, element by element.
+/// `self + alpha * other`, element by element, of broadcast shapes and promoted types.
 ///
 /// `add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`
 #[inline]
@@ -63,7 +63,7 @@ pub static ADD__TENSOR: Operator<AddInPlaceTensorFn> = Operator::new(
     add__tensor_boxed,
 );
 
-/// `self + alpha * other`, element by element.
+/// `self + alpha * other`, element by element, of broadcast shapes and promoted types.
 ///
 /// `add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)`
 #[inline]
@@ -104,7 +104,7 @@ pub static ADD_OUT: Operator<AddOutFn> = Operator::new(
     add_out_boxed,
 );
 
-/// `self + alpha * other`, element by element.
+/// `self + alpha * other`, element by element, of broadcast shapes and promoted types.
 ///
 /// `add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -258,7 +258,7 @@ pub static SUB_TENSOR: Operator<SubTensorFn> = Operator::new(
     sub_tensor_boxed,
 );
 
-/// `self - alpha * other`, element by element.
+/// `self - alpha * other`, element by element; bool has none.
 ///
 /// `sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`
 #[inline]
@@ -299,7 +299,7 @@ pub static SUB__TENSOR: Operator<SubInPlaceTensorFn> = Operator::new(
     sub__tensor_boxed,
 );
 
-/// `self - alpha * other`, element by element.
+/// `self - alpha * other`, element by element; bool has none.
 ///
 /// `sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)`
 #[inline]
@@ -340,7 +340,7 @@ pub static SUB_OUT: Operator<SubOutFn> = Operator::new(
     sub_out_boxed,
 );
 
-/// `self - alpha * other`, element by element.
+/// `self - alpha * other`, element by element; bool has none.
 ///
 /// `sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -377,6 +377,248 @@ fn sub_out_meta(
 fn sub_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("sub.out", given, 4)?;
     sub_out(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `sub.Scalar`.
+pub type SubScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
+
+/// The operator `sub.Scalar`.
+pub static SUB_SCALAR: Operator<SubScalarFn> = Operator::new(
+    "sub.Scalar",
+    "sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, sub_scalar_composite as SubScalarFn)],
+    sub_scalar_boxed,
+);
+
+/// `self - alpha * other`, for a number `other`.
+///
+/// `sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor`
+#[inline]
+pub fn sub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
+    let (keys, kernel) = SUB_SCALAR.select(self_.key_set())?;
+    kernel(keys, self_, other, alpha)
+}
+
+fn sub_scalar_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    native::binary::sub_scalar(self_, other, alpha)
+}
+
+fn sub_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sub.Scalar", given, 3)?;
+    sub_scalar(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `sub.Scalar_out`.
+pub type SubScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, &Tensor) -> Result<()>;
+
+/// The operator `sub.Scalar_out`.
+pub static SUB_SCALAR_OUT: Operator<SubScalarOutFn> = Operator::new(
+    "sub.Scalar_out",
+    "sub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, sub_scalar_out_composite as SubScalarOutFn)],
+    sub_scalar_out_boxed,
+);
+
+/// `self - alpha * other`, for a number `other`.
+///
+/// `sub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn sub_scalar_out(self_: &Tensor, other: Scalar, alpha: Scalar, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SUB_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, other, alpha, out)
+}
+
+fn sub_scalar_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::binary::sub_scalar(self_, other, alpha)?;
+    copy_to_out(&result, out)
+}
+
+fn sub_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sub.Scalar_out", given, 4)?;
+    sub_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `sub_.Scalar`.
+pub type SubInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<()>;
+
+/// The operator `sub_.Scalar`.
+pub static SUB__SCALAR: Operator<SubInPlaceScalarFn> = Operator::new(
+    "sub_.Scalar",
+    "sub_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, sub__scalar_composite as SubInPlaceScalarFn)],
+    sub__scalar_boxed,
+);
+
+/// `self -= alpha * other`, for a number `other`.
+///
+/// `sub_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)`
+#[inline]
+pub fn sub__scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
+    let (keys, kernel) = SUB__SCALAR.select(self_.key_set())?;
+    kernel(keys, self_, other, alpha)
+}
+
+fn sub__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
+    native::binary::sub_scalar_(self_, other, alpha)
+}
+
+fn sub__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sub_.Scalar", given, 3)?;
+    sub__scalar(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `rsub.Tensor`.
+pub type RsubTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
+
+/// The operator `rsub.Tensor`.
+pub static RSUB_TENSOR: Operator<RsubTensorFn> = Operator::new(
+    "rsub.Tensor",
+    "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_tensor_composite as RsubTensorFn)],
+    rsub_tensor_boxed,
+);
+
+/// `other - alpha * self`.
+///
+/// `rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`
+#[inline]
+pub fn rsub_tensor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    let (keys, kernel) = RSUB_TENSOR.select(self_.key_set() | other.key_set())?;
+    kernel(keys, self_, other, alpha)
+}
+
+fn rsub_tensor_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    native::binary::rsub(self_, other, alpha)
+}
+
+fn rsub_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("rsub.Tensor", given, 3)?;
+    rsub_tensor(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `rsub.Tensor_out`.
+pub type RsubTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar, &Tensor) -> Result<()>;
+
+/// The operator `rsub.Tensor_out`.
+pub static RSUB_TENSOR_OUT: Operator<RsubTensorOutFn> = Operator::new(
+    "rsub.Tensor_out",
+    "rsub.Tensor_out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_tensor_out_composite as RsubTensorOutFn)],
+    rsub_tensor_out_boxed,
+);
+
+/// `other - alpha * self`.
+///
+/// `rsub.Tensor_out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn rsub_tensor_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = RSUB_TENSOR_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
+    kernel(keys, self_, other, alpha, out)
+}
+
+fn rsub_tensor_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    other: &Tensor,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::binary::rsub(self_, other, alpha)?;
+    copy_to_out(&result, out)
+}
+
+fn rsub_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("rsub.Tensor_out", given, 4)?;
+    rsub_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `rsub.Scalar`.
+pub type RsubScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tensor>;
+
+/// The operator `rsub.Scalar`.
+pub static RSUB_SCALAR: Operator<RsubScalarFn> = Operator::new(
+    "rsub.Scalar",
+    "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_scalar_composite as RsubScalarFn)],
+    rsub_scalar_boxed,
+);
+
+/// `other - alpha * self`, for a number `other`.
+///
+/// `rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor`
+#[inline]
+pub fn rsub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
+    let (keys, kernel) = RSUB_SCALAR.select(self_.key_set())?;
+    kernel(keys, self_, other, alpha)
+}
+
+fn rsub_scalar_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    native::binary::rsub_scalar(self_, other, alpha)
+}
+
+fn rsub_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("rsub.Scalar", given, 3)?;
+    rsub_scalar(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `rsub.Scalar_out`.
+pub type RsubScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, &Tensor) -> Result<()>;
+
+/// The operator `rsub.Scalar_out`.
+pub static RSUB_SCALAR_OUT: Operator<RsubScalarOutFn> = Operator::new(
+    "rsub.Scalar_out",
+    "rsub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_scalar_out_composite as RsubScalarOutFn)],
+    rsub_scalar_out_boxed,
+);
+
+/// `other - alpha * self`, for a number `other`.
+///
+/// `rsub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn rsub_scalar_out(self_: &Tensor, other: Scalar, alpha: Scalar, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = RSUB_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, other, alpha, out)
+}
+
+fn rsub_scalar_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::binary::rsub_scalar(self_, other, alpha)?;
+    copy_to_out(&result, out)
+}
+
+fn rsub_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("rsub.Scalar_out", given, 4)?;
+    rsub_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.scalar()?, arguments.tensor()?)
         .map(IntoValues::into_values)
 }
 
@@ -717,4 +959,888 @@ fn div_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Ten
 fn div_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("div.out", given, 3)?;
     div_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `div.Scalar`.
+pub type DivScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+
+/// The operator `div.Scalar`.
+pub static DIV_SCALAR: Operator<DivScalarFn> = Operator::new(
+    "div.Scalar",
+    "div.Scalar(Tensor self, Scalar other) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, div_scalar_composite as DivScalarFn)],
+    div_scalar_boxed,
+);
+
+/// `self / other`, for a number `other`.
+///
+/// `div.Scalar(Tensor self, Scalar other) -> Tensor`
+#[inline]
+pub fn div_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
+    let (keys, kernel) = DIV_SCALAR.select(self_.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn div_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
+    native::binary::div_scalar(self_, other)
+}
+
+fn div_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("div.Scalar", given, 2)?;
+    div_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `div.Scalar_out`.
+pub type DivScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
+
+/// The operator `div.Scalar_out`.
+pub static DIV_SCALAR_OUT: Operator<DivScalarOutFn> = Operator::new(
+    "div.Scalar_out",
+    "div.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, div_scalar_out_composite as DivScalarOutFn)],
+    div_scalar_out_boxed,
+);
+
+/// `self / other`, for a number `other`.
+///
+/// `div.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn div_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = DIV_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, other, out)
+}
+
+fn div_scalar_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::binary::div_scalar(self_, other)?;
+    copy_to_out(&result, out)
+}
+
+fn div_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("div.Scalar_out", given, 3)?;
+    div_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `div_.Scalar`.
+pub type DivInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+
+/// The operator `div_.Scalar`.
+pub static DIV__SCALAR: Operator<DivInPlaceScalarFn> = Operator::new(
+    "div_.Scalar",
+    "div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, div__scalar_composite as DivInPlaceScalarFn)],
+    div__scalar_boxed,
+);
+
+/// `self /= other`, for a number `other`.
+///
+/// `div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+#[inline]
+pub fn div__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
+    let (keys, kernel) = DIV__SCALAR.select(self_.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn div__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+    native::binary::div_scalar_(self_, other)
+}
+
+fn div__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("div_.Scalar", given, 2)?;
+    div__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `maximum`.
+pub type MaximumFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `maximum`.
+pub static MAXIMUM: Operator<MaximumFn> = Operator::new(
+    "maximum",
+    "maximum(Tensor self, Tensor other) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, maximum_cpu as MaximumFn),
+        Kernel::new(DispatchKey::Meta, maximum_meta as MaximumFn),
+    ],
+    maximum_boxed,
+);
+
+/// The greater of two elements, NaN where either is NaN.
+///
+/// `maximum(Tensor self, Tensor other) -> Tensor`
+#[inline]
+pub fn maximum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = MAXIMUM.select(self_.key_set() | other.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn maximum_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("maximum");
+    native::binary::maximum_meta(&mut iter, self_, other)?;
+    native::binary::maximum(&mut iter, self_, other)?;
+    iter.into_output()
+}
+
+fn maximum_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("maximum");
+    native::binary::maximum_meta(&mut iter, self_, other)?;
+    iter.into_output()
+}
+
+fn maximum_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("maximum", given, 2)?;
+    maximum(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `maximum.out`.
+pub type MaximumOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `maximum.out`.
+pub static MAXIMUM_OUT: Operator<MaximumOutFn> = Operator::new(
+    "maximum.out",
+    "maximum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, maximum_out_cpu as MaximumOutFn),
+        Kernel::new(DispatchKey::Meta, maximum_out_meta as MaximumOutFn),
+    ],
+    maximum_out_boxed,
+);
+
+/// The greater of two elements, NaN where either is NaN.
+///
+/// `maximum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn maximum_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = MAXIMUM_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
+    kernel(keys, self_, other, out)
+}
+
+fn maximum_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("maximum.out", out);
+    native::binary::maximum_meta(&mut iter, self_, other)?;
+    native::binary::maximum(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn maximum_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("maximum.out", out);
+    native::binary::maximum_meta(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn maximum_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("maximum.out", given, 3)?;
+    maximum_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `minimum`.
+pub type MinimumFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `minimum`.
+pub static MINIMUM: Operator<MinimumFn> = Operator::new(
+    "minimum",
+    "minimum(Tensor self, Tensor other) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, minimum_cpu as MinimumFn),
+        Kernel::new(DispatchKey::Meta, minimum_meta as MinimumFn),
+    ],
+    minimum_boxed,
+);
+
+/// The lesser of two elements, NaN where either is NaN.
+///
+/// `minimum(Tensor self, Tensor other) -> Tensor`
+#[inline]
+pub fn minimum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = MINIMUM.select(self_.key_set() | other.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn minimum_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("minimum");
+    native::binary::minimum_meta(&mut iter, self_, other)?;
+    native::binary::minimum(&mut iter, self_, other)?;
+    iter.into_output()
+}
+
+fn minimum_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("minimum");
+    native::binary::minimum_meta(&mut iter, self_, other)?;
+    iter.into_output()
+}
+
+fn minimum_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("minimum", given, 2)?;
+    minimum(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `minimum.out`.
+pub type MinimumOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `minimum.out`.
+pub static MINIMUM_OUT: Operator<MinimumOutFn> = Operator::new(
+    "minimum.out",
+    "minimum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, minimum_out_cpu as MinimumOutFn),
+        Kernel::new(DispatchKey::Meta, minimum_out_meta as MinimumOutFn),
+    ],
+    minimum_out_boxed,
+);
+
+/// The lesser of two elements, NaN where either is NaN.
+///
+/// `minimum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn minimum_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = MINIMUM_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
+    kernel(keys, self_, other, out)
+}
+
+fn minimum_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("minimum.out", out);
+    native::binary::minimum_meta(&mut iter, self_, other)?;
+    native::binary::minimum(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn minimum_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("minimum.out", out);
+    native::binary::minimum_meta(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn minimum_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("minimum.out", given, 3)?;
+    minimum_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `fmax`.
+pub type FmaxFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `fmax`.
+pub static FMAX: Operator<FmaxFn> = Operator::new(
+    "fmax",
+    "fmax(Tensor self, Tensor other) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, fmax_cpu as FmaxFn), Kernel::new(DispatchKey::Meta, fmax_meta as FmaxFn)],
+    fmax_boxed,
+);
+
+/// The greater of two elements; of a number and NaN, the number.
+///
+/// `fmax(Tensor self, Tensor other) -> Tensor`
+#[inline]
+pub fn fmax(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = FMAX.select(self_.key_set() | other.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn fmax_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("fmax");
+    native::binary::fmax_meta(&mut iter, self_, other)?;
+    native::binary::fmax(&mut iter, self_, other)?;
+    iter.into_output()
+}
+
+fn fmax_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("fmax");
+    native::binary::fmax_meta(&mut iter, self_, other)?;
+    iter.into_output()
+}
+
+fn fmax_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("fmax", given, 2)?;
+    fmax(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `fmax.out`.
+pub type FmaxOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `fmax.out`.
+pub static FMAX_OUT: Operator<FmaxOutFn> = Operator::new(
+    "fmax.out",
+    "fmax.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, fmax_out_cpu as FmaxOutFn),
+        Kernel::new(DispatchKey::Meta, fmax_out_meta as FmaxOutFn),
+    ],
+    fmax_out_boxed,
+);
+
+/// The greater of two elements; of a number and NaN, the number.
+///
+/// `fmax.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn fmax_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = FMAX_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
+    kernel(keys, self_, other, out)
+}
+
+fn fmax_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("fmax.out", out);
+    native::binary::fmax_meta(&mut iter, self_, other)?;
+    native::binary::fmax(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn fmax_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("fmax.out", out);
+    native::binary::fmax_meta(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn fmax_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("fmax.out", given, 3)?;
+    fmax_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `fmin`.
+pub type FminFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `fmin`.
+pub static FMIN: Operator<FminFn> = Operator::new(
+    "fmin",
+    "fmin(Tensor self, Tensor other) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, fmin_cpu as FminFn), Kernel::new(DispatchKey::Meta, fmin_meta as FminFn)],
+    fmin_boxed,
+);
+
+/// The lesser of two elements; of a number and NaN, the number.
+///
+/// `fmin(Tensor self, Tensor other) -> Tensor`
+#[inline]
+pub fn fmin(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = FMIN.select(self_.key_set() | other.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn fmin_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("fmin");
+    native::binary::fmin_meta(&mut iter, self_, other)?;
+    native::binary::fmin(&mut iter, self_, other)?;
+    iter.into_output()
+}
+
+fn fmin_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("fmin");
+    native::binary::fmin_meta(&mut iter, self_, other)?;
+    iter.into_output()
+}
+
+fn fmin_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("fmin", given, 2)?;
+    fmin(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `fmin.out`.
+pub type FminOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `fmin.out`.
+pub static FMIN_OUT: Operator<FminOutFn> = Operator::new(
+    "fmin.out",
+    "fmin.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, fmin_out_cpu as FminOutFn),
+        Kernel::new(DispatchKey::Meta, fmin_out_meta as FminOutFn),
+    ],
+    fmin_out_boxed,
+);
+
+/// The lesser of two elements; of a number and NaN, the number.
+///
+/// `fmin.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn fmin_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = FMIN_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
+    kernel(keys, self_, other, out)
+}
+
+fn fmin_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("fmin.out", out);
+    native::binary::fmin_meta(&mut iter, self_, other)?;
+    native::binary::fmin(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn fmin_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("fmin.out", out);
+    native::binary::fmin_meta(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn fmin_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("fmin.out", given, 3)?;
+    fmin_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `atan2`.
+pub type Atan2Fn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `atan2`.
+pub static ATAN2: Operator<Atan2Fn> = Operator::new(
+    "atan2",
+    "atan2(Tensor self, Tensor other) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, atan2_cpu as Atan2Fn),
+        Kernel::new(DispatchKey::Meta, atan2_meta as Atan2Fn),
+    ],
+    atan2_boxed,
+);
+
+/// The angle of the point `(other, self)`, from -pi to pi.
+///
+/// `atan2(Tensor self, Tensor other) -> Tensor`
+#[inline]
+pub fn atan2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = ATAN2.select(self_.key_set() | other.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn atan2_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("atan2");
+    native::binary::atan2_meta(&mut iter, self_, other)?;
+    native::binary::atan2(&mut iter, self_, other)?;
+    iter.into_output()
+}
+
+fn atan2_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("atan2");
+    native::binary::atan2_meta(&mut iter, self_, other)?;
+    iter.into_output()
+}
+
+fn atan2_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("atan2", given, 2)?;
+    atan2(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `atan2_`.
+pub type Atan2InPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `atan2_`.
+pub static ATAN2_: Operator<Atan2InPlaceFn> = Operator::new(
+    "atan2_",
+    "atan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, atan2__cpu as Atan2InPlaceFn),
+        Kernel::new(DispatchKey::Meta, atan2__meta as Atan2InPlaceFn),
+    ],
+    atan2__boxed,
+);
+
+/// The angle of the point `(other, self)`, from -pi to pi.
+///
+/// `atan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+#[inline]
+pub fn atan2_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    let (keys, kernel) = ATAN2_.select(self_.key_set() | other.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn atan2__cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("atan2_", self_);
+    native::binary::atan2_meta(&mut iter, self_, other)?;
+    native::binary::atan2(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn atan2__meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("atan2_", self_);
+    native::binary::atan2_meta(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn atan2__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("atan2_", given, 2)?;
+    atan2_(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `atan2.out`.
+pub type Atan2OutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `atan2.out`.
+pub static ATAN2_OUT: Operator<Atan2OutFn> = Operator::new(
+    "atan2.out",
+    "atan2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, atan2_out_cpu as Atan2OutFn),
+        Kernel::new(DispatchKey::Meta, atan2_out_meta as Atan2OutFn),
+    ],
+    atan2_out_boxed,
+);
+
+/// The angle of the point `(other, self)`, from -pi to pi.
+///
+/// `atan2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn atan2_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ATAN2_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
+    kernel(keys, self_, other, out)
+}
+
+fn atan2_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("atan2.out", out);
+    native::binary::atan2_meta(&mut iter, self_, other)?;
+    native::binary::atan2(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn atan2_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("atan2.out", out);
+    native::binary::atan2_meta(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn atan2_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("atan2.out", given, 3)?;
+    atan2_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `hypot`.
+pub type HypotFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `hypot`.
+pub static HYPOT: Operator<HypotFn> = Operator::new(
+    "hypot",
+    "hypot(Tensor self, Tensor other) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, hypot_cpu as HypotFn),
+        Kernel::new(DispatchKey::Meta, hypot_meta as HypotFn),
+    ],
+    hypot_boxed,
+);
+
+/// `sqrt(self^2 + other^2)` of floating point numbers, without overflow on the way.
+///
+/// `hypot(Tensor self, Tensor other) -> Tensor`
+#[inline]
+pub fn hypot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = HYPOT.select(self_.key_set() | other.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn hypot_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("hypot");
+    native::binary::hypot_meta(&mut iter, self_, other)?;
+    native::binary::hypot(&mut iter, self_, other)?;
+    iter.into_output()
+}
+
+fn hypot_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("hypot");
+    native::binary::hypot_meta(&mut iter, self_, other)?;
+    iter.into_output()
+}
+
+fn hypot_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("hypot", given, 2)?;
+    hypot(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `hypot_`.
+pub type HypotInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `hypot_`.
+pub static HYPOT_: Operator<HypotInPlaceFn> = Operator::new(
+    "hypot_",
+    "hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, hypot__cpu as HypotInPlaceFn),
+        Kernel::new(DispatchKey::Meta, hypot__meta as HypotInPlaceFn),
+    ],
+    hypot__boxed,
+);
+
+/// `sqrt(self^2 + other^2)` of floating point numbers, without overflow on the way.
+///
+/// `hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+#[inline]
+pub fn hypot_(self_: &Tensor, other: &Tensor) -> Result<()> {
+    let (keys, kernel) = HYPOT_.select(self_.key_set() | other.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn hypot__cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("hypot_", self_);
+    native::binary::hypot_meta(&mut iter, self_, other)?;
+    native::binary::hypot(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn hypot__meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("hypot_", self_);
+    native::binary::hypot_meta(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn hypot__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("hypot_", given, 2)?;
+    hypot_(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `hypot.out`.
+pub type HypotOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `hypot.out`.
+pub static HYPOT_OUT: Operator<HypotOutFn> = Operator::new(
+    "hypot.out",
+    "hypot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, hypot_out_cpu as HypotOutFn),
+        Kernel::new(DispatchKey::Meta, hypot_out_meta as HypotOutFn),
+    ],
+    hypot_out_boxed,
+);
+
+/// `sqrt(self^2 + other^2)` of floating point numbers, without overflow on the way.
+///
+/// `hypot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn hypot_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = HYPOT_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
+    kernel(keys, self_, other, out)
+}
+
+fn hypot_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("hypot.out", out);
+    native::binary::hypot_meta(&mut iter, self_, other)?;
+    native::binary::hypot(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn hypot_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("hypot.out", out);
+    native::binary::hypot_meta(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn hypot_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("hypot.out", given, 3)?;
+    hypot_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `copysign.Tensor`.
+pub type CopysignTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `copysign.Tensor`.
+pub static COPYSIGN_TENSOR: Operator<CopysignTensorFn> = Operator::new(
+    "copysign.Tensor",
+    "copysign.Tensor(Tensor self, Tensor other) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, copysign_tensor_cpu as CopysignTensorFn),
+        Kernel::new(DispatchKey::Meta, copysign_tensor_meta as CopysignTensorFn),
+    ],
+    copysign_tensor_boxed,
+);
+
+/// The magnitude of `self` with the sign of `other`, in floating point.
+///
+/// `copysign.Tensor(Tensor self, Tensor other) -> Tensor`
+#[inline]
+pub fn copysign_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = COPYSIGN_TENSOR.select(self_.key_set() | other.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn copysign_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("copysign.Tensor");
+    native::binary::copysign_meta(&mut iter, self_, other)?;
+    native::binary::copysign(&mut iter, self_, other)?;
+    iter.into_output()
+}
+
+fn copysign_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("copysign.Tensor");
+    native::binary::copysign_meta(&mut iter, self_, other)?;
+    iter.into_output()
+}
+
+fn copysign_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("copysign.Tensor", given, 2)?;
+    copysign_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `copysign_.Tensor`.
+pub type CopysignInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `copysign_.Tensor`.
+pub static COPYSIGN__TENSOR: Operator<CopysignInPlaceTensorFn> = Operator::new(
+    "copysign_.Tensor",
+    "copysign_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, copysign__tensor_cpu as CopysignInPlaceTensorFn),
+        Kernel::new(DispatchKey::Meta, copysign__tensor_meta as CopysignInPlaceTensorFn),
+    ],
+    copysign__tensor_boxed,
+);
+
+/// The magnitude of `self` with the sign of `other`, in floating point.
+///
+/// `copysign_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
+#[inline]
+pub fn copysign__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    let (keys, kernel) = COPYSIGN__TENSOR.select(self_.key_set() | other.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn copysign__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("copysign_.Tensor", self_);
+    native::binary::copysign_meta(&mut iter, self_, other)?;
+    native::binary::copysign(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn copysign__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("copysign_.Tensor", self_);
+    native::binary::copysign_meta(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn copysign__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("copysign_.Tensor", given, 2)?;
+    copysign__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `copysign.out`.
+pub type CopysignOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `copysign.out`.
+pub static COPYSIGN_OUT: Operator<CopysignOutFn> = Operator::new(
+    "copysign.out",
+    "copysign.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, copysign_out_cpu as CopysignOutFn),
+        Kernel::new(DispatchKey::Meta, copysign_out_meta as CopysignOutFn),
+    ],
+    copysign_out_boxed,
+);
+
+/// The magnitude of `self` with the sign of `other`, in floating point.
+///
+/// `copysign.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn copysign_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = COPYSIGN_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
+    kernel(keys, self_, other, out)
+}
+
+fn copysign_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("copysign.out", out);
+    native::binary::copysign_meta(&mut iter, self_, other)?;
+    native::binary::copysign(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn copysign_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("copysign.out", out);
+    native::binary::copysign_meta(&mut iter, self_, other)?;
+    iter.finish()
+}
+
+fn copysign_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("copysign.out", given, 3)?;
+    copysign_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `copysign.Scalar`.
+pub type CopysignScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+
+/// The operator `copysign.Scalar`.
+pub static COPYSIGN_SCALAR: Operator<CopysignScalarFn> = Operator::new(
+    "copysign.Scalar",
+    "copysign.Scalar(Tensor self, Scalar other) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, copysign_scalar_composite as CopysignScalarFn)],
+    copysign_scalar_boxed,
+);
+
+/// The magnitude of `self` with the sign of a number.
+///
+/// `copysign.Scalar(Tensor self, Scalar other) -> Tensor`
+#[inline]
+pub fn copysign_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
+    let (keys, kernel) = COPYSIGN_SCALAR.select(self_.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn copysign_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
+    native::binary::copysign_scalar(self_, other)
+}
+
+fn copysign_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("copysign.Scalar", given, 2)?;
+    copysign_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `copysign.Scalar_out`.
+pub type CopysignScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
+
+/// The operator `copysign.Scalar_out`.
+pub static COPYSIGN_SCALAR_OUT: Operator<CopysignScalarOutFn> = Operator::new(
+    "copysign.Scalar_out",
+    "copysign.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        copysign_scalar_out_composite as CopysignScalarOutFn,
+    )],
+    copysign_scalar_out_boxed,
+);
+
+/// The magnitude of `self` with the sign of a number.
+///
+/// `copysign.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn copysign_scalar_out(self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = COPYSIGN_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, other, out)
+}
+
+fn copysign_scalar_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    other: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::binary::copysign_scalar(self_, other)?;
+    copy_to_out(&result, out)
+}
+
+fn copysign_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("copysign.Scalar_out", given, 3)?;
+    copysign_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `copysign_.Scalar`.
+pub type CopysignInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
+
+/// The operator `copysign_.Scalar`.
+pub static COPYSIGN__SCALAR: Operator<CopysignInPlaceScalarFn> = Operator::new(
+    "copysign_.Scalar",
+    "copysign_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        copysign__scalar_composite as CopysignInPlaceScalarFn,
+    )],
+    copysign__scalar_boxed,
+);
+
+/// Gives `self` the sign of a number.
+///
+/// `copysign_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
+#[inline]
+pub fn copysign__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
+    let (keys, kernel) = COPYSIGN__SCALAR.select(self_.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn copysign__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
+    native::binary::copysign_scalar_(self_, other)
+}
+
+fn copysign__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("copysign_.Scalar", given, 2)?;
+    copysign__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
 }

@@ -342,3 +342,1309 @@ fn zeros_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("zeros.out", given, 2)?;
     zeros_out(arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
 }
+
+/// A kernel of `empty_strided`.
+pub type EmptyStridedFn = fn(
+    DispatchKeySet,
+    &[i64],
+    &[i64],
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+
+/// The operator `empty_strided`.
+pub static EMPTY_STRIDED: Operator<EmptyStridedFn> = Operator::new(
+    "empty_strided",
+    "empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_strided_composite as EmptyStridedFn)],
+    empty_strided_boxed,
+);
+
+/// A tensor without values, of the given strides.
+///
+/// `empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+#[inline]
+pub fn empty_strided(
+    size: &[i64],
+    stride: &[i64],
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (keys, kernel) = EMPTY_STRIDED.select(factory_keys(DispatchKeySet::EMPTY, device))?;
+    kernel(keys, size, stride, dtype, layout, device, pin_memory)
+}
+
+fn empty_strided_composite(
+    _keys: DispatchKeySet,
+    size: &[i64],
+    stride: &[i64],
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    native::factory::empty_strided(size, stride, dtype, layout, device, pin_memory)
+}
+
+fn empty_strided_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("empty_strided", given, 6)?;
+    empty_strided(
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `empty_strided.out`.
+pub type EmptyStridedOutFn = fn(DispatchKeySet, &[i64], &[i64], &Tensor) -> Result<()>;
+
+/// The operator `empty_strided.out`.
+pub static EMPTY_STRIDED_OUT: Operator<EmptyStridedOutFn> = Operator::new(
+    "empty_strided.out",
+    "empty_strided.out(SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_strided_out_composite as EmptyStridedOutFn)],
+    empty_strided_out_boxed,
+);
+
+/// A tensor without values, of the given strides.
+///
+/// `empty_strided.out(SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn empty_strided_out(size: &[i64], stride: &[i64], out: &Tensor) -> Result<()> {
+    let (keys, kernel) = EMPTY_STRIDED_OUT.select(out.key_set())?;
+    kernel(keys, size, stride, out)
+}
+
+fn empty_strided_out_composite(
+    _keys: DispatchKeySet,
+    size: &[i64],
+    stride: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::factory::empty_strided(
+        size,
+        stride,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn empty_strided_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("empty_strided.out", given, 3)?;
+    empty_strided_out(arguments.ints()?, arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `scalar_tensor`.
+pub type ScalarTensorFn = fn(
+    DispatchKeySet,
+    Scalar,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+
+/// The operator `scalar_tensor`.
+pub static SCALAR_TENSOR: Operator<ScalarTensorFn> = Operator::new(
+    "scalar_tensor",
+    "scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, scalar_tensor_composite as ScalarTensorFn)],
+    scalar_tensor_boxed,
+);
+
+/// One number without dimensions, of the default floating point type unless another is asked for.
+///
+/// `scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+#[inline]
+pub fn scalar_tensor(
+    s: Scalar,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (keys, kernel) = SCALAR_TENSOR.select(factory_keys(DispatchKeySet::EMPTY, device))?;
+    kernel(keys, s, dtype, layout, device, pin_memory)
+}
+
+fn scalar_tensor_composite(
+    _keys: DispatchKeySet,
+    s: Scalar,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    native::factory::scalar_tensor(s, dtype, layout, device, pin_memory)
+}
+
+fn scalar_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("scalar_tensor", given, 5)?;
+    scalar_tensor(
+        arguments.scalar()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `scalar_tensor.out`.
+pub type ScalarTensorOutFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<()>;
+
+/// The operator `scalar_tensor.out`.
+pub static SCALAR_TENSOR_OUT: Operator<ScalarTensorOutFn> = Operator::new(
+    "scalar_tensor.out",
+    "scalar_tensor.out(Scalar s, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, scalar_tensor_out_composite as ScalarTensorOutFn)],
+    scalar_tensor_out_boxed,
+);
+
+/// One number without dimensions, of the default floating point type unless another is asked for.
+///
+/// `scalar_tensor.out(Scalar s, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn scalar_tensor_out(s: Scalar, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SCALAR_TENSOR_OUT.select(out.key_set())?;
+    kernel(keys, s, out)
+}
+
+fn scalar_tensor_out_composite(_keys: DispatchKeySet, s: Scalar, out: &Tensor) -> Result<()> {
+    let result =
+        native::factory::scalar_tensor(s, Some(out.dtype()), Some(out.layout()), Some(out.device()), None)?;
+    copy_to_out(&result, out)
+}
+
+fn scalar_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("scalar_tensor.out", given, 2)?;
+    scalar_tensor_out(arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `eye`.
+pub type EyeFn = fn(
+    DispatchKeySet,
+    i64,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+
+/// The operator `eye`.
+pub static EYE: Operator<EyeFn> = Operator::new(
+    "eye",
+    "eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_composite as EyeFn)],
+    eye_boxed,
+);
+
+/// Ones on the diagonal of a square matrix of zeros.
+///
+/// `eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+#[inline]
+pub fn eye(
+    n: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (keys, kernel) = EYE.select(factory_keys(DispatchKeySet::EMPTY, device))?;
+    kernel(keys, n, dtype, layout, device, pin_memory)
+}
+
+fn eye_composite(
+    _keys: DispatchKeySet,
+    n: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    native::factory::eye(n, dtype, layout, device, pin_memory)
+}
+
+fn eye_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("eye", given, 5)?;
+    eye(
+        arguments.int()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `eye.out`.
+pub type EyeOutFn = fn(DispatchKeySet, i64, &Tensor) -> Result<()>;
+
+/// The operator `eye.out`.
+pub static EYE_OUT: Operator<EyeOutFn> = Operator::new(
+    "eye.out",
+    "eye.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_out_composite as EyeOutFn)],
+    eye_out_boxed,
+);
+
+/// Ones on the diagonal of a square matrix of zeros.
+///
+/// `eye.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn eye_out(n: i64, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = EYE_OUT.select(out.key_set())?;
+    kernel(keys, n, out)
+}
+
+fn eye_out_composite(_keys: DispatchKeySet, n: i64, out: &Tensor) -> Result<()> {
+    let result = native::factory::eye(n, Some(out.dtype()), Some(out.layout()), Some(out.device()), None)?;
+    copy_to_out(&result, out)
+}
+
+fn eye_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("eye.out", given, 2)?;
+    eye_out(arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `eye.m`.
+pub type EyeMFn = fn(
+    DispatchKeySet,
+    i64,
+    i64,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+
+/// The operator `eye.m`.
+pub static EYE_M: Operator<EyeMFn> = Operator::new(
+    "eye.m",
+    "eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_m_composite as EyeMFn)],
+    eye_m_boxed,
+);
+
+/// Ones on the diagonal of a matrix of zeros.
+///
+/// `eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+#[inline]
+pub fn eye_m(
+    n: i64,
+    m: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (keys, kernel) = EYE_M.select(factory_keys(DispatchKeySet::EMPTY, device))?;
+    kernel(keys, n, m, dtype, layout, device, pin_memory)
+}
+
+fn eye_m_composite(
+    _keys: DispatchKeySet,
+    n: i64,
+    m: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    native::factory::eye_m(n, m, dtype, layout, device, pin_memory)
+}
+
+fn eye_m_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("eye.m", given, 6)?;
+    eye_m(
+        arguments.int()?,
+        arguments.int()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `eye.m_out`.
+pub type EyeMOutFn = fn(DispatchKeySet, i64, i64, &Tensor) -> Result<()>;
+
+/// The operator `eye.m_out`.
+pub static EYE_M_OUT: Operator<EyeMOutFn> = Operator::new(
+    "eye.m_out",
+    "eye.m_out(SymInt n, SymInt m, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_m_out_composite as EyeMOutFn)],
+    eye_m_out_boxed,
+);
+
+/// Ones on the diagonal of a matrix of zeros.
+///
+/// `eye.m_out(SymInt n, SymInt m, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn eye_m_out(n: i64, m: i64, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = EYE_M_OUT.select(out.key_set())?;
+    kernel(keys, n, m, out)
+}
+
+fn eye_m_out_composite(_keys: DispatchKeySet, n: i64, m: i64, out: &Tensor) -> Result<()> {
+    let result =
+        native::factory::eye_m(n, m, Some(out.dtype()), Some(out.layout()), Some(out.device()), None)?;
+    copy_to_out(&result, out)
+}
+
+fn eye_m_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("eye.m_out", given, 3)?;
+    eye_m_out(arguments.int()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `empty_like`.
+pub type EmptyLikeFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    Option<MemoryFormat>,
+) -> Result<Tensor>;
+
+/// The operator `empty_like`.
+pub static EMPTY_LIKE: Operator<EmptyLikeFn> = Operator::new(
+    "empty_like",
+    "empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_like_composite as EmptyLikeFn)],
+    empty_like_boxed,
+);
+
+/// A tensor without values, of the sizes, type, device and order of dimensions of another.
+///
+/// `empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
+#[inline]
+pub fn empty_like(
+    self_: &Tensor,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let (keys, kernel) = EMPTY_LIKE.select(factory_keys(self_.key_set(), device))?;
+    kernel(keys, self_, dtype, layout, device, pin_memory, memory_format)
+}
+
+fn empty_like_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    native::factory::empty_like(self_, dtype, layout, device, pin_memory, memory_format)
+}
+
+fn empty_like_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("empty_like", given, 6)?;
+    empty_like(
+        arguments.tensor()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+        arguments.optional_memory_format()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `empty_like.out`.
+pub type EmptyLikeOutFn = fn(DispatchKeySet, &Tensor, Option<MemoryFormat>, &Tensor) -> Result<()>;
+
+/// The operator `empty_like.out`.
+pub static EMPTY_LIKE_OUT: Operator<EmptyLikeOutFn> = Operator::new(
+    "empty_like.out",
+    "empty_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_like_out_composite as EmptyLikeOutFn)],
+    empty_like_out_boxed,
+);
+
+/// A tensor without values, of the sizes, type, device and order of dimensions of another.
+///
+/// `empty_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn empty_like_out(self_: &Tensor, memory_format: Option<MemoryFormat>, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = EMPTY_LIKE_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, memory_format, out)
+}
+
+fn empty_like_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    memory_format: Option<MemoryFormat>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::factory::empty_like(
+        self_,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+        memory_format,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn empty_like_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("empty_like.out", given, 3)?;
+    empty_like_out(arguments.tensor()?, arguments.optional_memory_format()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `zeros_like`.
+pub type ZerosLikeFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    Option<MemoryFormat>,
+) -> Result<Tensor>;
+
+/// The operator `zeros_like`.
+pub static ZEROS_LIKE: Operator<ZerosLikeFn> = Operator::new(
+    "zeros_like",
+    "zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_like_composite as ZerosLikeFn)],
+    zeros_like_boxed,
+);
+
+/// Zeros in the sizes and type of another tensor.
+///
+/// `zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
+#[inline]
+pub fn zeros_like(
+    self_: &Tensor,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let (keys, kernel) = ZEROS_LIKE.select(factory_keys(self_.key_set(), device))?;
+    kernel(keys, self_, dtype, layout, device, pin_memory, memory_format)
+}
+
+fn zeros_like_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    native::factory::zeros_like(self_, dtype, layout, device, pin_memory, memory_format)
+}
+
+fn zeros_like_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("zeros_like", given, 6)?;
+    zeros_like(
+        arguments.tensor()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+        arguments.optional_memory_format()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `zeros_like.out`.
+pub type ZerosLikeOutFn = fn(DispatchKeySet, &Tensor, Option<MemoryFormat>, &Tensor) -> Result<()>;
+
+/// The operator `zeros_like.out`.
+pub static ZEROS_LIKE_OUT: Operator<ZerosLikeOutFn> = Operator::new(
+    "zeros_like.out",
+    "zeros_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_like_out_composite as ZerosLikeOutFn)],
+    zeros_like_out_boxed,
+);
+
+/// Zeros in the sizes and type of another tensor.
+///
+/// `zeros_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn zeros_like_out(self_: &Tensor, memory_format: Option<MemoryFormat>, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ZEROS_LIKE_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, memory_format, out)
+}
+
+fn zeros_like_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    memory_format: Option<MemoryFormat>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::factory::zeros_like(
+        self_,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+        memory_format,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn zeros_like_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("zeros_like.out", given, 3)?;
+    zeros_like_out(arguments.tensor()?, arguments.optional_memory_format()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `ones_like`.
+pub type OnesLikeFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    Option<MemoryFormat>,
+) -> Result<Tensor>;
+
+/// The operator `ones_like`.
+pub static ONES_LIKE: Operator<OnesLikeFn> = Operator::new(
+    "ones_like",
+    "ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_like_composite as OnesLikeFn)],
+    ones_like_boxed,
+);
+
+/// Ones in the sizes and type of another tensor.
+///
+/// `ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
+#[inline]
+pub fn ones_like(
+    self_: &Tensor,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let (keys, kernel) = ONES_LIKE.select(factory_keys(self_.key_set(), device))?;
+    kernel(keys, self_, dtype, layout, device, pin_memory, memory_format)
+}
+
+fn ones_like_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    native::factory::ones_like(self_, dtype, layout, device, pin_memory, memory_format)
+}
+
+fn ones_like_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("ones_like", given, 6)?;
+    ones_like(
+        arguments.tensor()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+        arguments.optional_memory_format()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `ones_like.out`.
+pub type OnesLikeOutFn = fn(DispatchKeySet, &Tensor, Option<MemoryFormat>, &Tensor) -> Result<()>;
+
+/// The operator `ones_like.out`.
+pub static ONES_LIKE_OUT: Operator<OnesLikeOutFn> = Operator::new(
+    "ones_like.out",
+    "ones_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_like_out_composite as OnesLikeOutFn)],
+    ones_like_out_boxed,
+);
+
+/// Ones in the sizes and type of another tensor.
+///
+/// `ones_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn ones_like_out(self_: &Tensor, memory_format: Option<MemoryFormat>, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ONES_LIKE_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, memory_format, out)
+}
+
+fn ones_like_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    memory_format: Option<MemoryFormat>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::factory::ones_like(
+        self_,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+        memory_format,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn ones_like_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("ones_like.out", given, 3)?;
+    ones_like_out(arguments.tensor()?, arguments.optional_memory_format()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `full_like`.
+pub type FullLikeFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    Scalar,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    Option<MemoryFormat>,
+) -> Result<Tensor>;
+
+/// The operator `full_like`.
+pub static FULL_LIKE: Operator<FullLikeFn> = Operator::new(
+    "full_like",
+    "full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, full_like_composite as FullLikeFn)],
+    full_like_boxed,
+);
+
+/// One value in the sizes and type of another tensor.
+///
+/// `full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
+#[inline]
+pub fn full_like(
+    self_: &Tensor,
+    fill_value: Scalar,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let (keys, kernel) = FULL_LIKE.select(factory_keys(self_.key_set(), device))?;
+    kernel(keys, self_, fill_value, dtype, layout, device, pin_memory, memory_format)
+}
+
+fn full_like_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    fill_value: Scalar,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    native::factory::full_like(self_, fill_value, dtype, layout, device, pin_memory, memory_format)
+}
+
+fn full_like_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("full_like", given, 7)?;
+    full_like(
+        arguments.tensor()?,
+        arguments.scalar()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+        arguments.optional_memory_format()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `full_like.out`.
+pub type FullLikeOutFn = fn(DispatchKeySet, &Tensor, Scalar, Option<MemoryFormat>, &Tensor) -> Result<()>;
+
+/// The operator `full_like.out`.
+pub static FULL_LIKE_OUT: Operator<FullLikeOutFn> = Operator::new(
+    "full_like.out",
+    "full_like.out(Tensor self, Scalar fill_value, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, full_like_out_composite as FullLikeOutFn)],
+    full_like_out_boxed,
+);
+
+/// One value in the sizes and type of another tensor.
+///
+/// `full_like.out(Tensor self, Scalar fill_value, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn full_like_out(
+    self_: &Tensor,
+    fill_value: Scalar,
+    memory_format: Option<MemoryFormat>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = FULL_LIKE_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, fill_value, memory_format, out)
+}
+
+fn full_like_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    fill_value: Scalar,
+    memory_format: Option<MemoryFormat>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::factory::full_like(
+        self_,
+        fill_value,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+        memory_format,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn full_like_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("full_like.out", given, 4)?;
+    full_like_out(
+        arguments.tensor()?,
+        arguments.scalar()?,
+        arguments.optional_memory_format()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `new_empty`.
+pub type NewEmptyFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    &[i64],
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+
+/// The operator `new_empty`.
+pub static NEW_EMPTY: Operator<NewEmptyFn> = Operator::new(
+    "new_empty",
+    "new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_empty_composite as NewEmptyFn)],
+    new_empty_boxed,
+);
+
+/// A tensor without values, of the type and device of another.
+///
+/// `new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+#[inline]
+pub fn new_empty(
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (keys, kernel) = NEW_EMPTY.select(factory_keys(self_.key_set(), device))?;
+    kernel(keys, self_, size, dtype, layout, device, pin_memory)
+}
+
+fn new_empty_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    native::factory::new_empty(self_, size, dtype, layout, device, pin_memory)
+}
+
+fn new_empty_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("new_empty", given, 6)?;
+    new_empty(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `new_empty.out`.
+pub type NewEmptyOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
+
+/// The operator `new_empty.out`.
+pub static NEW_EMPTY_OUT: Operator<NewEmptyOutFn> = Operator::new(
+    "new_empty.out",
+    "new_empty.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_empty_out_composite as NewEmptyOutFn)],
+    new_empty_out_boxed,
+);
+
+/// A tensor without values, of the type and device of another.
+///
+/// `new_empty.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn new_empty_out(self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
+    let (keys, kernel) = NEW_EMPTY_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, size, out)
+}
+
+fn new_empty_out_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
+    let result = native::factory::new_empty(
+        self_,
+        size,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn new_empty_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("new_empty.out", given, 3)?;
+    new_empty_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `new_empty_strided`.
+pub type NewEmptyStridedFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    &[i64],
+    &[i64],
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+
+/// The operator `new_empty_strided`.
+pub static NEW_EMPTY_STRIDED: Operator<NewEmptyStridedFn> = Operator::new(
+    "new_empty_strided",
+    "new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_empty_strided_composite as NewEmptyStridedFn)],
+    new_empty_strided_boxed,
+);
+
+/// A tensor without values, of the type and device of another and the given strides.
+///
+/// `new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+#[inline]
+pub fn new_empty_strided(
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (keys, kernel) = NEW_EMPTY_STRIDED.select(factory_keys(self_.key_set(), device))?;
+    kernel(keys, self_, size, stride, dtype, layout, device, pin_memory)
+}
+
+fn new_empty_strided_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    native::factory::new_empty_strided(self_, size, stride, dtype, layout, device, pin_memory)
+}
+
+fn new_empty_strided_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("new_empty_strided", given, 7)?;
+    new_empty_strided(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `new_empty_strided.out`.
+pub type NewEmptyStridedOutFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &Tensor) -> Result<()>;
+
+/// The operator `new_empty_strided.out`.
+pub static NEW_EMPTY_STRIDED_OUT: Operator<NewEmptyStridedOutFn> = Operator::new(
+    "new_empty_strided.out",
+    "new_empty_strided.out(Tensor self, SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        new_empty_strided_out_composite as NewEmptyStridedOutFn,
+    )],
+    new_empty_strided_out_boxed,
+);
+
+/// A tensor without values, of the type and device of another and the given strides.
+///
+/// `new_empty_strided.out(Tensor self, SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn new_empty_strided_out(self_: &Tensor, size: &[i64], stride: &[i64], out: &Tensor) -> Result<()> {
+    let (keys, kernel) = NEW_EMPTY_STRIDED_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, size, stride, out)
+}
+
+fn new_empty_strided_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    size: &[i64],
+    stride: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::factory::new_empty_strided(
+        self_,
+        size,
+        stride,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn new_empty_strided_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("new_empty_strided.out", given, 4)?;
+    new_empty_strided_out(arguments.tensor()?, arguments.ints()?, arguments.ints()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `new_full`.
+pub type NewFullFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    &[i64],
+    Scalar,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+
+/// The operator `new_full`.
+pub static NEW_FULL: Operator<NewFullFn> = Operator::new(
+    "new_full",
+    "new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_full_composite as NewFullFn)],
+    new_full_boxed,
+);
+
+/// One value, in the type and on the device of another tensor.
+///
+/// `new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+#[inline]
+pub fn new_full(
+    self_: &Tensor,
+    size: &[i64],
+    fill_value: Scalar,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (keys, kernel) = NEW_FULL.select(factory_keys(self_.key_set(), device))?;
+    kernel(keys, self_, size, fill_value, dtype, layout, device, pin_memory)
+}
+
+fn new_full_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    size: &[i64],
+    fill_value: Scalar,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    native::factory::new_full(self_, size, fill_value, dtype, layout, device, pin_memory)
+}
+
+fn new_full_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("new_full", given, 7)?;
+    new_full(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.scalar()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `new_full.out`.
+pub type NewFullOutFn = fn(DispatchKeySet, &Tensor, &[i64], Scalar, &Tensor) -> Result<()>;
+
+/// The operator `new_full.out`.
+pub static NEW_FULL_OUT: Operator<NewFullOutFn> = Operator::new(
+    "new_full.out",
+    "new_full.out(Tensor self, SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_full_out_composite as NewFullOutFn)],
+    new_full_out_boxed,
+);
+
+/// One value, in the type and on the device of another tensor.
+///
+/// `new_full.out(Tensor self, SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn new_full_out(self_: &Tensor, size: &[i64], fill_value: Scalar, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = NEW_FULL_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, size, fill_value, out)
+}
+
+fn new_full_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    size: &[i64],
+    fill_value: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::factory::new_full(
+        self_,
+        size,
+        fill_value,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn new_full_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("new_full.out", given, 4)?;
+    new_full_out(arguments.tensor()?, arguments.ints()?, arguments.scalar()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `new_zeros`.
+pub type NewZerosFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    &[i64],
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+
+/// The operator `new_zeros`.
+pub static NEW_ZEROS: Operator<NewZerosFn> = Operator::new(
+    "new_zeros",
+    "new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_zeros_composite as NewZerosFn)],
+    new_zeros_boxed,
+);
+
+/// Zeros, in the type and on the device of another tensor.
+///
+/// `new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+#[inline]
+pub fn new_zeros(
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (keys, kernel) = NEW_ZEROS.select(factory_keys(self_.key_set(), device))?;
+    kernel(keys, self_, size, dtype, layout, device, pin_memory)
+}
+
+fn new_zeros_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    native::factory::new_zeros(self_, size, dtype, layout, device, pin_memory)
+}
+
+fn new_zeros_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("new_zeros", given, 6)?;
+    new_zeros(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `new_zeros.out`.
+pub type NewZerosOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
+
+/// The operator `new_zeros.out`.
+pub static NEW_ZEROS_OUT: Operator<NewZerosOutFn> = Operator::new(
+    "new_zeros.out",
+    "new_zeros.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_zeros_out_composite as NewZerosOutFn)],
+    new_zeros_out_boxed,
+);
+
+/// Zeros, in the type and on the device of another tensor.
+///
+/// `new_zeros.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn new_zeros_out(self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
+    let (keys, kernel) = NEW_ZEROS_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, size, out)
+}
+
+fn new_zeros_out_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
+    let result = native::factory::new_zeros(
+        self_,
+        size,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn new_zeros_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("new_zeros.out", given, 3)?;
+    new_zeros_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `new_ones`.
+pub type NewOnesFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    &[i64],
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+
+/// The operator `new_ones`.
+pub static NEW_ONES: Operator<NewOnesFn> = Operator::new(
+    "new_ones",
+    "new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_ones_composite as NewOnesFn)],
+    new_ones_boxed,
+);
+
+/// Ones, in the type and on the device of another tensor.
+///
+/// `new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+#[inline]
+pub fn new_ones(
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (keys, kernel) = NEW_ONES.select(factory_keys(self_.key_set(), device))?;
+    kernel(keys, self_, size, dtype, layout, device, pin_memory)
+}
+
+fn new_ones_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    size: &[i64],
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    native::factory::new_ones(self_, size, dtype, layout, device, pin_memory)
+}
+
+fn new_ones_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("new_ones", given, 6)?;
+    new_ones(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `new_ones.out`.
+pub type NewOnesOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
+
+/// The operator `new_ones.out`.
+pub static NEW_ONES_OUT: Operator<NewOnesOutFn> = Operator::new(
+    "new_ones.out",
+    "new_ones.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_ones_out_composite as NewOnesOutFn)],
+    new_ones_out_boxed,
+);
+
+/// Ones, in the type and on the device of another tensor.
+///
+/// `new_ones.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn new_ones_out(self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
+    let (keys, kernel) = NEW_ONES_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, size, out)
+}
+
+fn new_ones_out_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
+    let result = native::factory::new_ones(
+        self_,
+        size,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn new_ones_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("new_ones.out", given, 3)?;
+    new_ones_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
+}

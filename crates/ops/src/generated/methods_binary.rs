@@ -6,14 +6,12 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// `self + alpha * other`, element by element.
-    ///
-    /// The shapes are broadcast and the types promoted.
+    /// `self + alpha * other`, element by element, of broadcast shapes and promoted types.
     pub fn add(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::add_tensor(self, other, Scalar::Int(1))
     }
 
-    /// `self + alpha * other`, element by element. The result is written into `self`.
+    /// `self + alpha * other`, element by element, of broadcast shapes and promoted types. The result is written into `self`.
     pub fn add_(&self, other: &Tensor) -> Result<&Tensor> {
         super::binary::add__tensor(self, other, Scalar::Int(1))?;
         Ok(self)
@@ -30,14 +28,25 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `self - alpha * other`, element by element.
+    /// `self - alpha * other`, element by element; bool has none.
     pub fn sub(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::sub_tensor(self, other, Scalar::Int(1))
     }
 
-    /// `self - alpha * other`, element by element. The result is written into `self`.
+    /// `self - alpha * other`, element by element; bool has none. The result is written into `self`.
     pub fn sub_(&self, other: &Tensor) -> Result<&Tensor> {
         super::binary::sub__tensor(self, other, Scalar::Int(1))?;
+        Ok(self)
+    }
+
+    /// `self - alpha * other`, for a number `other`.
+    pub fn sub_scalar(&self, other: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Result<Tensor> {
+        super::binary::sub_scalar(self, other.into(), alpha.into())
+    }
+
+    /// `self -= alpha * other`, for a number `other`.
+    pub fn sub__scalar(&self, other: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Result<&Tensor> {
+        super::binary::sub__scalar(self, other.into(), alpha.into())?;
         Ok(self)
     }
 
@@ -71,6 +80,81 @@ impl Tensor {
     /// `self / other`, element by element; integers give the default floating point type. The result is written into `self`.
     pub fn div_(&self, other: &Tensor) -> Result<&Tensor> {
         super::binary::div__tensor(self, other)?;
+        Ok(self)
+    }
+
+    /// `self / other`, for a number `other`.
+    pub fn div_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        super::binary::div_scalar(self, other.into())
+    }
+
+    /// `self /= other`, for a number `other`.
+    pub fn div__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        super::binary::div__scalar(self, other.into())?;
+        Ok(self)
+    }
+
+    /// The greater of two elements, NaN where either is NaN.
+    pub fn maximum(&self, other: &Tensor) -> Result<Tensor> {
+        super::binary::maximum(self, other)
+    }
+
+    /// The lesser of two elements, NaN where either is NaN.
+    pub fn minimum(&self, other: &Tensor) -> Result<Tensor> {
+        super::binary::minimum(self, other)
+    }
+
+    /// The greater of two elements; of a number and NaN, the number.
+    pub fn fmax(&self, other: &Tensor) -> Result<Tensor> {
+        super::binary::fmax(self, other)
+    }
+
+    /// The lesser of two elements; of a number and NaN, the number.
+    pub fn fmin(&self, other: &Tensor) -> Result<Tensor> {
+        super::binary::fmin(self, other)
+    }
+
+    /// The angle of the point `(other, self)`, from -pi to pi.
+    pub fn atan2(&self, other: &Tensor) -> Result<Tensor> {
+        super::binary::atan2(self, other)
+    }
+
+    /// The angle of the point `(other, self)`, from -pi to pi. The result is written into `self`.
+    pub fn atan2_(&self, other: &Tensor) -> Result<&Tensor> {
+        super::binary::atan2_(self, other)?;
+        Ok(self)
+    }
+
+    /// `sqrt(self^2 + other^2)` of floating point numbers, without overflow on the way.
+    pub fn hypot(&self, other: &Tensor) -> Result<Tensor> {
+        super::binary::hypot(self, other)
+    }
+
+    /// `sqrt(self^2 + other^2)` of floating point numbers, without overflow on the way. The result is written into `self`.
+    pub fn hypot_(&self, other: &Tensor) -> Result<&Tensor> {
+        super::binary::hypot_(self, other)?;
+        Ok(self)
+    }
+
+    /// The magnitude of `self` with the sign of `other`, in floating point.
+    pub fn copysign(&self, other: &Tensor) -> Result<Tensor> {
+        super::binary::copysign_tensor(self, other)
+    }
+
+    /// The magnitude of `self` with the sign of `other`, in floating point. The result is written into `self`.
+    pub fn copysign_(&self, other: &Tensor) -> Result<&Tensor> {
+        super::binary::copysign__tensor(self, other)?;
+        Ok(self)
+    }
+
+    /// The magnitude of `self` with the sign of a number.
+    pub fn copysign_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
+        super::binary::copysign_scalar(self, other.into())
+    }
+
+    /// Gives `self` the sign of a number.
+    pub fn copysign__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
+        super::binary::copysign__scalar(self, other.into())?;
         Ok(self)
     }
 }

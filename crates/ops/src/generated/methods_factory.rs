@@ -47,4 +47,118 @@ impl Tensor {
         let options = options.into();
         super::factory::zeros(size, options.dtype, options.layout, options.device, options.pin_memory)
     }
+
+    /// A tensor without values, of the given strides.
+    pub fn empty_strided(size: &[i64], stride: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
+        let options = options.into();
+        super::factory::empty_strided(
+            size,
+            stride,
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+        )
+    }
+
+    /// One number without dimensions, of the default floating point type unless another is asked for.
+    pub fn scalar_tensor(s: impl Into<Scalar>, options: impl Into<TensorOptions>) -> Result<Tensor> {
+        let options = options.into();
+        super::factory::scalar_tensor(
+            s.into(),
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+        )
+    }
+
+    /// Ones on the diagonal of a square matrix of zeros.
+    pub fn eye(n: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
+        let options = options.into();
+        super::factory::eye(n, options.dtype, options.layout, options.device, options.pin_memory)
+    }
+
+    /// Ones on the diagonal of a matrix of zeros.
+    pub fn eye_m(n: i64, m: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
+        let options = options.into();
+        super::factory::eye_m(n, m, options.dtype, options.layout, options.device, options.pin_memory)
+    }
+
+    /// A tensor without values, of the type and device of another.
+    pub fn new_empty(&self, size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
+        let options = options.into();
+        super::factory::new_empty(
+            self,
+            size,
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+        )
+    }
+
+    /// A tensor without values, of the type and device of another and the given strides.
+    pub fn new_empty_strided(
+        &self,
+        size: &[i64],
+        stride: &[i64],
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        let options = options.into();
+        super::factory::new_empty_strided(
+            self,
+            size,
+            stride,
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+        )
+    }
+
+    /// One value, in the type and on the device of another tensor.
+    pub fn new_full(
+        &self,
+        size: &[i64],
+        fill_value: impl Into<Scalar>,
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        let options = options.into();
+        super::factory::new_full(
+            self,
+            size,
+            fill_value.into(),
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+        )
+    }
+
+    /// Zeros, in the type and on the device of another tensor.
+    pub fn new_zeros(&self, size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
+        let options = options.into();
+        super::factory::new_zeros(
+            self,
+            size,
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+        )
+    }
+
+    /// Ones, in the type and on the device of another tensor.
+    pub fn new_ones(&self, size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
+        let options = options.into();
+        super::factory::new_ones(
+            self,
+            size,
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+        )
+    }
 }

@@ -6,14 +6,47 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// `-self`.
+    /// `-self`; bool has none.
     pub fn neg(&self) -> Result<Tensor> {
         super::unary::neg(self)
     }
 
-    /// `-self`. The result is written into `self`.
+    /// `-self`; bool has none. The result is written into `self`.
     pub fn neg_(&self) -> Result<&Tensor> {
         super::unary::neg_(self)?;
+        Ok(self)
+    }
+
+    /// The magnitude of each element; of the least integer, itself.
+    pub fn abs(&self) -> Result<Tensor> {
+        super::unary::abs(self)
+    }
+
+    /// The magnitude of each element; of the least integer, itself. The result is written into `self`.
+    pub fn abs_(&self) -> Result<&Tensor> {
+        super::unary::abs_(self)?;
+        Ok(self)
+    }
+
+    /// 1 above 0, -1 below, 0 at 0 and for NaN.
+    pub fn sign(&self) -> Result<Tensor> {
+        super::unary::sign(self)
+    }
+
+    /// 1 above 0, -1 below, 0 at 0 and for NaN. The result is written into `self`.
+    pub fn sign_(&self) -> Result<&Tensor> {
+        super::unary::sign_(self)?;
+        Ok(self)
+    }
+
+    /// The sign of each element, as `sign`.
+    pub fn sgn(&self) -> Result<Tensor> {
+        super::unary::sgn(self)
+    }
+
+    /// The sign of each element, as `sign`. The result is written into `self`.
+    pub fn sgn_(&self) -> Result<&Tensor> {
+        super::unary::sgn_(self)?;
         Ok(self)
     }
 
@@ -28,6 +61,204 @@ impl Tensor {
         Ok(self)
     }
 
+    /// 2 to the power of each element.
+    pub fn exp2(&self) -> Result<Tensor> {
+        super::unary::exp2(self)
+    }
+
+    /// 2 to the power of each element. The result is written into `self`.
+    pub fn exp2_(&self) -> Result<&Tensor> {
+        super::unary::exp2_(self)?;
+        Ok(self)
+    }
+
+    /// `exp(self) - 1`, without cancellation near 0.
+    pub fn expm1(&self) -> Result<Tensor> {
+        super::unary::expm1(self)
+    }
+
+    /// `exp(self) - 1`, without cancellation near 0. The result is written into `self`.
+    pub fn expm1_(&self) -> Result<&Tensor> {
+        super::unary::expm1_(self)?;
+        Ok(self)
+    }
+
+    /// The natural logarithm of each element; NaN below 0.
+    pub fn log(&self) -> Result<Tensor> {
+        super::unary::log(self)
+    }
+
+    /// The natural logarithm of each element; NaN below 0. The result is written into `self`.
+    pub fn log_(&self) -> Result<&Tensor> {
+        super::unary::log_(self)?;
+        Ok(self)
+    }
+
+    /// `log(1 + self)`, without cancellation near 0.
+    pub fn log1p(&self) -> Result<Tensor> {
+        super::unary::log1p(self)
+    }
+
+    /// `log(1 + self)`, without cancellation near 0. The result is written into `self`.
+    pub fn log1p_(&self) -> Result<&Tensor> {
+        super::unary::log1p_(self)?;
+        Ok(self)
+    }
+
+    /// The logarithm to base 2 of each element; NaN below 0.
+    pub fn log2(&self) -> Result<Tensor> {
+        super::unary::log2(self)
+    }
+
+    /// The logarithm to base 2 of each element; NaN below 0. The result is written into `self`.
+    pub fn log2_(&self) -> Result<&Tensor> {
+        super::unary::log2_(self)?;
+        Ok(self)
+    }
+
+    /// The logarithm to base 10 of each element; NaN below 0.
+    pub fn log10(&self) -> Result<Tensor> {
+        super::unary::log10(self)
+    }
+
+    /// The logarithm to base 10 of each element; NaN below 0. The result is written into `self`.
+    pub fn log10_(&self) -> Result<&Tensor> {
+        super::unary::log10_(self)?;
+        Ok(self)
+    }
+
+    /// The square root of each element; NaN below 0.
+    pub fn sqrt(&self) -> Result<Tensor> {
+        super::unary::sqrt(self)
+    }
+
+    /// The square root of each element; NaN below 0. The result is written into `self`.
+    pub fn sqrt_(&self) -> Result<&Tensor> {
+        super::unary::sqrt_(self)?;
+        Ok(self)
+    }
+
+    /// `1 / sqrt(self)`.
+    pub fn rsqrt(&self) -> Result<Tensor> {
+        super::unary::rsqrt(self)
+    }
+
+    /// `1 / sqrt(self)`. The result is written into `self`.
+    pub fn rsqrt_(&self) -> Result<&Tensor> {
+        super::unary::rsqrt_(self)?;
+        Ok(self)
+    }
+
+    /// `1 / self`, in floating point.
+    pub fn reciprocal(&self) -> Result<Tensor> {
+        super::unary::reciprocal(self)
+    }
+
+    /// `1 / self`, in floating point. The result is written into `self`.
+    pub fn reciprocal_(&self) -> Result<&Tensor> {
+        super::unary::reciprocal_(self)?;
+        Ok(self)
+    }
+
+    /// `self * self`.
+    pub fn square(&self) -> Result<Tensor> {
+        super::unary::square(self)
+    }
+
+    /// `self *= self`.
+    pub fn square_(&self) -> Result<&Tensor> {
+        super::unary::square_(self)?;
+        Ok(self)
+    }
+
+    /// The sine of each element, in radians.
+    pub fn sin(&self) -> Result<Tensor> {
+        super::unary::sin(self)
+    }
+
+    /// The sine of each element, in radians. The result is written into `self`.
+    pub fn sin_(&self) -> Result<&Tensor> {
+        super::unary::sin_(self)?;
+        Ok(self)
+    }
+
+    /// The cosine of each element, in radians.
+    pub fn cos(&self) -> Result<Tensor> {
+        super::unary::cos(self)
+    }
+
+    /// The cosine of each element, in radians. The result is written into `self`.
+    pub fn cos_(&self) -> Result<&Tensor> {
+        super::unary::cos_(self)?;
+        Ok(self)
+    }
+
+    /// The tangent of each element, in radians.
+    pub fn tan(&self) -> Result<Tensor> {
+        super::unary::tan(self)
+    }
+
+    /// The tangent of each element, in radians. The result is written into `self`.
+    pub fn tan_(&self) -> Result<&Tensor> {
+        super::unary::tan_(self)?;
+        Ok(self)
+    }
+
+    /// The angle whose sine is each element; NaN outside -1 to 1.
+    pub fn asin(&self) -> Result<Tensor> {
+        super::unary::asin(self)
+    }
+
+    /// The angle whose sine is each element; NaN outside -1 to 1. The result is written into `self`.
+    pub fn asin_(&self) -> Result<&Tensor> {
+        super::unary::asin_(self)?;
+        Ok(self)
+    }
+
+    /// The angle whose cosine is each element; NaN outside -1 to 1.
+    pub fn acos(&self) -> Result<Tensor> {
+        super::unary::acos(self)
+    }
+
+    /// The angle whose cosine is each element; NaN outside -1 to 1. The result is written into `self`.
+    pub fn acos_(&self) -> Result<&Tensor> {
+        super::unary::acos_(self)?;
+        Ok(self)
+    }
+
+    /// The angle whose tangent is each element.
+    pub fn atan(&self) -> Result<Tensor> {
+        super::unary::atan(self)
+    }
+
+    /// The angle whose tangent is each element. The result is written into `self`.
+    pub fn atan_(&self) -> Result<&Tensor> {
+        super::unary::atan_(self)?;
+        Ok(self)
+    }
+
+    /// The hyperbolic sine of each element.
+    pub fn sinh(&self) -> Result<Tensor> {
+        super::unary::sinh(self)
+    }
+
+    /// The hyperbolic sine of each element. The result is written into `self`.
+    pub fn sinh_(&self) -> Result<&Tensor> {
+        super::unary::sinh_(self)?;
+        Ok(self)
+    }
+
+    /// The hyperbolic cosine of each element.
+    pub fn cosh(&self) -> Result<Tensor> {
+        super::unary::cosh(self)
+    }
+
+    /// The hyperbolic cosine of each element. The result is written into `self`.
+    pub fn cosh_(&self) -> Result<&Tensor> {
+        super::unary::cosh_(self)?;
+        Ok(self)
+    }
+
     /// The hyperbolic tangent of each element.
     pub fn tanh(&self) -> Result<Tensor> {
         super::unary::tanh(self)
@@ -39,14 +270,102 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `max(self, 0)`, element by element.
-    pub fn relu(&self) -> Result<Tensor> {
-        super::unary::relu(self)
+    /// `1 / (1 + exp(-self))`.
+    pub fn sigmoid(&self) -> Result<Tensor> {
+        super::unary::sigmoid(self)
     }
 
-    /// `max(self, 0)`, element by element. The result is written into `self`.
-    pub fn relu_(&self) -> Result<&Tensor> {
-        super::unary::relu_(self)?;
+    /// `1 / (1 + exp(-self))`. The result is written into `self`.
+    pub fn sigmoid_(&self) -> Result<&Tensor> {
+        super::unary::sigmoid_(self)?;
+        Ok(self)
+    }
+
+    /// The error function of each element.
+    pub fn erf(&self) -> Result<Tensor> {
+        super::unary::erf(self)
+    }
+
+    /// The error function of each element. The result is written into `self`.
+    pub fn erf_(&self) -> Result<&Tensor> {
+        super::unary::erf_(self)?;
+        Ok(self)
+    }
+
+    /// `1 - erf(self)`, without cancellation.
+    pub fn erfc(&self) -> Result<Tensor> {
+        super::unary::erfc(self)
+    }
+
+    /// `1 - erf(self)`, without cancellation. The result is written into `self`.
+    pub fn erfc_(&self) -> Result<&Tensor> {
+        super::unary::erfc_(self)?;
+        Ok(self)
+    }
+
+    /// The greatest integer not above each element.
+    pub fn floor(&self) -> Result<Tensor> {
+        super::unary::floor(self)
+    }
+
+    /// The greatest integer not above each element. The result is written into `self`.
+    pub fn floor_(&self) -> Result<&Tensor> {
+        super::unary::floor_(self)?;
+        Ok(self)
+    }
+
+    /// The least integer not below each element.
+    pub fn ceil(&self) -> Result<Tensor> {
+        super::unary::ceil(self)
+    }
+
+    /// The least integer not below each element. The result is written into `self`.
+    pub fn ceil_(&self) -> Result<&Tensor> {
+        super::unary::ceil_(self)?;
+        Ok(self)
+    }
+
+    /// The integer nearest to each element, halves to even.
+    pub fn round(&self) -> Result<Tensor> {
+        super::unary::round(self)
+    }
+
+    /// The integer nearest to each element, halves to even. The result is written into `self`.
+    pub fn round_(&self) -> Result<&Tensor> {
+        super::unary::round_(self)?;
+        Ok(self)
+    }
+
+    /// Each element rounded to so many decimals; negative ones round to powers of ten.
+    pub fn round_decimals(&self, decimals: i64) -> Result<Tensor> {
+        super::unary::round_decimals(self, decimals)
+    }
+
+    /// Each element rounded to so many decimals; negative ones round to powers of ten. The result is written into `self`.
+    pub fn round__decimals(&self, decimals: i64) -> Result<&Tensor> {
+        super::unary::round__decimals(self, decimals)?;
+        Ok(self)
+    }
+
+    /// The integer part of each element.
+    pub fn trunc(&self) -> Result<Tensor> {
+        super::unary::trunc(self)
+    }
+
+    /// The integer part of each element. The result is written into `self`.
+    pub fn trunc_(&self) -> Result<&Tensor> {
+        super::unary::trunc_(self)?;
+        Ok(self)
+    }
+
+    /// `self - trunc(self)`, for floating point numbers.
+    pub fn frac(&self) -> Result<Tensor> {
+        super::unary::frac(self)
+    }
+
+    /// `self - trunc(self)`, for floating point numbers. The result is written into `self`.
+    pub fn frac_(&self) -> Result<&Tensor> {
+        super::unary::frac_(self)?;
         Ok(self)
     }
 }

@@ -3,6 +3,7 @@
 //! The operators whose kernels are in `native::unary`.
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::structured::copy_to_out;
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -18,7 +19,7 @@ pub static NEG: Operator<NegFn> = Operator::new(
     neg_boxed,
 );
 
-/// `-self`.
+/// `-self`; bool has none.
 ///
 /// `neg(Tensor self) -> Tensor`
 #[inline]
@@ -59,7 +60,7 @@ pub static NEG_: Operator<NegInPlaceFn> = Operator::new(
     neg__boxed,
 );
 
-/// `-self`.
+/// `-self`; bool has none.
 ///
 /// `neg_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -100,7 +101,7 @@ pub static NEG_OUT: Operator<NegOutFn> = Operator::new(
     neg_out_boxed,
 );
 
-/// `-self`.
+/// `-self`; bool has none.
 ///
 /// `neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -125,6 +126,366 @@ fn neg_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
 fn neg_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("neg.out", given, 2)?;
     neg_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `abs`.
+pub type AbsFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `abs`.
+pub static ABS: Operator<AbsFn> = Operator::new(
+    "abs",
+    "abs(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, abs_cpu as AbsFn), Kernel::new(DispatchKey::Meta, abs_meta as AbsFn)],
+    abs_boxed,
+);
+
+/// The magnitude of each element; of the least integer, itself.
+///
+/// `abs(Tensor self) -> Tensor`
+#[inline]
+pub fn abs(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = ABS.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn abs_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("abs");
+    native::unary::abs_meta(&mut iter, self_)?;
+    native::unary::abs(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn abs_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("abs");
+    native::unary::abs_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn abs_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("abs", given, 1)?;
+    abs(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `abs_`.
+pub type AbsInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `abs_`.
+pub static ABS_: Operator<AbsInPlaceFn> = Operator::new(
+    "abs_",
+    "abs_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, abs__cpu as AbsInPlaceFn),
+        Kernel::new(DispatchKey::Meta, abs__meta as AbsInPlaceFn),
+    ],
+    abs__boxed,
+);
+
+/// The magnitude of each element; of the least integer, itself.
+///
+/// `abs_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn abs_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = ABS_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn abs__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("abs_", self_);
+    native::unary::abs_meta(&mut iter, self_)?;
+    native::unary::abs(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn abs__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("abs_", self_);
+    native::unary::abs_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn abs__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("abs_", given, 1)?;
+    abs_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `abs.out`.
+pub type AbsOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `abs.out`.
+pub static ABS_OUT: Operator<AbsOutFn> = Operator::new(
+    "abs.out",
+    "abs.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, abs_out_cpu as AbsOutFn),
+        Kernel::new(DispatchKey::Meta, abs_out_meta as AbsOutFn),
+    ],
+    abs_out_boxed,
+);
+
+/// The magnitude of each element; of the least integer, itself.
+///
+/// `abs.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn abs_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ABS_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn abs_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("abs.out", out);
+    native::unary::abs_meta(&mut iter, self_)?;
+    native::unary::abs(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn abs_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("abs.out", out);
+    native::unary::abs_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn abs_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("abs.out", given, 2)?;
+    abs_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `sign`.
+pub type SignFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `sign`.
+pub static SIGN: Operator<SignFn> = Operator::new(
+    "sign",
+    "sign(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, sign_cpu as SignFn), Kernel::new(DispatchKey::Meta, sign_meta as SignFn)],
+    sign_boxed,
+);
+
+/// 1 above 0, -1 below, 0 at 0 and for NaN.
+///
+/// `sign(Tensor self) -> Tensor`
+#[inline]
+pub fn sign(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SIGN.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn sign_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("sign");
+    native::unary::sign_meta(&mut iter, self_)?;
+    native::unary::sign(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn sign_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("sign");
+    native::unary::sign_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn sign_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sign", given, 1)?;
+    sign(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `sign_`.
+pub type SignInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `sign_`.
+pub static SIGN_: Operator<SignInPlaceFn> = Operator::new(
+    "sign_",
+    "sign_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, sign__cpu as SignInPlaceFn),
+        Kernel::new(DispatchKey::Meta, sign__meta as SignInPlaceFn),
+    ],
+    sign__boxed,
+);
+
+/// 1 above 0, -1 below, 0 at 0 and for NaN.
+///
+/// `sign_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn sign_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = SIGN_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn sign__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("sign_", self_);
+    native::unary::sign_meta(&mut iter, self_)?;
+    native::unary::sign(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sign__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("sign_", self_);
+    native::unary::sign_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sign__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sign_", given, 1)?;
+    sign_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `sign.out`.
+pub type SignOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `sign.out`.
+pub static SIGN_OUT: Operator<SignOutFn> = Operator::new(
+    "sign.out",
+    "sign.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, sign_out_cpu as SignOutFn),
+        Kernel::new(DispatchKey::Meta, sign_out_meta as SignOutFn),
+    ],
+    sign_out_boxed,
+);
+
+/// 1 above 0, -1 below, 0 at 0 and for NaN.
+///
+/// `sign.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn sign_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SIGN_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn sign_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("sign.out", out);
+    native::unary::sign_meta(&mut iter, self_)?;
+    native::unary::sign(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sign_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("sign.out", out);
+    native::unary::sign_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sign_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sign.out", given, 2)?;
+    sign_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `sgn`.
+pub type SgnFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `sgn`.
+pub static SGN: Operator<SgnFn> = Operator::new(
+    "sgn",
+    "sgn(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, sgn_cpu as SgnFn), Kernel::new(DispatchKey::Meta, sgn_meta as SgnFn)],
+    sgn_boxed,
+);
+
+/// The sign of each element, as `sign`.
+///
+/// `sgn(Tensor self) -> Tensor`
+#[inline]
+pub fn sgn(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SGN.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn sgn_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("sgn");
+    native::unary::sign_meta(&mut iter, self_)?;
+    native::unary::sign(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn sgn_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("sgn");
+    native::unary::sign_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn sgn_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sgn", given, 1)?;
+    sgn(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `sgn_`.
+pub type SgnInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `sgn_`.
+pub static SGN_: Operator<SgnInPlaceFn> = Operator::new(
+    "sgn_",
+    "sgn_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, sgn__cpu as SgnInPlaceFn),
+        Kernel::new(DispatchKey::Meta, sgn__meta as SgnInPlaceFn),
+    ],
+    sgn__boxed,
+);
+
+/// The sign of each element, as `sign`.
+///
+/// `sgn_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn sgn_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = SGN_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn sgn__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("sgn_", self_);
+    native::unary::sign_meta(&mut iter, self_)?;
+    native::unary::sign(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sgn__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("sgn_", self_);
+    native::unary::sign_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sgn__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sgn_", given, 1)?;
+    sgn_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `sgn.out`.
+pub type SgnOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `sgn.out`.
+pub static SGN_OUT: Operator<SgnOutFn> = Operator::new(
+    "sgn.out",
+    "sgn.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, sgn_out_cpu as SgnOutFn),
+        Kernel::new(DispatchKey::Meta, sgn_out_meta as SgnOutFn),
+    ],
+    sgn_out_boxed,
+);
+
+/// The sign of each element, as `sign`.
+///
+/// `sgn.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn sgn_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SGN_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn sgn_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("sgn.out", out);
+    native::unary::sign_meta(&mut iter, self_)?;
+    native::unary::sign(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sgn_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("sgn.out", out);
+    native::unary::sign_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sgn_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sgn.out", given, 2)?;
+    sgn_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
 /// A kernel of `exp`.
@@ -247,6 +608,2149 @@ fn exp_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     exp_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
+/// A kernel of `exp2`.
+pub type Exp2Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `exp2`.
+pub static EXP2: Operator<Exp2Fn> = Operator::new(
+    "exp2",
+    "exp2(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, exp2_cpu as Exp2Fn), Kernel::new(DispatchKey::Meta, exp2_meta as Exp2Fn)],
+    exp2_boxed,
+);
+
+/// 2 to the power of each element.
+///
+/// `exp2(Tensor self) -> Tensor`
+#[inline]
+pub fn exp2(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = EXP2.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn exp2_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("exp2");
+    native::unary::exp2_meta(&mut iter, self_)?;
+    native::unary::exp2(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn exp2_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("exp2");
+    native::unary::exp2_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn exp2_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("exp2", given, 1)?;
+    exp2(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `exp2_`.
+pub type Exp2InPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `exp2_`.
+pub static EXP2_: Operator<Exp2InPlaceFn> = Operator::new(
+    "exp2_",
+    "exp2_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, exp2__cpu as Exp2InPlaceFn),
+        Kernel::new(DispatchKey::Meta, exp2__meta as Exp2InPlaceFn),
+    ],
+    exp2__boxed,
+);
+
+/// 2 to the power of each element.
+///
+/// `exp2_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn exp2_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = EXP2_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn exp2__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("exp2_", self_);
+    native::unary::exp2_meta(&mut iter, self_)?;
+    native::unary::exp2(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn exp2__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("exp2_", self_);
+    native::unary::exp2_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn exp2__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("exp2_", given, 1)?;
+    exp2_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `exp2.out`.
+pub type Exp2OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `exp2.out`.
+pub static EXP2_OUT: Operator<Exp2OutFn> = Operator::new(
+    "exp2.out",
+    "exp2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, exp2_out_cpu as Exp2OutFn),
+        Kernel::new(DispatchKey::Meta, exp2_out_meta as Exp2OutFn),
+    ],
+    exp2_out_boxed,
+);
+
+/// 2 to the power of each element.
+///
+/// `exp2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn exp2_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = EXP2_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn exp2_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("exp2.out", out);
+    native::unary::exp2_meta(&mut iter, self_)?;
+    native::unary::exp2(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn exp2_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("exp2.out", out);
+    native::unary::exp2_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn exp2_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("exp2.out", given, 2)?;
+    exp2_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `expm1`.
+pub type Expm1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `expm1`.
+pub static EXPM1: Operator<Expm1Fn> = Operator::new(
+    "expm1",
+    "expm1(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, expm1_cpu as Expm1Fn),
+        Kernel::new(DispatchKey::Meta, expm1_meta as Expm1Fn),
+    ],
+    expm1_boxed,
+);
+
+/// `exp(self) - 1`, without cancellation near 0.
+///
+/// `expm1(Tensor self) -> Tensor`
+#[inline]
+pub fn expm1(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = EXPM1.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn expm1_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("expm1");
+    native::unary::expm1_meta(&mut iter, self_)?;
+    native::unary::expm1(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn expm1_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("expm1");
+    native::unary::expm1_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn expm1_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("expm1", given, 1)?;
+    expm1(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `expm1_`.
+pub type Expm1InPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `expm1_`.
+pub static EXPM1_: Operator<Expm1InPlaceFn> = Operator::new(
+    "expm1_",
+    "expm1_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, expm1__cpu as Expm1InPlaceFn),
+        Kernel::new(DispatchKey::Meta, expm1__meta as Expm1InPlaceFn),
+    ],
+    expm1__boxed,
+);
+
+/// `exp(self) - 1`, without cancellation near 0.
+///
+/// `expm1_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn expm1_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = EXPM1_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn expm1__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("expm1_", self_);
+    native::unary::expm1_meta(&mut iter, self_)?;
+    native::unary::expm1(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn expm1__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("expm1_", self_);
+    native::unary::expm1_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn expm1__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("expm1_", given, 1)?;
+    expm1_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `expm1.out`.
+pub type Expm1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `expm1.out`.
+pub static EXPM1_OUT: Operator<Expm1OutFn> = Operator::new(
+    "expm1.out",
+    "expm1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, expm1_out_cpu as Expm1OutFn),
+        Kernel::new(DispatchKey::Meta, expm1_out_meta as Expm1OutFn),
+    ],
+    expm1_out_boxed,
+);
+
+/// `exp(self) - 1`, without cancellation near 0.
+///
+/// `expm1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn expm1_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = EXPM1_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn expm1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("expm1.out", out);
+    native::unary::expm1_meta(&mut iter, self_)?;
+    native::unary::expm1(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn expm1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("expm1.out", out);
+    native::unary::expm1_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn expm1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("expm1.out", given, 2)?;
+    expm1_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `log`.
+pub type LogFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `log`.
+pub static LOG: Operator<LogFn> = Operator::new(
+    "log",
+    "log(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, log_cpu as LogFn), Kernel::new(DispatchKey::Meta, log_meta as LogFn)],
+    log_boxed,
+);
+
+/// The natural logarithm of each element; NaN below 0.
+///
+/// `log(Tensor self) -> Tensor`
+#[inline]
+pub fn log(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = LOG.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn log_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("log");
+    native::unary::log_meta(&mut iter, self_)?;
+    native::unary::log(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn log_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("log");
+    native::unary::log_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn log_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("log", given, 1)?;
+    log(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `log_`.
+pub type LogInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `log_`.
+pub static LOG_: Operator<LogInPlaceFn> = Operator::new(
+    "log_",
+    "log_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, log__cpu as LogInPlaceFn),
+        Kernel::new(DispatchKey::Meta, log__meta as LogInPlaceFn),
+    ],
+    log__boxed,
+);
+
+/// The natural logarithm of each element; NaN below 0.
+///
+/// `log_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn log_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = LOG_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn log__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("log_", self_);
+    native::unary::log_meta(&mut iter, self_)?;
+    native::unary::log(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn log__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("log_", self_);
+    native::unary::log_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn log__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("log_", given, 1)?;
+    log_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `log.out`.
+pub type LogOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `log.out`.
+pub static LOG_OUT: Operator<LogOutFn> = Operator::new(
+    "log.out",
+    "log.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, log_out_cpu as LogOutFn),
+        Kernel::new(DispatchKey::Meta, log_out_meta as LogOutFn),
+    ],
+    log_out_boxed,
+);
+
+/// The natural logarithm of each element; NaN below 0.
+///
+/// `log.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn log_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = LOG_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn log_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("log.out", out);
+    native::unary::log_meta(&mut iter, self_)?;
+    native::unary::log(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn log_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("log.out", out);
+    native::unary::log_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn log_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("log.out", given, 2)?;
+    log_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `log1p`.
+pub type Log1pFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `log1p`.
+pub static LOG1P: Operator<Log1pFn> = Operator::new(
+    "log1p",
+    "log1p(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, log1p_cpu as Log1pFn),
+        Kernel::new(DispatchKey::Meta, log1p_meta as Log1pFn),
+    ],
+    log1p_boxed,
+);
+
+/// `log(1 + self)`, without cancellation near 0.
+///
+/// `log1p(Tensor self) -> Tensor`
+#[inline]
+pub fn log1p(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = LOG1P.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn log1p_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("log1p");
+    native::unary::log1p_meta(&mut iter, self_)?;
+    native::unary::log1p(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn log1p_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("log1p");
+    native::unary::log1p_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn log1p_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("log1p", given, 1)?;
+    log1p(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `log1p_`.
+pub type Log1pInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `log1p_`.
+pub static LOG1P_: Operator<Log1pInPlaceFn> = Operator::new(
+    "log1p_",
+    "log1p_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, log1p__cpu as Log1pInPlaceFn),
+        Kernel::new(DispatchKey::Meta, log1p__meta as Log1pInPlaceFn),
+    ],
+    log1p__boxed,
+);
+
+/// `log(1 + self)`, without cancellation near 0.
+///
+/// `log1p_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn log1p_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = LOG1P_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn log1p__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("log1p_", self_);
+    native::unary::log1p_meta(&mut iter, self_)?;
+    native::unary::log1p(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn log1p__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("log1p_", self_);
+    native::unary::log1p_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn log1p__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("log1p_", given, 1)?;
+    log1p_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `log1p.out`.
+pub type Log1pOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `log1p.out`.
+pub static LOG1P_OUT: Operator<Log1pOutFn> = Operator::new(
+    "log1p.out",
+    "log1p.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, log1p_out_cpu as Log1pOutFn),
+        Kernel::new(DispatchKey::Meta, log1p_out_meta as Log1pOutFn),
+    ],
+    log1p_out_boxed,
+);
+
+/// `log(1 + self)`, without cancellation near 0.
+///
+/// `log1p.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn log1p_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = LOG1P_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn log1p_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("log1p.out", out);
+    native::unary::log1p_meta(&mut iter, self_)?;
+    native::unary::log1p(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn log1p_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("log1p.out", out);
+    native::unary::log1p_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn log1p_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("log1p.out", given, 2)?;
+    log1p_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `log2`.
+pub type Log2Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `log2`.
+pub static LOG2: Operator<Log2Fn> = Operator::new(
+    "log2",
+    "log2(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, log2_cpu as Log2Fn), Kernel::new(DispatchKey::Meta, log2_meta as Log2Fn)],
+    log2_boxed,
+);
+
+/// The logarithm to base 2 of each element; NaN below 0.
+///
+/// `log2(Tensor self) -> Tensor`
+#[inline]
+pub fn log2(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = LOG2.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn log2_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("log2");
+    native::unary::log2_meta(&mut iter, self_)?;
+    native::unary::log2(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn log2_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("log2");
+    native::unary::log2_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn log2_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("log2", given, 1)?;
+    log2(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `log2_`.
+pub type Log2InPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `log2_`.
+pub static LOG2_: Operator<Log2InPlaceFn> = Operator::new(
+    "log2_",
+    "log2_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, log2__cpu as Log2InPlaceFn),
+        Kernel::new(DispatchKey::Meta, log2__meta as Log2InPlaceFn),
+    ],
+    log2__boxed,
+);
+
+/// The logarithm to base 2 of each element; NaN below 0.
+///
+/// `log2_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn log2_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = LOG2_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn log2__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("log2_", self_);
+    native::unary::log2_meta(&mut iter, self_)?;
+    native::unary::log2(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn log2__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("log2_", self_);
+    native::unary::log2_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn log2__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("log2_", given, 1)?;
+    log2_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `log2.out`.
+pub type Log2OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `log2.out`.
+pub static LOG2_OUT: Operator<Log2OutFn> = Operator::new(
+    "log2.out",
+    "log2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, log2_out_cpu as Log2OutFn),
+        Kernel::new(DispatchKey::Meta, log2_out_meta as Log2OutFn),
+    ],
+    log2_out_boxed,
+);
+
+/// The logarithm to base 2 of each element; NaN below 0.
+///
+/// `log2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn log2_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = LOG2_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn log2_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("log2.out", out);
+    native::unary::log2_meta(&mut iter, self_)?;
+    native::unary::log2(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn log2_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("log2.out", out);
+    native::unary::log2_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn log2_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("log2.out", given, 2)?;
+    log2_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `log10`.
+pub type Log10Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `log10`.
+pub static LOG10: Operator<Log10Fn> = Operator::new(
+    "log10",
+    "log10(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, log10_cpu as Log10Fn),
+        Kernel::new(DispatchKey::Meta, log10_meta as Log10Fn),
+    ],
+    log10_boxed,
+);
+
+/// The logarithm to base 10 of each element; NaN below 0.
+///
+/// `log10(Tensor self) -> Tensor`
+#[inline]
+pub fn log10(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = LOG10.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn log10_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("log10");
+    native::unary::log10_meta(&mut iter, self_)?;
+    native::unary::log10(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn log10_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("log10");
+    native::unary::log10_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn log10_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("log10", given, 1)?;
+    log10(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `log10_`.
+pub type Log10InPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `log10_`.
+pub static LOG10_: Operator<Log10InPlaceFn> = Operator::new(
+    "log10_",
+    "log10_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, log10__cpu as Log10InPlaceFn),
+        Kernel::new(DispatchKey::Meta, log10__meta as Log10InPlaceFn),
+    ],
+    log10__boxed,
+);
+
+/// The logarithm to base 10 of each element; NaN below 0.
+///
+/// `log10_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn log10_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = LOG10_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn log10__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("log10_", self_);
+    native::unary::log10_meta(&mut iter, self_)?;
+    native::unary::log10(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn log10__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("log10_", self_);
+    native::unary::log10_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn log10__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("log10_", given, 1)?;
+    log10_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `log10.out`.
+pub type Log10OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `log10.out`.
+pub static LOG10_OUT: Operator<Log10OutFn> = Operator::new(
+    "log10.out",
+    "log10.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, log10_out_cpu as Log10OutFn),
+        Kernel::new(DispatchKey::Meta, log10_out_meta as Log10OutFn),
+    ],
+    log10_out_boxed,
+);
+
+/// The logarithm to base 10 of each element; NaN below 0.
+///
+/// `log10.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn log10_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = LOG10_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn log10_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("log10.out", out);
+    native::unary::log10_meta(&mut iter, self_)?;
+    native::unary::log10(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn log10_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("log10.out", out);
+    native::unary::log10_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn log10_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("log10.out", given, 2)?;
+    log10_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `sqrt`.
+pub type SqrtFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `sqrt`.
+pub static SQRT: Operator<SqrtFn> = Operator::new(
+    "sqrt",
+    "sqrt(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, sqrt_cpu as SqrtFn), Kernel::new(DispatchKey::Meta, sqrt_meta as SqrtFn)],
+    sqrt_boxed,
+);
+
+/// The square root of each element; NaN below 0.
+///
+/// `sqrt(Tensor self) -> Tensor`
+#[inline]
+pub fn sqrt(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SQRT.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn sqrt_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("sqrt");
+    native::unary::sqrt_meta(&mut iter, self_)?;
+    native::unary::sqrt(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn sqrt_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("sqrt");
+    native::unary::sqrt_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn sqrt_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sqrt", given, 1)?;
+    sqrt(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `sqrt_`.
+pub type SqrtInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `sqrt_`.
+pub static SQRT_: Operator<SqrtInPlaceFn> = Operator::new(
+    "sqrt_",
+    "sqrt_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, sqrt__cpu as SqrtInPlaceFn),
+        Kernel::new(DispatchKey::Meta, sqrt__meta as SqrtInPlaceFn),
+    ],
+    sqrt__boxed,
+);
+
+/// The square root of each element; NaN below 0.
+///
+/// `sqrt_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn sqrt_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = SQRT_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn sqrt__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("sqrt_", self_);
+    native::unary::sqrt_meta(&mut iter, self_)?;
+    native::unary::sqrt(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sqrt__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("sqrt_", self_);
+    native::unary::sqrt_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sqrt__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sqrt_", given, 1)?;
+    sqrt_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `sqrt.out`.
+pub type SqrtOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `sqrt.out`.
+pub static SQRT_OUT: Operator<SqrtOutFn> = Operator::new(
+    "sqrt.out",
+    "sqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, sqrt_out_cpu as SqrtOutFn),
+        Kernel::new(DispatchKey::Meta, sqrt_out_meta as SqrtOutFn),
+    ],
+    sqrt_out_boxed,
+);
+
+/// The square root of each element; NaN below 0.
+///
+/// `sqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn sqrt_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SQRT_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn sqrt_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("sqrt.out", out);
+    native::unary::sqrt_meta(&mut iter, self_)?;
+    native::unary::sqrt(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sqrt_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("sqrt.out", out);
+    native::unary::sqrt_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sqrt_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sqrt.out", given, 2)?;
+    sqrt_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `rsqrt`.
+pub type RsqrtFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `rsqrt`.
+pub static RSQRT: Operator<RsqrtFn> = Operator::new(
+    "rsqrt",
+    "rsqrt(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, rsqrt_cpu as RsqrtFn),
+        Kernel::new(DispatchKey::Meta, rsqrt_meta as RsqrtFn),
+    ],
+    rsqrt_boxed,
+);
+
+/// `1 / sqrt(self)`.
+///
+/// `rsqrt(Tensor self) -> Tensor`
+#[inline]
+pub fn rsqrt(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = RSQRT.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn rsqrt_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("rsqrt");
+    native::unary::rsqrt_meta(&mut iter, self_)?;
+    native::unary::rsqrt(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn rsqrt_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("rsqrt");
+    native::unary::rsqrt_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn rsqrt_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("rsqrt", given, 1)?;
+    rsqrt(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `rsqrt_`.
+pub type RsqrtInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `rsqrt_`.
+pub static RSQRT_: Operator<RsqrtInPlaceFn> = Operator::new(
+    "rsqrt_",
+    "rsqrt_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, rsqrt__cpu as RsqrtInPlaceFn),
+        Kernel::new(DispatchKey::Meta, rsqrt__meta as RsqrtInPlaceFn),
+    ],
+    rsqrt__boxed,
+);
+
+/// `1 / sqrt(self)`.
+///
+/// `rsqrt_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn rsqrt_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = RSQRT_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn rsqrt__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("rsqrt_", self_);
+    native::unary::rsqrt_meta(&mut iter, self_)?;
+    native::unary::rsqrt(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn rsqrt__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("rsqrt_", self_);
+    native::unary::rsqrt_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn rsqrt__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("rsqrt_", given, 1)?;
+    rsqrt_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `rsqrt.out`.
+pub type RsqrtOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `rsqrt.out`.
+pub static RSQRT_OUT: Operator<RsqrtOutFn> = Operator::new(
+    "rsqrt.out",
+    "rsqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, rsqrt_out_cpu as RsqrtOutFn),
+        Kernel::new(DispatchKey::Meta, rsqrt_out_meta as RsqrtOutFn),
+    ],
+    rsqrt_out_boxed,
+);
+
+/// `1 / sqrt(self)`.
+///
+/// `rsqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn rsqrt_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = RSQRT_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn rsqrt_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("rsqrt.out", out);
+    native::unary::rsqrt_meta(&mut iter, self_)?;
+    native::unary::rsqrt(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn rsqrt_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("rsqrt.out", out);
+    native::unary::rsqrt_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn rsqrt_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("rsqrt.out", given, 2)?;
+    rsqrt_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `reciprocal`.
+pub type ReciprocalFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `reciprocal`.
+pub static RECIPROCAL: Operator<ReciprocalFn> = Operator::new(
+    "reciprocal",
+    "reciprocal(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, reciprocal_cpu as ReciprocalFn),
+        Kernel::new(DispatchKey::Meta, reciprocal_meta as ReciprocalFn),
+    ],
+    reciprocal_boxed,
+);
+
+/// `1 / self`, in floating point.
+///
+/// `reciprocal(Tensor self) -> Tensor`
+#[inline]
+pub fn reciprocal(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = RECIPROCAL.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn reciprocal_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("reciprocal");
+    native::unary::reciprocal_meta(&mut iter, self_)?;
+    native::unary::reciprocal(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn reciprocal_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("reciprocal");
+    native::unary::reciprocal_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn reciprocal_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("reciprocal", given, 1)?;
+    reciprocal(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `reciprocal_`.
+pub type ReciprocalInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `reciprocal_`.
+pub static RECIPROCAL_: Operator<ReciprocalInPlaceFn> = Operator::new(
+    "reciprocal_",
+    "reciprocal_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, reciprocal__cpu as ReciprocalInPlaceFn),
+        Kernel::new(DispatchKey::Meta, reciprocal__meta as ReciprocalInPlaceFn),
+    ],
+    reciprocal__boxed,
+);
+
+/// `1 / self`, in floating point.
+///
+/// `reciprocal_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn reciprocal_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = RECIPROCAL_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn reciprocal__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("reciprocal_", self_);
+    native::unary::reciprocal_meta(&mut iter, self_)?;
+    native::unary::reciprocal(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn reciprocal__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("reciprocal_", self_);
+    native::unary::reciprocal_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn reciprocal__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("reciprocal_", given, 1)?;
+    reciprocal_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `reciprocal.out`.
+pub type ReciprocalOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `reciprocal.out`.
+pub static RECIPROCAL_OUT: Operator<ReciprocalOutFn> = Operator::new(
+    "reciprocal.out",
+    "reciprocal.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, reciprocal_out_cpu as ReciprocalOutFn),
+        Kernel::new(DispatchKey::Meta, reciprocal_out_meta as ReciprocalOutFn),
+    ],
+    reciprocal_out_boxed,
+);
+
+/// `1 / self`, in floating point.
+///
+/// `reciprocal.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn reciprocal_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = RECIPROCAL_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn reciprocal_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("reciprocal.out", out);
+    native::unary::reciprocal_meta(&mut iter, self_)?;
+    native::unary::reciprocal(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn reciprocal_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("reciprocal.out", out);
+    native::unary::reciprocal_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn reciprocal_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("reciprocal.out", given, 2)?;
+    reciprocal_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `square`.
+pub type SquareFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `square`.
+pub static SQUARE: Operator<SquareFn> = Operator::new(
+    "square",
+    "square(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, square_composite as SquareFn)],
+    square_boxed,
+);
+
+/// `self * self`.
+///
+/// `square(Tensor self) -> Tensor`
+#[inline]
+pub fn square(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SQUARE.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn square_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    native::unary::square(self_)
+}
+
+fn square_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("square", given, 1)?;
+    square(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `square.out`.
+pub type SquareOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `square.out`.
+pub static SQUARE_OUT: Operator<SquareOutFn> = Operator::new(
+    "square.out",
+    "square.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, square_out_composite as SquareOutFn)],
+    square_out_boxed,
+);
+
+/// `self * self`.
+///
+/// `square.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn square_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SQUARE_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn square_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let result = native::unary::square(self_)?;
+    copy_to_out(&result, out)
+}
+
+fn square_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("square.out", given, 2)?;
+    square_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `square_`.
+pub type SquareInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `square_`.
+pub static SQUARE_: Operator<SquareInPlaceFn> = Operator::new(
+    "square_",
+    "square_(Tensor(a!) self) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, square__composite as SquareInPlaceFn)],
+    square__boxed,
+);
+
+/// `self *= self`.
+///
+/// `square_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn square_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = SQUARE_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn square__composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    native::unary::square_(self_)
+}
+
+fn square__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("square_", given, 1)?;
+    square_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `sin`.
+pub type SinFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `sin`.
+pub static SIN: Operator<SinFn> = Operator::new(
+    "sin",
+    "sin(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, sin_cpu as SinFn), Kernel::new(DispatchKey::Meta, sin_meta as SinFn)],
+    sin_boxed,
+);
+
+/// The sine of each element, in radians.
+///
+/// `sin(Tensor self) -> Tensor`
+#[inline]
+pub fn sin(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SIN.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn sin_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("sin");
+    native::unary::sin_meta(&mut iter, self_)?;
+    native::unary::sin(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn sin_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("sin");
+    native::unary::sin_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn sin_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sin", given, 1)?;
+    sin(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `sin_`.
+pub type SinInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `sin_`.
+pub static SIN_: Operator<SinInPlaceFn> = Operator::new(
+    "sin_",
+    "sin_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, sin__cpu as SinInPlaceFn),
+        Kernel::new(DispatchKey::Meta, sin__meta as SinInPlaceFn),
+    ],
+    sin__boxed,
+);
+
+/// The sine of each element, in radians.
+///
+/// `sin_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn sin_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = SIN_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn sin__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("sin_", self_);
+    native::unary::sin_meta(&mut iter, self_)?;
+    native::unary::sin(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sin__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("sin_", self_);
+    native::unary::sin_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sin__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sin_", given, 1)?;
+    sin_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `sin.out`.
+pub type SinOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `sin.out`.
+pub static SIN_OUT: Operator<SinOutFn> = Operator::new(
+    "sin.out",
+    "sin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, sin_out_cpu as SinOutFn),
+        Kernel::new(DispatchKey::Meta, sin_out_meta as SinOutFn),
+    ],
+    sin_out_boxed,
+);
+
+/// The sine of each element, in radians.
+///
+/// `sin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn sin_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SIN_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn sin_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("sin.out", out);
+    native::unary::sin_meta(&mut iter, self_)?;
+    native::unary::sin(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sin_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("sin.out", out);
+    native::unary::sin_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sin_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sin.out", given, 2)?;
+    sin_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `cos`.
+pub type CosFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `cos`.
+pub static COS: Operator<CosFn> = Operator::new(
+    "cos",
+    "cos(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, cos_cpu as CosFn), Kernel::new(DispatchKey::Meta, cos_meta as CosFn)],
+    cos_boxed,
+);
+
+/// The cosine of each element, in radians.
+///
+/// `cos(Tensor self) -> Tensor`
+#[inline]
+pub fn cos(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = COS.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn cos_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("cos");
+    native::unary::cos_meta(&mut iter, self_)?;
+    native::unary::cos(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn cos_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("cos");
+    native::unary::cos_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn cos_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("cos", given, 1)?;
+    cos(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `cos_`.
+pub type CosInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `cos_`.
+pub static COS_: Operator<CosInPlaceFn> = Operator::new(
+    "cos_",
+    "cos_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, cos__cpu as CosInPlaceFn),
+        Kernel::new(DispatchKey::Meta, cos__meta as CosInPlaceFn),
+    ],
+    cos__boxed,
+);
+
+/// The cosine of each element, in radians.
+///
+/// `cos_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn cos_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = COS_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn cos__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("cos_", self_);
+    native::unary::cos_meta(&mut iter, self_)?;
+    native::unary::cos(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn cos__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("cos_", self_);
+    native::unary::cos_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn cos__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("cos_", given, 1)?;
+    cos_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `cos.out`.
+pub type CosOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `cos.out`.
+pub static COS_OUT: Operator<CosOutFn> = Operator::new(
+    "cos.out",
+    "cos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, cos_out_cpu as CosOutFn),
+        Kernel::new(DispatchKey::Meta, cos_out_meta as CosOutFn),
+    ],
+    cos_out_boxed,
+);
+
+/// The cosine of each element, in radians.
+///
+/// `cos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn cos_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = COS_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn cos_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("cos.out", out);
+    native::unary::cos_meta(&mut iter, self_)?;
+    native::unary::cos(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn cos_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("cos.out", out);
+    native::unary::cos_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn cos_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("cos.out", given, 2)?;
+    cos_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `tan`.
+pub type TanFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `tan`.
+pub static TAN: Operator<TanFn> = Operator::new(
+    "tan",
+    "tan(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, tan_cpu as TanFn), Kernel::new(DispatchKey::Meta, tan_meta as TanFn)],
+    tan_boxed,
+);
+
+/// The tangent of each element, in radians.
+///
+/// `tan(Tensor self) -> Tensor`
+#[inline]
+pub fn tan(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = TAN.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn tan_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("tan");
+    native::unary::tan_meta(&mut iter, self_)?;
+    native::unary::tan(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn tan_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("tan");
+    native::unary::tan_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn tan_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("tan", given, 1)?;
+    tan(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `tan_`.
+pub type TanInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `tan_`.
+pub static TAN_: Operator<TanInPlaceFn> = Operator::new(
+    "tan_",
+    "tan_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, tan__cpu as TanInPlaceFn),
+        Kernel::new(DispatchKey::Meta, tan__meta as TanInPlaceFn),
+    ],
+    tan__boxed,
+);
+
+/// The tangent of each element, in radians.
+///
+/// `tan_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn tan_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = TAN_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn tan__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("tan_", self_);
+    native::unary::tan_meta(&mut iter, self_)?;
+    native::unary::tan(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn tan__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("tan_", self_);
+    native::unary::tan_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn tan__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("tan_", given, 1)?;
+    tan_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `tan.out`.
+pub type TanOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `tan.out`.
+pub static TAN_OUT: Operator<TanOutFn> = Operator::new(
+    "tan.out",
+    "tan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, tan_out_cpu as TanOutFn),
+        Kernel::new(DispatchKey::Meta, tan_out_meta as TanOutFn),
+    ],
+    tan_out_boxed,
+);
+
+/// The tangent of each element, in radians.
+///
+/// `tan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn tan_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = TAN_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn tan_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("tan.out", out);
+    native::unary::tan_meta(&mut iter, self_)?;
+    native::unary::tan(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn tan_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("tan.out", out);
+    native::unary::tan_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn tan_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("tan.out", given, 2)?;
+    tan_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `asin`.
+pub type AsinFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `asin`.
+pub static ASIN: Operator<AsinFn> = Operator::new(
+    "asin",
+    "asin(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, asin_cpu as AsinFn), Kernel::new(DispatchKey::Meta, asin_meta as AsinFn)],
+    asin_boxed,
+);
+
+/// The angle whose sine is each element; NaN outside -1 to 1.
+///
+/// `asin(Tensor self) -> Tensor`
+#[inline]
+pub fn asin(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = ASIN.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn asin_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("asin");
+    native::unary::asin_meta(&mut iter, self_)?;
+    native::unary::asin(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn asin_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("asin");
+    native::unary::asin_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn asin_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("asin", given, 1)?;
+    asin(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `asin_`.
+pub type AsinInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `asin_`.
+pub static ASIN_: Operator<AsinInPlaceFn> = Operator::new(
+    "asin_",
+    "asin_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, asin__cpu as AsinInPlaceFn),
+        Kernel::new(DispatchKey::Meta, asin__meta as AsinInPlaceFn),
+    ],
+    asin__boxed,
+);
+
+/// The angle whose sine is each element; NaN outside -1 to 1.
+///
+/// `asin_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn asin_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = ASIN_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn asin__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("asin_", self_);
+    native::unary::asin_meta(&mut iter, self_)?;
+    native::unary::asin(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn asin__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("asin_", self_);
+    native::unary::asin_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn asin__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("asin_", given, 1)?;
+    asin_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `asin.out`.
+pub type AsinOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `asin.out`.
+pub static ASIN_OUT: Operator<AsinOutFn> = Operator::new(
+    "asin.out",
+    "asin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, asin_out_cpu as AsinOutFn),
+        Kernel::new(DispatchKey::Meta, asin_out_meta as AsinOutFn),
+    ],
+    asin_out_boxed,
+);
+
+/// The angle whose sine is each element; NaN outside -1 to 1.
+///
+/// `asin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn asin_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ASIN_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn asin_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("asin.out", out);
+    native::unary::asin_meta(&mut iter, self_)?;
+    native::unary::asin(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn asin_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("asin.out", out);
+    native::unary::asin_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn asin_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("asin.out", given, 2)?;
+    asin_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `acos`.
+pub type AcosFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `acos`.
+pub static ACOS: Operator<AcosFn> = Operator::new(
+    "acos",
+    "acos(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, acos_cpu as AcosFn), Kernel::new(DispatchKey::Meta, acos_meta as AcosFn)],
+    acos_boxed,
+);
+
+/// The angle whose cosine is each element; NaN outside -1 to 1.
+///
+/// `acos(Tensor self) -> Tensor`
+#[inline]
+pub fn acos(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = ACOS.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn acos_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("acos");
+    native::unary::acos_meta(&mut iter, self_)?;
+    native::unary::acos(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn acos_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("acos");
+    native::unary::acos_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn acos_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("acos", given, 1)?;
+    acos(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `acos_`.
+pub type AcosInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `acos_`.
+pub static ACOS_: Operator<AcosInPlaceFn> = Operator::new(
+    "acos_",
+    "acos_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, acos__cpu as AcosInPlaceFn),
+        Kernel::new(DispatchKey::Meta, acos__meta as AcosInPlaceFn),
+    ],
+    acos__boxed,
+);
+
+/// The angle whose cosine is each element; NaN outside -1 to 1.
+///
+/// `acos_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn acos_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = ACOS_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn acos__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("acos_", self_);
+    native::unary::acos_meta(&mut iter, self_)?;
+    native::unary::acos(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn acos__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("acos_", self_);
+    native::unary::acos_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn acos__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("acos_", given, 1)?;
+    acos_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `acos.out`.
+pub type AcosOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `acos.out`.
+pub static ACOS_OUT: Operator<AcosOutFn> = Operator::new(
+    "acos.out",
+    "acos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, acos_out_cpu as AcosOutFn),
+        Kernel::new(DispatchKey::Meta, acos_out_meta as AcosOutFn),
+    ],
+    acos_out_boxed,
+);
+
+/// The angle whose cosine is each element; NaN outside -1 to 1.
+///
+/// `acos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn acos_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ACOS_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn acos_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("acos.out", out);
+    native::unary::acos_meta(&mut iter, self_)?;
+    native::unary::acos(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn acos_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("acos.out", out);
+    native::unary::acos_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn acos_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("acos.out", given, 2)?;
+    acos_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `atan`.
+pub type AtanFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `atan`.
+pub static ATAN: Operator<AtanFn> = Operator::new(
+    "atan",
+    "atan(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, atan_cpu as AtanFn), Kernel::new(DispatchKey::Meta, atan_meta as AtanFn)],
+    atan_boxed,
+);
+
+/// The angle whose tangent is each element.
+///
+/// `atan(Tensor self) -> Tensor`
+#[inline]
+pub fn atan(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = ATAN.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn atan_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("atan");
+    native::unary::atan_meta(&mut iter, self_)?;
+    native::unary::atan(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn atan_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("atan");
+    native::unary::atan_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn atan_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("atan", given, 1)?;
+    atan(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `atan_`.
+pub type AtanInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `atan_`.
+pub static ATAN_: Operator<AtanInPlaceFn> = Operator::new(
+    "atan_",
+    "atan_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, atan__cpu as AtanInPlaceFn),
+        Kernel::new(DispatchKey::Meta, atan__meta as AtanInPlaceFn),
+    ],
+    atan__boxed,
+);
+
+/// The angle whose tangent is each element.
+///
+/// `atan_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn atan_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = ATAN_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn atan__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("atan_", self_);
+    native::unary::atan_meta(&mut iter, self_)?;
+    native::unary::atan(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn atan__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("atan_", self_);
+    native::unary::atan_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn atan__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("atan_", given, 1)?;
+    atan_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `atan.out`.
+pub type AtanOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `atan.out`.
+pub static ATAN_OUT: Operator<AtanOutFn> = Operator::new(
+    "atan.out",
+    "atan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, atan_out_cpu as AtanOutFn),
+        Kernel::new(DispatchKey::Meta, atan_out_meta as AtanOutFn),
+    ],
+    atan_out_boxed,
+);
+
+/// The angle whose tangent is each element.
+///
+/// `atan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn atan_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ATAN_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn atan_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("atan.out", out);
+    native::unary::atan_meta(&mut iter, self_)?;
+    native::unary::atan(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn atan_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("atan.out", out);
+    native::unary::atan_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn atan_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("atan.out", given, 2)?;
+    atan_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `sinh`.
+pub type SinhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `sinh`.
+pub static SINH: Operator<SinhFn> = Operator::new(
+    "sinh",
+    "sinh(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, sinh_cpu as SinhFn), Kernel::new(DispatchKey::Meta, sinh_meta as SinhFn)],
+    sinh_boxed,
+);
+
+/// The hyperbolic sine of each element.
+///
+/// `sinh(Tensor self) -> Tensor`
+#[inline]
+pub fn sinh(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SINH.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn sinh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("sinh");
+    native::unary::sinh_meta(&mut iter, self_)?;
+    native::unary::sinh(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn sinh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("sinh");
+    native::unary::sinh_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn sinh_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sinh", given, 1)?;
+    sinh(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `sinh_`.
+pub type SinhInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `sinh_`.
+pub static SINH_: Operator<SinhInPlaceFn> = Operator::new(
+    "sinh_",
+    "sinh_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, sinh__cpu as SinhInPlaceFn),
+        Kernel::new(DispatchKey::Meta, sinh__meta as SinhInPlaceFn),
+    ],
+    sinh__boxed,
+);
+
+/// The hyperbolic sine of each element.
+///
+/// `sinh_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn sinh_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = SINH_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn sinh__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("sinh_", self_);
+    native::unary::sinh_meta(&mut iter, self_)?;
+    native::unary::sinh(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sinh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("sinh_", self_);
+    native::unary::sinh_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sinh__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sinh_", given, 1)?;
+    sinh_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `sinh.out`.
+pub type SinhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `sinh.out`.
+pub static SINH_OUT: Operator<SinhOutFn> = Operator::new(
+    "sinh.out",
+    "sinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, sinh_out_cpu as SinhOutFn),
+        Kernel::new(DispatchKey::Meta, sinh_out_meta as SinhOutFn),
+    ],
+    sinh_out_boxed,
+);
+
+/// The hyperbolic sine of each element.
+///
+/// `sinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn sinh_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SINH_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn sinh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("sinh.out", out);
+    native::unary::sinh_meta(&mut iter, self_)?;
+    native::unary::sinh(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sinh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("sinh.out", out);
+    native::unary::sinh_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn sinh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sinh.out", given, 2)?;
+    sinh_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `cosh`.
+pub type CoshFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `cosh`.
+pub static COSH: Operator<CoshFn> = Operator::new(
+    "cosh",
+    "cosh(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, cosh_cpu as CoshFn), Kernel::new(DispatchKey::Meta, cosh_meta as CoshFn)],
+    cosh_boxed,
+);
+
+/// The hyperbolic cosine of each element.
+///
+/// `cosh(Tensor self) -> Tensor`
+#[inline]
+pub fn cosh(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = COSH.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn cosh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("cosh");
+    native::unary::cosh_meta(&mut iter, self_)?;
+    native::unary::cosh(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn cosh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("cosh");
+    native::unary::cosh_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn cosh_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("cosh", given, 1)?;
+    cosh(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `cosh_`.
+pub type CoshInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `cosh_`.
+pub static COSH_: Operator<CoshInPlaceFn> = Operator::new(
+    "cosh_",
+    "cosh_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, cosh__cpu as CoshInPlaceFn),
+        Kernel::new(DispatchKey::Meta, cosh__meta as CoshInPlaceFn),
+    ],
+    cosh__boxed,
+);
+
+/// The hyperbolic cosine of each element.
+///
+/// `cosh_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn cosh_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = COSH_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn cosh__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("cosh_", self_);
+    native::unary::cosh_meta(&mut iter, self_)?;
+    native::unary::cosh(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn cosh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("cosh_", self_);
+    native::unary::cosh_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn cosh__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("cosh_", given, 1)?;
+    cosh_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `cosh.out`.
+pub type CoshOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `cosh.out`.
+pub static COSH_OUT: Operator<CoshOutFn> = Operator::new(
+    "cosh.out",
+    "cosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, cosh_out_cpu as CoshOutFn),
+        Kernel::new(DispatchKey::Meta, cosh_out_meta as CoshOutFn),
+    ],
+    cosh_out_boxed,
+);
+
+/// The hyperbolic cosine of each element.
+///
+/// `cosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn cosh_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = COSH_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn cosh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("cosh.out", out);
+    native::unary::cosh_meta(&mut iter, self_)?;
+    native::unary::cosh(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn cosh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("cosh.out", out);
+    native::unary::cosh_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn cosh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("cosh.out", given, 2)?;
+    cosh_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
 /// A kernel of `tanh`.
 pub type TanhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 
@@ -367,122 +2871,1098 @@ fn tanh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     tanh_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
-/// A kernel of `relu`.
-pub type ReluFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+/// A kernel of `sigmoid`.
+pub type SigmoidFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 
-/// The operator `relu`.
-pub static RELU: Operator<ReluFn> = Operator::new(
-    "relu",
-    "relu(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, relu_cpu as ReluFn), Kernel::new(DispatchKey::Meta, relu_meta as ReluFn)],
-    relu_boxed,
+/// The operator `sigmoid`.
+pub static SIGMOID: Operator<SigmoidFn> = Operator::new(
+    "sigmoid",
+    "sigmoid(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, sigmoid_cpu as SigmoidFn),
+        Kernel::new(DispatchKey::Meta, sigmoid_meta as SigmoidFn),
+    ],
+    sigmoid_boxed,
 );
 
-/// `max(self, 0)`, element by element.
+/// `1 / (1 + exp(-self))`.
 ///
-/// `relu(Tensor self) -> Tensor`
+/// `sigmoid(Tensor self) -> Tensor`
 #[inline]
-pub fn relu(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = RELU.select(self_.key_set())?;
+pub fn sigmoid(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SIGMOID.select(self_.key_set())?;
     kernel(keys, self_)
 }
 
-fn relu_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("relu");
-    native::unary::relu_meta(&mut iter, self_)?;
-    native::unary::relu(&mut iter, self_)?;
+fn sigmoid_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("sigmoid");
+    native::unary::sigmoid_meta(&mut iter, self_)?;
+    native::unary::sigmoid(&mut iter, self_)?;
     iter.into_output()
 }
 
-fn relu_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let mut iter = TensorIterator::functional("relu");
-    native::unary::relu_meta(&mut iter, self_)?;
+fn sigmoid_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("sigmoid");
+    native::unary::sigmoid_meta(&mut iter, self_)?;
     iter.into_output()
 }
 
-fn relu_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("relu", given, 1)?;
-    relu(arguments.tensor()?).map(IntoValues::into_values)
+fn sigmoid_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sigmoid", given, 1)?;
+    sigmoid(arguments.tensor()?).map(IntoValues::into_values)
 }
 
-/// A kernel of `relu_`.
-pub type ReluInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+/// A kernel of `sigmoid_`.
+pub type SigmoidInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
 
-/// The operator `relu_`.
-pub static RELU_: Operator<ReluInPlaceFn> = Operator::new(
-    "relu_",
-    "relu_(Tensor(a!) self) -> Tensor(a!)",
+/// The operator `sigmoid_`.
+pub static SIGMOID_: Operator<SigmoidInPlaceFn> = Operator::new(
+    "sigmoid_",
+    "sigmoid_(Tensor(a!) self) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, relu__cpu as ReluInPlaceFn),
-        Kernel::new(DispatchKey::Meta, relu__meta as ReluInPlaceFn),
+        Kernel::new(DispatchKey::Cpu, sigmoid__cpu as SigmoidInPlaceFn),
+        Kernel::new(DispatchKey::Meta, sigmoid__meta as SigmoidInPlaceFn),
     ],
-    relu__boxed,
+    sigmoid__boxed,
 );
 
-/// `max(self, 0)`, element by element.
+/// `1 / (1 + exp(-self))`.
 ///
-/// `relu_(Tensor(a!) self) -> Tensor(a!)`
+/// `sigmoid_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
-pub fn relu_(self_: &Tensor) -> Result<()> {
-    let (keys, kernel) = RELU_.select(self_.key_set())?;
+pub fn sigmoid_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = SIGMOID_.select(self_.key_set())?;
     kernel(keys, self_)
 }
 
-fn relu__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("relu_", self_);
-    native::unary::relu_meta(&mut iter, self_)?;
-    native::unary::relu(&mut iter, self_)?;
+fn sigmoid__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("sigmoid_", self_);
+    native::unary::sigmoid_meta(&mut iter, self_)?;
+    native::unary::sigmoid(&mut iter, self_)?;
     iter.finish()
 }
 
-fn relu__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::in_place("relu_", self_);
-    native::unary::relu_meta(&mut iter, self_)?;
+fn sigmoid__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("sigmoid_", self_);
+    native::unary::sigmoid_meta(&mut iter, self_)?;
     iter.finish()
 }
 
-fn relu__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("relu_", given, 1)?;
-    relu_(arguments.tensor()?).map(IntoValues::into_values)
+fn sigmoid__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sigmoid_", given, 1)?;
+    sigmoid_(arguments.tensor()?).map(IntoValues::into_values)
 }
 
-/// A kernel of `relu.out`.
-pub type ReluOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+/// A kernel of `sigmoid.out`.
+pub type SigmoidOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
 
-/// The operator `relu.out`.
-pub static RELU_OUT: Operator<ReluOutFn> = Operator::new(
-    "relu.out",
-    "relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+/// The operator `sigmoid.out`.
+pub static SIGMOID_OUT: Operator<SigmoidOutFn> = Operator::new(
+    "sigmoid.out",
+    "sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, relu_out_cpu as ReluOutFn),
-        Kernel::new(DispatchKey::Meta, relu_out_meta as ReluOutFn),
+        Kernel::new(DispatchKey::Cpu, sigmoid_out_cpu as SigmoidOutFn),
+        Kernel::new(DispatchKey::Meta, sigmoid_out_meta as SigmoidOutFn),
     ],
-    relu_out_boxed,
+    sigmoid_out_boxed,
 );
 
-/// `max(self, 0)`, element by element.
+/// `1 / (1 + exp(-self))`.
 ///
-/// `relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+/// `sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
-pub fn relu_out(self_: &Tensor, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = RELU_OUT.select(self_.key_set() | out.key_set())?;
+pub fn sigmoid_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SIGMOID_OUT.select(self_.key_set() | out.key_set())?;
     kernel(keys, self_, out)
 }
 
-fn relu_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("relu.out", out);
-    native::unary::relu_meta(&mut iter, self_)?;
-    native::unary::relu(&mut iter, self_)?;
+fn sigmoid_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("sigmoid.out", out);
+    native::unary::sigmoid_meta(&mut iter, self_)?;
+    native::unary::sigmoid(&mut iter, self_)?;
     iter.finish()
 }
 
-fn relu_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let mut iter = TensorIterator::out("relu.out", out);
-    native::unary::relu_meta(&mut iter, self_)?;
+fn sigmoid_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("sigmoid.out", out);
+    native::unary::sigmoid_meta(&mut iter, self_)?;
     iter.finish()
 }
 
-fn relu_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("relu.out", given, 2)?;
-    relu_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+fn sigmoid_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sigmoid.out", given, 2)?;
+    sigmoid_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `erf`.
+pub type ErfFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `erf`.
+pub static ERF: Operator<ErfFn> = Operator::new(
+    "erf",
+    "erf(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, erf_cpu as ErfFn), Kernel::new(DispatchKey::Meta, erf_meta as ErfFn)],
+    erf_boxed,
+);
+
+/// The error function of each element.
+///
+/// `erf(Tensor self) -> Tensor`
+#[inline]
+pub fn erf(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = ERF.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn erf_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("erf");
+    native::unary::erf_meta(&mut iter, self_)?;
+    native::unary::erf(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn erf_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("erf");
+    native::unary::erf_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn erf_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("erf", given, 1)?;
+    erf(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `erf_`.
+pub type ErfInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `erf_`.
+pub static ERF_: Operator<ErfInPlaceFn> = Operator::new(
+    "erf_",
+    "erf_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, erf__cpu as ErfInPlaceFn),
+        Kernel::new(DispatchKey::Meta, erf__meta as ErfInPlaceFn),
+    ],
+    erf__boxed,
+);
+
+/// The error function of each element.
+///
+/// `erf_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn erf_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = ERF_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn erf__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("erf_", self_);
+    native::unary::erf_meta(&mut iter, self_)?;
+    native::unary::erf(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn erf__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("erf_", self_);
+    native::unary::erf_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn erf__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("erf_", given, 1)?;
+    erf_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `erf.out`.
+pub type ErfOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `erf.out`.
+pub static ERF_OUT: Operator<ErfOutFn> = Operator::new(
+    "erf.out",
+    "erf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, erf_out_cpu as ErfOutFn),
+        Kernel::new(DispatchKey::Meta, erf_out_meta as ErfOutFn),
+    ],
+    erf_out_boxed,
+);
+
+/// The error function of each element.
+///
+/// `erf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn erf_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ERF_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn erf_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("erf.out", out);
+    native::unary::erf_meta(&mut iter, self_)?;
+    native::unary::erf(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn erf_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("erf.out", out);
+    native::unary::erf_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn erf_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("erf.out", given, 2)?;
+    erf_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `erfc`.
+pub type ErfcFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `erfc`.
+pub static ERFC: Operator<ErfcFn> = Operator::new(
+    "erfc",
+    "erfc(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, erfc_cpu as ErfcFn), Kernel::new(DispatchKey::Meta, erfc_meta as ErfcFn)],
+    erfc_boxed,
+);
+
+/// `1 - erf(self)`, without cancellation.
+///
+/// `erfc(Tensor self) -> Tensor`
+#[inline]
+pub fn erfc(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = ERFC.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn erfc_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("erfc");
+    native::unary::erfc_meta(&mut iter, self_)?;
+    native::unary::erfc(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn erfc_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("erfc");
+    native::unary::erfc_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn erfc_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("erfc", given, 1)?;
+    erfc(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `erfc_`.
+pub type ErfcInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `erfc_`.
+pub static ERFC_: Operator<ErfcInPlaceFn> = Operator::new(
+    "erfc_",
+    "erfc_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, erfc__cpu as ErfcInPlaceFn),
+        Kernel::new(DispatchKey::Meta, erfc__meta as ErfcInPlaceFn),
+    ],
+    erfc__boxed,
+);
+
+/// `1 - erf(self)`, without cancellation.
+///
+/// `erfc_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn erfc_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = ERFC_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn erfc__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("erfc_", self_);
+    native::unary::erfc_meta(&mut iter, self_)?;
+    native::unary::erfc(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn erfc__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("erfc_", self_);
+    native::unary::erfc_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn erfc__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("erfc_", given, 1)?;
+    erfc_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `erfc.out`.
+pub type ErfcOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `erfc.out`.
+pub static ERFC_OUT: Operator<ErfcOutFn> = Operator::new(
+    "erfc.out",
+    "erfc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, erfc_out_cpu as ErfcOutFn),
+        Kernel::new(DispatchKey::Meta, erfc_out_meta as ErfcOutFn),
+    ],
+    erfc_out_boxed,
+);
+
+/// `1 - erf(self)`, without cancellation.
+///
+/// `erfc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn erfc_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ERFC_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn erfc_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("erfc.out", out);
+    native::unary::erfc_meta(&mut iter, self_)?;
+    native::unary::erfc(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn erfc_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("erfc.out", out);
+    native::unary::erfc_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn erfc_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("erfc.out", given, 2)?;
+    erfc_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `floor`.
+pub type FloorFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `floor`.
+pub static FLOOR: Operator<FloorFn> = Operator::new(
+    "floor",
+    "floor(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, floor_cpu as FloorFn),
+        Kernel::new(DispatchKey::Meta, floor_meta as FloorFn),
+    ],
+    floor_boxed,
+);
+
+/// The greatest integer not above each element.
+///
+/// `floor(Tensor self) -> Tensor`
+#[inline]
+pub fn floor(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = FLOOR.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn floor_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("floor");
+    native::unary::floor_meta(&mut iter, self_)?;
+    native::unary::floor(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn floor_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("floor");
+    native::unary::floor_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn floor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("floor", given, 1)?;
+    floor(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `floor_`.
+pub type FloorInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `floor_`.
+pub static FLOOR_: Operator<FloorInPlaceFn> = Operator::new(
+    "floor_",
+    "floor_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, floor__cpu as FloorInPlaceFn),
+        Kernel::new(DispatchKey::Meta, floor__meta as FloorInPlaceFn),
+    ],
+    floor__boxed,
+);
+
+/// The greatest integer not above each element.
+///
+/// `floor_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn floor_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = FLOOR_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn floor__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("floor_", self_);
+    native::unary::floor_meta(&mut iter, self_)?;
+    native::unary::floor(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn floor__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("floor_", self_);
+    native::unary::floor_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn floor__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("floor_", given, 1)?;
+    floor_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `floor.out`.
+pub type FloorOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `floor.out`.
+pub static FLOOR_OUT: Operator<FloorOutFn> = Operator::new(
+    "floor.out",
+    "floor.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, floor_out_cpu as FloorOutFn),
+        Kernel::new(DispatchKey::Meta, floor_out_meta as FloorOutFn),
+    ],
+    floor_out_boxed,
+);
+
+/// The greatest integer not above each element.
+///
+/// `floor.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn floor_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = FLOOR_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn floor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("floor.out", out);
+    native::unary::floor_meta(&mut iter, self_)?;
+    native::unary::floor(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn floor_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("floor.out", out);
+    native::unary::floor_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn floor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("floor.out", given, 2)?;
+    floor_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `ceil`.
+pub type CeilFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `ceil`.
+pub static CEIL: Operator<CeilFn> = Operator::new(
+    "ceil",
+    "ceil(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, ceil_cpu as CeilFn), Kernel::new(DispatchKey::Meta, ceil_meta as CeilFn)],
+    ceil_boxed,
+);
+
+/// The least integer not below each element.
+///
+/// `ceil(Tensor self) -> Tensor`
+#[inline]
+pub fn ceil(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = CEIL.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn ceil_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("ceil");
+    native::unary::ceil_meta(&mut iter, self_)?;
+    native::unary::ceil(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn ceil_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("ceil");
+    native::unary::ceil_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn ceil_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("ceil", given, 1)?;
+    ceil(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `ceil_`.
+pub type CeilInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `ceil_`.
+pub static CEIL_: Operator<CeilInPlaceFn> = Operator::new(
+    "ceil_",
+    "ceil_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, ceil__cpu as CeilInPlaceFn),
+        Kernel::new(DispatchKey::Meta, ceil__meta as CeilInPlaceFn),
+    ],
+    ceil__boxed,
+);
+
+/// The least integer not below each element.
+///
+/// `ceil_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn ceil_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = CEIL_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn ceil__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("ceil_", self_);
+    native::unary::ceil_meta(&mut iter, self_)?;
+    native::unary::ceil(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn ceil__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("ceil_", self_);
+    native::unary::ceil_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn ceil__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("ceil_", given, 1)?;
+    ceil_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `ceil.out`.
+pub type CeilOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `ceil.out`.
+pub static CEIL_OUT: Operator<CeilOutFn> = Operator::new(
+    "ceil.out",
+    "ceil.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, ceil_out_cpu as CeilOutFn),
+        Kernel::new(DispatchKey::Meta, ceil_out_meta as CeilOutFn),
+    ],
+    ceil_out_boxed,
+);
+
+/// The least integer not below each element.
+///
+/// `ceil.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn ceil_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = CEIL_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn ceil_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("ceil.out", out);
+    native::unary::ceil_meta(&mut iter, self_)?;
+    native::unary::ceil(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn ceil_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("ceil.out", out);
+    native::unary::ceil_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn ceil_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("ceil.out", given, 2)?;
+    ceil_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `round`.
+pub type RoundFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `round`.
+pub static ROUND: Operator<RoundFn> = Operator::new(
+    "round",
+    "round(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, round_cpu as RoundFn),
+        Kernel::new(DispatchKey::Meta, round_meta as RoundFn),
+    ],
+    round_boxed,
+);
+
+/// The integer nearest to each element, halves to even.
+///
+/// `round(Tensor self) -> Tensor`
+#[inline]
+pub fn round(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = ROUND.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn round_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("round");
+    native::unary::round_meta(&mut iter, self_)?;
+    native::unary::round(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn round_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("round");
+    native::unary::round_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn round_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("round", given, 1)?;
+    round(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `round_`.
+pub type RoundInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `round_`.
+pub static ROUND_: Operator<RoundInPlaceFn> = Operator::new(
+    "round_",
+    "round_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, round__cpu as RoundInPlaceFn),
+        Kernel::new(DispatchKey::Meta, round__meta as RoundInPlaceFn),
+    ],
+    round__boxed,
+);
+
+/// The integer nearest to each element, halves to even.
+///
+/// `round_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn round_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = ROUND_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn round__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("round_", self_);
+    native::unary::round_meta(&mut iter, self_)?;
+    native::unary::round(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn round__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("round_", self_);
+    native::unary::round_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn round__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("round_", given, 1)?;
+    round_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `round.out`.
+pub type RoundOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `round.out`.
+pub static ROUND_OUT: Operator<RoundOutFn> = Operator::new(
+    "round.out",
+    "round.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, round_out_cpu as RoundOutFn),
+        Kernel::new(DispatchKey::Meta, round_out_meta as RoundOutFn),
+    ],
+    round_out_boxed,
+);
+
+/// The integer nearest to each element, halves to even.
+///
+/// `round.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn round_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ROUND_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn round_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("round.out", out);
+    native::unary::round_meta(&mut iter, self_)?;
+    native::unary::round(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn round_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("round.out", out);
+    native::unary::round_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn round_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("round.out", given, 2)?;
+    round_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `round.decimals`.
+pub type RoundDecimalsFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
+
+/// The operator `round.decimals`.
+pub static ROUND_DECIMALS: Operator<RoundDecimalsFn> = Operator::new(
+    "round.decimals",
+    "round.decimals(Tensor self, *, int decimals) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, round_decimals_cpu as RoundDecimalsFn),
+        Kernel::new(DispatchKey::Meta, round_decimals_meta as RoundDecimalsFn),
+    ],
+    round_decimals_boxed,
+);
+
+/// Each element rounded to so many decimals; negative ones round to powers of ten.
+///
+/// `round.decimals(Tensor self, *, int decimals) -> Tensor`
+#[inline]
+pub fn round_decimals(self_: &Tensor, decimals: i64) -> Result<Tensor> {
+    let (keys, kernel) = ROUND_DECIMALS.select(self_.key_set())?;
+    kernel(keys, self_, decimals)
+}
+
+fn round_decimals_cpu(_keys: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("round.decimals");
+    native::unary::round_decimals_meta(&mut iter, self_, decimals)?;
+    native::unary::round_decimals(&mut iter, self_, decimals)?;
+    iter.into_output()
+}
+
+fn round_decimals_meta(_keys: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("round.decimals");
+    native::unary::round_decimals_meta(&mut iter, self_, decimals)?;
+    iter.into_output()
+}
+
+fn round_decimals_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("round.decimals", given, 2)?;
+    round_decimals(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `round_.decimals`.
+pub type RoundInPlaceDecimalsFn = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
+
+/// The operator `round_.decimals`.
+pub static ROUND__DECIMALS: Operator<RoundInPlaceDecimalsFn> = Operator::new(
+    "round_.decimals",
+    "round_.decimals(Tensor(a!) self, *, int decimals) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, round__decimals_cpu as RoundInPlaceDecimalsFn),
+        Kernel::new(DispatchKey::Meta, round__decimals_meta as RoundInPlaceDecimalsFn),
+    ],
+    round__decimals_boxed,
+);
+
+/// Each element rounded to so many decimals; negative ones round to powers of ten.
+///
+/// `round_.decimals(Tensor(a!) self, *, int decimals) -> Tensor(a!)`
+#[inline]
+pub fn round__decimals(self_: &Tensor, decimals: i64) -> Result<()> {
+    let (keys, kernel) = ROUND__DECIMALS.select(self_.key_set())?;
+    kernel(keys, self_, decimals)
+}
+
+fn round__decimals_cpu(_keys: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<()> {
+    let mut iter = TensorIterator::in_place("round_.decimals", self_);
+    native::unary::round_decimals_meta(&mut iter, self_, decimals)?;
+    native::unary::round_decimals(&mut iter, self_, decimals)?;
+    iter.finish()
+}
+
+fn round__decimals_meta(_keys: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<()> {
+    let mut iter = TensorIterator::in_place("round_.decimals", self_);
+    native::unary::round_decimals_meta(&mut iter, self_, decimals)?;
+    iter.finish()
+}
+
+fn round__decimals_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("round_.decimals", given, 2)?;
+    round__decimals(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `round.decimals_out`.
+pub type RoundDecimalsOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
+
+/// The operator `round.decimals_out`.
+pub static ROUND_DECIMALS_OUT: Operator<RoundDecimalsOutFn> = Operator::new(
+    "round.decimals_out",
+    "round.decimals_out(Tensor self, *, int decimals, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, round_decimals_out_cpu as RoundDecimalsOutFn),
+        Kernel::new(DispatchKey::Meta, round_decimals_out_meta as RoundDecimalsOutFn),
+    ],
+    round_decimals_out_boxed,
+);
+
+/// Each element rounded to so many decimals; negative ones round to powers of ten.
+///
+/// `round.decimals_out(Tensor self, *, int decimals, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn round_decimals_out(self_: &Tensor, decimals: i64, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ROUND_DECIMALS_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, decimals, out)
+}
+
+fn round_decimals_out_cpu(_keys: DispatchKeySet, self_: &Tensor, decimals: i64, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("round.decimals_out", out);
+    native::unary::round_decimals_meta(&mut iter, self_, decimals)?;
+    native::unary::round_decimals(&mut iter, self_, decimals)?;
+    iter.finish()
+}
+
+fn round_decimals_out_meta(_keys: DispatchKeySet, self_: &Tensor, decimals: i64, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("round.decimals_out", out);
+    native::unary::round_decimals_meta(&mut iter, self_, decimals)?;
+    iter.finish()
+}
+
+fn round_decimals_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("round.decimals_out", given, 3)?;
+    round_decimals_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `trunc`.
+pub type TruncFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `trunc`.
+pub static TRUNC: Operator<TruncFn> = Operator::new(
+    "trunc",
+    "trunc(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, trunc_cpu as TruncFn),
+        Kernel::new(DispatchKey::Meta, trunc_meta as TruncFn),
+    ],
+    trunc_boxed,
+);
+
+/// The integer part of each element.
+///
+/// `trunc(Tensor self) -> Tensor`
+#[inline]
+pub fn trunc(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = TRUNC.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn trunc_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("trunc");
+    native::unary::trunc_meta(&mut iter, self_)?;
+    native::unary::trunc(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn trunc_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("trunc");
+    native::unary::trunc_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn trunc_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("trunc", given, 1)?;
+    trunc(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `trunc_`.
+pub type TruncInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `trunc_`.
+pub static TRUNC_: Operator<TruncInPlaceFn> = Operator::new(
+    "trunc_",
+    "trunc_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, trunc__cpu as TruncInPlaceFn),
+        Kernel::new(DispatchKey::Meta, trunc__meta as TruncInPlaceFn),
+    ],
+    trunc__boxed,
+);
+
+/// The integer part of each element.
+///
+/// `trunc_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn trunc_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = TRUNC_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn trunc__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("trunc_", self_);
+    native::unary::trunc_meta(&mut iter, self_)?;
+    native::unary::trunc(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn trunc__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("trunc_", self_);
+    native::unary::trunc_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn trunc__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("trunc_", given, 1)?;
+    trunc_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `trunc.out`.
+pub type TruncOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `trunc.out`.
+pub static TRUNC_OUT: Operator<TruncOutFn> = Operator::new(
+    "trunc.out",
+    "trunc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, trunc_out_cpu as TruncOutFn),
+        Kernel::new(DispatchKey::Meta, trunc_out_meta as TruncOutFn),
+    ],
+    trunc_out_boxed,
+);
+
+/// The integer part of each element.
+///
+/// `trunc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn trunc_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = TRUNC_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn trunc_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("trunc.out", out);
+    native::unary::trunc_meta(&mut iter, self_)?;
+    native::unary::trunc(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn trunc_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("trunc.out", out);
+    native::unary::trunc_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn trunc_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("trunc.out", given, 2)?;
+    trunc_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `frac`.
+pub type FracFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `frac`.
+pub static FRAC: Operator<FracFn> = Operator::new(
+    "frac",
+    "frac(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::Cpu, frac_cpu as FracFn), Kernel::new(DispatchKey::Meta, frac_meta as FracFn)],
+    frac_boxed,
+);
+
+/// `self - trunc(self)`, for floating point numbers.
+///
+/// `frac(Tensor self) -> Tensor`
+#[inline]
+pub fn frac(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = FRAC.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn frac_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("frac");
+    native::unary::frac_meta(&mut iter, self_)?;
+    native::unary::frac(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn frac_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("frac");
+    native::unary::frac_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn frac_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("frac", given, 1)?;
+    frac(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `frac_`.
+pub type FracInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `frac_`.
+pub static FRAC_: Operator<FracInPlaceFn> = Operator::new(
+    "frac_",
+    "frac_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, frac__cpu as FracInPlaceFn),
+        Kernel::new(DispatchKey::Meta, frac__meta as FracInPlaceFn),
+    ],
+    frac__boxed,
+);
+
+/// `self - trunc(self)`, for floating point numbers.
+///
+/// `frac_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn frac_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = FRAC_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn frac__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("frac_", self_);
+    native::unary::frac_meta(&mut iter, self_)?;
+    native::unary::frac(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn frac__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("frac_", self_);
+    native::unary::frac_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn frac__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("frac_", given, 1)?;
+    frac_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `frac.out`.
+pub type FracOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `frac.out`.
+pub static FRAC_OUT: Operator<FracOutFn> = Operator::new(
+    "frac.out",
+    "frac.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, frac_out_cpu as FracOutFn),
+        Kernel::new(DispatchKey::Meta, frac_out_meta as FracOutFn),
+    ],
+    frac_out_boxed,
+);
+
+/// `self - trunc(self)`, for floating point numbers.
+///
+/// `frac.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn frac_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = FRAC_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn frac_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("frac.out", out);
+    native::unary::frac_meta(&mut iter, self_)?;
+    native::unary::frac(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn frac_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("frac.out", out);
+    native::unary::frac_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn frac_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("frac.out", given, 2)?;
+    frac_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }

@@ -1,10 +1,13 @@
 //! The inner loop: rows of elements of one type, each argument dense or one value repeated, results dense.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
-use super::{Comparison, FloatFormula, IntegerFormula, NumberFormula};
-use crate::vectorized::{EveryIsa, FloatLanes, IntegerLanes, Isa, Kernel, Lanes, Mask, Vector, dispatch};
+use super::{Comparison, FloatComparison, FloatFormula, IntegerFormula, NumberFormula};
+use crate::vectorized::{
+    EveryIsa, FloatLanes, IntegerLanes, Isa, Kernel, Lanes, Mask, Number, Vector, dispatch,
+};
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Rows of `n` results and the arguments they are computed from. Addresses step by `row` bytes from one row to the next;
 /// within a row an argument is dense, or repeated.
@@ -82,18 +85,45 @@ store_lanes!(Floats, FloatFormula, FloatLanes);
 store_lanes!(Numbers, NumberFormula, Lanes);
 store_lanes!(Integers, IntegerFormula, IntegerLanes);
 
+/// A formula of two integers, and a note of whether some second one was 0.
 #[derive(Clone, Copy)]
-pub(super) struct Compares<F>(pub(super) F);
+pub(super) struct Divides<'a, F>(pub(super) F, pub(super) &'a AtomicBool);
 
-impl<I: Isa, T: Lanes<I>, F: Comparison<N>, const N: usize> LaneFormula<I, T, N> for Compares<F> {
-    const OUTPUT_SIZE: usize = size_of::<bool>();
+impl<I: Isa, T: IntegerLanes<I>, F: IntegerFormula<2>> LaneFormula<I, T, 2> for Divides<'_, F> {
+    const OUTPUT_SIZE: usize = size_of::<T>();
 
     #[inline(always)]
-    unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, count: usize) {
+    unsafe fn apply(self, args: [T::Vector; 2], to: *mut u8, count: usize) {
+        let Divides(formula, by_zero) = self;
+        // Lanes past `count` hold zeros.
+        let here = <<T::Vector as Vector>::Mask as Mask>::first(count);
+        if (args[1].eq(T::Vector::zero()) & here).any() {
+            by_zero.store(true, Ordering::Relaxed);
+        }
         // SAFETY: `to` takes `count` results.
-        unsafe { self.0.call(args).store_bool(to.cast(), count) }
+        unsafe { LaneFormula::<I, T, 2>::apply(Integers(formula), args, to, count) }
     }
 }
+
+macro_rules! store_masks {
+    ($wrapper:ident, $formula:ident, $lanes:ident) => {
+        #[derive(Clone, Copy)]
+        pub(super) struct $wrapper<F>(pub(super) F);
+
+        impl<I: Isa, T: $lanes<I>, F: $formula<N>, const N: usize> LaneFormula<I, T, N> for $wrapper<F> {
+            const OUTPUT_SIZE: usize = size_of::<bool>();
+
+            #[inline(always)]
+            unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, count: usize) {
+                // SAFETY: `to` takes `count` results.
+                unsafe { self.0.call(args).store_bool(to.cast(), count) }
+            }
+        }
+    };
+}
+
+store_masks!(Compares, Comparison, Lanes);
+store_masks!(FloatCompares, FloatComparison, FloatLanes);
 
 /// The loop over [`Rows`], for every instruction set.
 pub(super) struct RowKernel<T, F, const N: usize> {
@@ -148,7 +178,6 @@ where
     T: Lanes<I>,
     F: LaneFormula<I, T, N>,
 {
-    use crate::vectorized::Number;
     let lanes = T::Vector::LANES;
     let mut args = [T::Vector::zero(); N];
     // SAFETY: reads stay below `n`, by the conditions above; whole vectors below `n - n % lanes`.

@@ -68,34 +68,45 @@ impl Port {
     }
 }
 
-/// Calls `run` on rows until every element of the iterator was met: one output of type `output`, then `N` inputs of type
-/// `input`, whatever the types in memory.
+/// Calls `run` on rows until every element of the iterator was met: one output of type `output`, then inputs of the
+/// types `inputs`, whatever the types in memory.
 ///
 /// # Errors
 /// Those of [`TensorIterator::with_pointers`].
 #[inline]
 pub(super) fn for_each_rows<const N: usize>(
     iter: &TensorIterator<'_>,
-    input: ScalarType,
+    inputs: [ScalarType; N],
     output: ScalarType,
     run: impl Fn(Rows<N>) + Sync,
 ) -> Result<()> {
-    if let Some(plain) = iter.plain().filter(|p| p.dtype == input && p.result == output) {
+    if let Some(plain) = iter.plain().filter(|p| p.result == output && inputs.iter().all(|i| *i == p.dtype)) {
         return plain.with_guards(iter.name(), || {
-            plain_rows(plain.pointers(), plain.numel(), input.size(), output.size(), run)
+            plain_rows(plain.pointers(), plain.numel(), plain.dtype.size(), output.size(), run)
         });
     }
+    walk_rows(iter, inputs, output, &run)
+}
+
+/// The calls that are not plain. Apart from any formula, so that it is compiled once.
+#[inline(never)]
+fn walk_rows<const N: usize>(
+    iter: &TensorIterator<'_>,
+    inputs: [ScalarType; N],
+    output: ScalarType,
+    run: &(dyn Fn(Rows<N>) + Sync),
+) -> Result<()> {
     let operands = iter.operands();
     let to = Port::output(operands[0].dtype(), output)?;
     let mut from = [to; N];
     for i in 0..N {
-        from[i] = Port::input(operands[1 + i].dtype(), input)?;
+        from[i] = Port::input(operands[1 + i].dtype(), inputs[i])?;
     }
     iter.with_pointers(|data| {
         iter.for_each(data, |p, n, rows| {
             let direct =
                 to.is_direct(p.inner[0], n) && (0..N).all(|i| from[i].is_direct_input(p.inner[1 + i], n));
-            if direct { run(direct_rows(&p, n, rows)) } else { tiled_rows(&p, n, rows, to, from, &run) }
+            if direct { run(direct_rows(&p, n, rows)) } else { tiled_rows(&p, n, rows, to, from, run) }
         });
     })
 }

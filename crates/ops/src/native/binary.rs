@@ -1,6 +1,6 @@
 //! Formulas of two arguments that broadcast.
 
-use crate::loops::{self, FloatFormula, NumberFormula};
+use crate::loops::{self, NumberFormula};
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Float, Number};
 use crate::{Tensor, ops};
@@ -12,13 +12,13 @@ fn check_alpha(iter: &TensorIterator<'_>, alpha: Scalar) -> Result<()> {
     ensure!(
         dtype.is_floating_point() || !alpha.is_floating_point(),
         Dtype,
-        "{}: expected an integer `alpha` for tensors of {dtype} but got {alpha}",
+        "{}: For integral input tensors, argument alpha must not be a floating point number.",
         iter.name()
     );
     ensure!(
         dtype == ScalarType::Bool || !matches!(alpha, Scalar::Bool(_)),
         Dtype,
-        "{}: boolean alpha only supported for boolean results",
+        "{}: Boolean alpha only supported for Boolean results.",
         iter.name()
     );
     Ok(())
@@ -68,12 +68,27 @@ pub fn sub_meta<'a>(
     alpha: Scalar,
 ) -> Result<()> {
     iter.build_binary_op(self_, other)?;
+    check_sub(iter, self_, other)?;
+    check_alpha(iter, alpha)
+}
+
+/// Bool has no negative, so `sub` takes none.
+fn check_sub(iter: &TensorIterator<'_>, self_: &Tensor, other: &Tensor) -> Result<()> {
     ensure!(
         iter.common_dtype() != ScalarType::Bool,
         Dtype,
-        "sub: subtraction of two bool tensors is not supported; use logical_xor"
+        "{}: Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` \
+         operator instead.",
+        iter.name()
     );
-    check_alpha(iter, alpha)
+    ensure!(
+        self_.dtype() != ScalarType::Bool && other.dtype() != ScalarType::Bool,
+        Dtype,
+        "{}: Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the \
+         `~` or `logical_not()` operator instead.",
+        iter.name()
+    );
+    Ok(())
 }
 
 /// self - alpha * other.
@@ -89,68 +104,89 @@ pub fn sub(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor, alpha: Scalar)
     loops::number_kernel(iter, Formula(alpha))
 }
 
-/// Shape and type of [`mul`].
-pub fn mul_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, other: &'a Tensor) -> Result<()> {
-    iter.build_binary_op(self_, other)
+formulas! { any_kernel(NumberFormula, Number) -> V:
+    /// self * other; logical and for bool.
+    fn mul, mul_meta = build_binary_op(self_: a, other: b) => a * b;
+    /// The greater, NaN where either is NaN.
+    fn maximum, maximum_meta = build_binary_op(self_: a, other: b) => a.maximum(b);
+    /// The lesser, NaN where either is NaN.
+    fn minimum, minimum_meta = build_binary_op(self_: a, other: b) => a.minimum(b);
+    /// The greater; of a number and NaN, the number.
+    fn fmax, fmax_meta = build_binary_op(self_: a, other: b) => V::select(b.ne(b), a, a.max(b));
+    /// The lesser; of a number and NaN, the number.
+    fn fmin, fmin_meta = build_binary_op(self_: a, other: b) => V::select(b.ne(b), a, a.min(b));
 }
 
-/// self * other; logical and for bool.
-pub fn mul(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor) -> Result<()> {
-    #[derive(Clone, Copy)]
-    struct Formula;
-    impl NumberFormula<2> for Formula {
-        #[inline(always)]
-        fn call<V: Number>(self, [a, b]: [V; 2]) -> V {
-            a * b
-        }
-    }
-    loops::any_kernel(iter, Formula)
+formulas! { float_kernel(FloatFormula, Float) -> V:
+    /// self / other, in floating point whatever the inputs.
+    fn div, div_meta = build_binary_float_op(self_: a, other: b) => a / b;
+    /// The angle of the point (other, self), in -pi to pi.
+    fn atan2, atan2_meta = build_binary_float_op(self_: y, other: x) => angle(y, x);
+    /// The magnitude of self with the sign of other.
+    fn copysign, copysign_meta = build_binary_float_op(self_: a, other: b) => a.copysign(b);
+    /// sqrt(self^2 + other^2), without overflow on the way.
+    fn hypot, hypot_meta = build_binary_op(self_: a, other: b) => length(a, b);
 }
 
-/// Shape and type of [`div`].
-pub fn div_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, other: &'a Tensor) -> Result<()> {
-    iter.build_binary_float_op(self_, other)
+/// `atan(y / x)` in the right quadrant, with C's answers at zeros and infinities. What the division rounds away is put back to
+/// first order, since atan' = 1 / (1 + t^2); pi comes in two parts.
+#[inline(always)]
+fn angle<V: Float>(y: V, x: V) -> V {
+    let (zero, one, infinity) = (V::zero(), V::one(), V::constant(f64::INFINITY));
+    let (height, width) = (y.abs(), x.abs());
+    let steep = height.gt(width);
+    let (above, below) = (V::select(steep, width, height), V::select(steep, height, width));
+    let quotient = above / below;
+    let t = V::select(below.eq(zero), zero, V::select(above.eq(infinity), one, quotient));
+    let rest = t.neg_mul_add(below, above) / below / t.mul_add(t, one);
+    let small = t.atan() + V::select(rest.is_nan(), zero, rest);
+
+    let pi = std::f64::consts::PI;
+    let low = |high: f64| {
+        if size_of::<V::Element>() == 4 { high - f64::from(high as f32) } else { high / pi * PI_LOW }
+    };
+    let from = |high: f64, angle: V| V::constant(high) - (angle - V::constant(low(high)));
+    let acute = V::select(steep, from(pi / 2.0, small), small);
+    let left = one.copysign(x).lt(zero);
+    let turned = V::select(left, from(pi, acute), acute).copysign(y);
+    V::select(y.ne(y), y, V::select(x.ne(x), x, turned))
 }
 
-/// self / other, in floating point whatever the inputs.
-pub fn div(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor) -> Result<()> {
-    #[derive(Clone, Copy)]
-    struct Formula;
-    impl FloatFormula<2> for Formula {
-        #[inline(always)]
-        fn call<V: Float>(self, [a, b]: [V; 2]) -> V {
-            a / b
-        }
-    }
-    loops::float_kernel(iter, Formula)
+/// pi - f64(pi).
+const PI_LOW: f64 = 1.224_646_799_147_353_2e-16;
+
+/// `sqrt(a^2 + b^2)`: both are scaled by a power of two where a square would leave the range. Infinite where either is, even
+/// beside NaN, as C's `hypot`.
+#[inline(always)]
+fn length<V: Float>(a: V, b: V) -> V {
+    let (a, b) = (a.abs(), b.abs());
+    let infinity = V::constant(f64::INFINITY);
+    let (long, short) = (V::select(a.lt(b), b, a), V::select(a.lt(b), a, b));
+    let step = if size_of::<V::Element>() == 4 { 80 } else { 600 };
+    let (big, small) = (V::constant(2f64.powi(step / 2 + 20)), V::constant(2f64.powi(-step / 2 - 10)));
+    let up = V::constant(2f64.powi(step));
+    let down = V::constant(2f64.powi(-step));
+    let factor = V::select(long.gt(big), down, V::select(long.lt(small), up, V::one()));
+    let back = V::select(long.gt(big), up, V::select(long.lt(small), down, V::one()));
+    let (long, short) = (long * factor, short * factor);
+    let root = long.mul_add(long, short * short).sqrt() * back;
+    V::select(a.eq(infinity) | b.eq(infinity), infinity, root)
 }
 
-/// self + alpha * other for a number.
-pub fn add_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    ops::add_tensor(self_, &Tensor::wrapped_number(other)?, alpha)
+/// other - alpha * self.
+pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    ops::sub_tensor(other, self_, alpha)
 }
 
-/// self - alpha * other for a number.
-pub fn sub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    ops::sub_tensor(self_, &Tensor::wrapped_number(other)?, alpha)
+/// The same for a number.
+pub fn rsub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
+    ops::sub_tensor(&Tensor::wrapped_number(other)?, self_, alpha)
 }
 
-/// self * other for a number.
-pub fn mul_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    ops::mul_tensor(self_, &Tensor::wrapped_number(other)?)
-}
-
-/// self / other for a number.
-pub fn div_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    ops::div_tensor(self_, &Tensor::wrapped_number(other)?)
-}
-
-/// `self += alpha * other` for a number.
-pub fn add_scalar_(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
-    ops::add__tensor(self_, &Tensor::wrapped_number(other)?, alpha)
-}
-
-/// `self *= other` for a number.
-pub fn mul_scalar_(self_: &Tensor, other: Scalar) -> Result<()> {
-    ops::mul__tensor(self_, &Tensor::wrapped_number(other)?)
+with_numbers! {
+    add_scalar, add_scalar_(alpha: Scalar) = add_tensor, add__tensor;
+    sub_scalar, sub_scalar_(alpha: Scalar) = sub_tensor, sub__tensor;
+    mul_scalar, mul_scalar_() = mul_tensor, mul__tensor;
+    div_scalar, div_scalar_() = div_tensor, div__tensor;
+    copysign_scalar, copysign_scalar_() = copysign_tensor, copysign__tensor;
 }

@@ -1,73 +1,126 @@
 //! Formulas of one argument.
 
-use crate::Tensor;
-use crate::loops::{self, FloatFormula, NumberFormula};
+use crate::loops::{self, NumberFormula};
 use crate::tensor_iterator::TensorIterator;
-use crate::vectorized::{Float, Number};
-use flambeau_core::Result;
+use crate::vectorized::Number;
+use crate::{Tensor, ops};
+use flambeau_core::{Result, Scalar};
 
-/// Formulas of floating point numbers; integers are converted to the default floating point type first.
-macro_rules! float_formulas {
-    ($($(#[$doc:meta])* fn $name:ident, $meta:ident($x:ident) = $formula:expr;)*) => {$(
-        #[doc = concat!("Shape and type of [`", stringify!($name), "`].")]
-        pub fn $meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
-            iter.build_unary_float_op(self_)
-        }
-
-        $(#[$doc])*
-        pub fn $name(iter: &mut TensorIterator<'_>, _: &Tensor) -> Result<()> {
-            #[derive(Clone, Copy)]
-            struct Formula;
-            impl FloatFormula<1> for Formula {
-                #[inline(always)]
-                fn call<V: Float>(self, [$x]: [V; 1]) -> V {
-                    $formula
-                }
-            }
-            loops::float_kernel(iter, Formula)
-        }
-    )*};
-}
-
-/// Formulas of numbers of any type but bool, with a result of that type.
-macro_rules! number_formulas {
-    ($($(#[$doc:meta])* fn $name:ident, $meta:ident($x:ident) = $formula:expr;)*) => {$(
-        #[doc = concat!("Shape and type of [`", stringify!($name), "`].")]
-        pub fn $meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
-            iter.build_unary_op(self_)
-        }
-
-        $(#[$doc])*
-        pub fn $name(iter: &mut TensorIterator<'_>, _: &Tensor) -> Result<()> {
-            #[derive(Clone, Copy)]
-            struct Formula;
-            impl NumberFormula<1> for Formula {
-                #[inline(always)]
-                fn call<V: Number>(self, [$x]: [V; 1]) -> V {
-                    $formula
-                }
-            }
-            loops::number_kernel(iter, Formula)
-        }
-    )*};
-}
-
-float_formulas! {
+// Floating point numbers; integers are converted to the default floating point type first.
+formulas! { float_kernel(FloatFormula, Float) -> V:
     /// e^x.
-    fn exp, exp_meta(x) = x.exp();
+    fn exp, exp_meta = build_unary_float_op(self_: x) => x.exp();
+    /// 2^x.
+    fn exp2, exp2_meta = build_unary_float_op(self_: x) => x.exp2();
+    /// e^x - 1, without cancellation near 0.
+    fn expm1, expm1_meta = build_unary_float_op(self_: x) => x.expm1();
     /// The natural logarithm.
-    fn log, log_meta(x) = x.log();
-    /// The hyperbolic tangent.
-    fn tanh, tanh_meta(x) = x.tanh();
-    /// 1 / (1 + e^-x).
-    fn sigmoid, sigmoid_meta(x) = x.sigmoid();
+    fn log, log_meta = build_unary_float_op(self_: x) => x.log();
+    /// log(1 + x), without cancellation near 0.
+    fn log1p, log1p_meta = build_unary_float_op(self_: x) => x.log1p();
+    /// The logarithm to base 2.
+    fn log2, log2_meta = build_unary_float_op(self_: x) => x.log2();
+    /// The logarithm to base 10.
+    fn log10, log10_meta = build_unary_float_op(self_: x) => x.log10();
     /// The square root.
-    fn sqrt, sqrt_meta(x) = x.sqrt();
+    fn sqrt, sqrt_meta = build_unary_float_op(self_: x) => x.sqrt();
+    /// 1 / sqrt(x).
+    fn rsqrt, rsqrt_meta = build_unary_float_op(self_: x) => x.rsqrt();
+    /// 1 / x.
+    fn reciprocal, reciprocal_meta = build_unary_float_op(self_: x) => x.recip();
+    /// The sine.
+    fn sin, sin_meta = build_unary_float_op(self_: x) => x.sin();
+    /// The cosine.
+    fn cos, cos_meta = build_unary_float_op(self_: x) => x.cos();
+    /// The tangent.
+    fn tan, tan_meta = build_unary_float_op(self_: x) => x.tan();
+    /// The angle whose sine is x.
+    fn asin, asin_meta = build_unary_float_op(self_: x) => x.asin();
+    /// The angle whose cosine is x.
+    fn acos, acos_meta = build_unary_float_op(self_: x) => x.acos();
+    /// The angle whose tangent is x.
+    fn atan, atan_meta = build_unary_float_op(self_: x) => x.atan();
+    /// The hyperbolic sine.
+    fn sinh, sinh_meta = build_unary_float_op(self_: x) => x.sinh();
+    /// The hyperbolic cosine.
+    fn cosh, cosh_meta = build_unary_float_op(self_: x) => x.cosh();
+    /// The hyperbolic tangent.
+    fn tanh, tanh_meta = build_unary_float_op(self_: x) => x.tanh();
+    /// 1 / (1 + e^-x).
+    fn sigmoid, sigmoid_meta = build_unary_float_op(self_: x) => x.sigmoid();
+    /// The error function.
+    fn erf, erf_meta = build_unary_float_op(self_: x) => x.erf();
+    /// 1 - erf(x), without cancellation.
+    fn erfc, erfc_meta = build_unary_float_op(self_: x) => x.erfc();
+    /// x - trunc(x), for floating point numbers only.
+    fn frac, frac_meta = build_unary_op(self_: x) => x - x.trunc();
+    /// Rounding to so many decimals, or where negative to a power of ten; halves to even after scaling.
+    fn round_decimals, round_decimals_meta = build_unary_op(self_: x; decimals: i64) => {
+        let scale = V::constant(10f64.powf(decimals.unsigned_abs() as f64));
+        if decimals < 0 { (x / scale).round() * scale } else { (x * scale).round() / scale }
+    };
 }
 
-number_formulas! {
+formulas! { number_kernel(NumberFormula, Number) -> V:
     /// -x.
-    fn neg, neg_meta(x) = -x;
-    /// max(x, 0); NaN stays NaN.
-    fn relu, relu_meta(x) = x.maximum(V::zero());
+    fn neg, neg_meta = build_unary_op(self_: x) => -x;
+    /// The magnitude; of the least integer, itself.
+    fn abs, abs_meta = build_unary_op(self_: x) => x.abs();
+}
+
+formulas! { any_kernel(NumberFormula, Number) -> V:
+    /// 1, 0 or -1; of NaN, 0, as PyTorch has it.
+    fn sign, sign_meta = build_unary_op(self_: x) => {
+        let (zero, one) = (V::zero(), V::one());
+        V::select(x.gt(zero), one, V::select(x.lt(zero), -one, zero))
+    };
+}
+
+/// Roundings, which leave integers as they are.
+macro_rules! roundings {
+    ($($(#[$doc:meta])* fn $name:ident, $meta:ident, $of_floats:ident = $method:ident;)*) => {$(
+        formulas! { float_kernel(FloatFormula, Float) -> V:
+            $(#[$doc])*
+            fn $of_floats, $meta = build_unary_op(self_: x) => x.$method();
+        }
+
+        $(#[$doc])*
+        pub fn $name(iter: &mut TensorIterator<'_>, self_: &Tensor) -> Result<()> {
+            if iter.common_dtype().is_floating_point() { $of_floats(iter, self_) } else { keep_integers(iter) }
+        }
+    )*};
+}
+
+roundings! {
+    /// The greatest integer not above.
+    fn floor, floor_meta, floor_of_floats = floor;
+    /// The least integer not below.
+    fn ceil, ceil_meta, ceil_of_floats = ceil;
+    /// The nearest integer, halves to even.
+    fn round, round_meta, round_of_floats = round;
+    /// The integer part.
+    fn trunc, trunc_meta, trunc_of_floats = trunc;
+}
+
+/// A copy of integers; bool is refused.
+fn keep_integers(iter: &TensorIterator<'_>) -> Result<()> {
+    #[derive(Clone, Copy)]
+    struct Formula;
+    impl NumberFormula<1> for Formula {
+        #[inline(always)]
+        fn call<V: Number>(self, [x]: [V; 1]) -> V {
+            x
+        }
+    }
+    loops::number_kernel(iter, Formula)
+}
+
+/// x * x.
+pub fn square(self_: &Tensor) -> Result<Tensor> {
+    ops::pow_tensor_scalar(self_, Scalar::Int(2))
+}
+
+/// x * x, in place.
+pub fn square_(self_: &Tensor) -> Result<()> {
+    ops::pow__scalar(self_, Scalar::Int(2))
 }

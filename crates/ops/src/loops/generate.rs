@@ -1,0 +1,198 @@
+//! Values made from the place of an element alone: ranges and random numbers, the same for every thread count.
+#![expect(unsafe_code, reason = "parts of one output are written by several threads")]
+
+use crate::Tensor;
+use crate::parallel::parallel_for;
+use crate::structured::with_guards;
+use crate::tensor_iterator::GRAIN;
+use crate::vectorized::{EveryIsa, Float, FloatLanes, Isa, Kernel, Vector, dispatch};
+use flambeau_core::{Element, Philox, Result, ensure};
+use std::mem::MaybeUninit;
+
+/// Writes every element of a contiguous tensor: `part(start, elements)` is called for stretches that begin at a multiple of
+/// four and writes the elements numbered from `start`.
+///
+/// # Errors
+/// `Internal` where the tensor is not contiguous or of another type, `Busy` where its elements are held.
+pub fn generate<T: Element>(
+    name: &str,
+    out: &Tensor,
+    part: impl Fn(usize, &mut [MaybeUninit<T>]) + Sync,
+) -> Result<()> {
+    /// An address that several threads write beside each other.
+    struct Shared<T>(*mut MaybeUninit<T>);
+    // SAFETY: each thread writes the stretch it was given, and stretches do not overlap.
+    unsafe impl<T> Sync for Shared<T> {}
+    impl<T> Shared<T> {
+        fn at(&self, start: usize) -> *mut MaybeUninit<T> {
+            self.0.wrapping_add(start)
+        }
+    }
+    ensure!(
+        out.is_contiguous() && out.dtype() == T::SCALAR_TYPE,
+        Internal,
+        "{name}: expected a contiguous tensor of {} to fill",
+        T::SCALAR_TYPE
+    );
+    if out.device().is_meta() {
+        return Ok(());
+    }
+    with_guards(name, &[], &[out], || {
+        let data = Shared(out.data_ptr().cast());
+        parallel_for(0..out.numel() as usize, GRAIN, |range| {
+            // SAFETY: the guard is held, and a contiguous tensor has its elements side by side; stretches are disjoint.
+            part(range.start, unsafe { std::slice::from_raw_parts_mut(data.at(range.start), range.len()) });
+        });
+        Ok(())
+    })
+}
+
+/// Element `i` is `value(i)`.
+///
+/// # Errors
+/// As [`generate`].
+pub fn generate_by_index<T: Element>(
+    name: &str,
+    out: &Tensor,
+    value: impl Fn(usize) -> T + Sync,
+) -> Result<()> {
+    generate::<T>(name, out, |start, part| {
+        for (i, element) in part.iter_mut().enumerate() {
+            element.write(value(start + i));
+        }
+    })
+}
+
+/// Element `i` is a function of the `i`-th 32-bit number of the stream.
+///
+/// # Errors
+/// As [`generate`].
+pub fn generate_by_word<T: Element>(
+    name: &str,
+    out: &Tensor,
+    philox: Philox,
+    value: impl Fn(u32) -> T + Sync,
+) -> Result<()> {
+    generate::<T>(name, out, |start, part| {
+        for (block, elements) in part.chunks_mut(4).enumerate() {
+            let words = philox.block((start / 4 + block) as u64);
+            elements.iter_mut().zip(words).for_each(|(element, word)| _ = element.write(value(word)));
+        }
+    })
+}
+
+/// Element `i` is a function of the `i`-th 64-bit number of the stream.
+///
+/// # Errors
+/// As [`generate`].
+pub fn generate_by_word64<T: Element>(
+    name: &str,
+    out: &Tensor,
+    philox: Philox,
+    value: impl Fn(u64) -> T + Sync,
+) -> Result<()> {
+    generate::<T>(name, out, |start, part| {
+        for (i, element) in part.iter_mut().enumerate() {
+            element.write(value(philox.word64((start + i) as u64)));
+        }
+    })
+}
+
+/// A type in which normal numbers are computed from random words.
+pub trait NormalElement: Element + Copy {
+    /// Words per number.
+    const WORDS: usize;
+
+    /// A number above 0 and at most 1.
+    fn uniform(words: &[u32]) -> Self;
+}
+
+impl NormalElement for f32 {
+    const WORDS: usize = 1;
+
+    #[inline(always)]
+    fn uniform(words: &[u32]) -> f32 {
+        // Half a step away from 0. Near 1 it rounds, which costs nothing in the logarithm.
+        (words[0] as f32 + 0.5) * 2f32.powi(-32)
+    }
+}
+
+impl NormalElement for f64 {
+    const WORDS: usize = 2;
+
+    #[inline(always)]
+    fn uniform(words: &[u32]) -> f64 {
+        let word = u64::from(words[0]) | u64::from(words[1]) << 32;
+        ((word >> 11) as f64 + 0.5) * 2f64.powi(-53)
+    }
+}
+
+/// Pairs of normal numbers that are made at a time.
+const PAIRS: usize = 128;
+
+/// Element `2 k` and `2 k + 1` are the pair of standard normal numbers that Box and Muller ("A note on the generation of random
+/// normal deviates", 1958) make of the `k`-th pair of uniform ones, passed through `value`.
+///
+/// # Errors
+/// As [`generate`].
+pub fn generate_normal<E, T>(
+    name: &str,
+    out: &Tensor,
+    philox: Philox,
+    value: impl Fn(E) -> T + Sync,
+) -> Result<()>
+where
+    E: NormalElement,
+    T: Element,
+    BoxMuller<E>: EveryIsa,
+{
+    generate::<T>(name, out, |start, part| {
+        let (mut first, mut second) = ([E::uniform(&[0, 0]); PAIRS], [E::uniform(&[0, 0]); PAIRS]);
+        for (tile, elements) in part.chunks_mut(2 * PAIRS).enumerate() {
+            let pair = start / 2 + tile * PAIRS;
+            let count = elements.len().div_ceil(2);
+            for i in 0..count {
+                (first[i], second[i]) = uniform_pair(philox, pair + i);
+            }
+            // SAFETY: both arrays hold at least `count` numbers.
+            unsafe { dispatch(BoxMuller { first: first.as_mut_ptr(), second: second.as_mut_ptr(), count }) };
+            for (i, element) in elements.iter_mut().enumerate() {
+                element.write(value(if i % 2 == 0 { first[i / 2] } else { second[i / 2] }));
+            }
+        }
+    })
+}
+
+/// The `k`-th pair of uniform numbers: two words of a block for f32, four for f64.
+#[inline(always)]
+fn uniform_pair<E: NormalElement>(philox: Philox, k: usize) -> (E, E) {
+    let words = 2 * E::WORDS;
+    let block = philox.block((k * words / 4) as u64);
+    let at = k * words % 4;
+    (E::uniform(&block[at..at + E::WORDS]), E::uniform(&block[at + E::WORDS..at + words]))
+}
+
+/// Turns pairs of uniform numbers into normal ones, in place.
+pub struct BoxMuller<E> {
+    first: *mut E,
+    second: *mut E,
+    count: usize,
+}
+
+impl<I: Isa, E: FloatLanes<I>> Kernel<I> for BoxMuller<E> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        let lanes = E::Vector::LANES;
+        for at in (0..self.count).step_by(lanes) {
+            let count = lanes.min(self.count - at);
+            // SAFETY: `count` numbers from `at` on are inside both arrays.
+            unsafe {
+                let (first, second) = (self.first.add(at), self.second.add(at));
+                let radius = (E::load_partial(first, count).log() * E::Vector::constant(-2.0)).sqrt();
+                let angle = E::load_partial(second, count) * E::Vector::constant(std::f64::consts::TAU);
+                E::store_partial(radius * angle.cos(), first, count);
+                E::store_partial(radius * angle.sin(), second, count);
+            }
+        }
+    }
+}

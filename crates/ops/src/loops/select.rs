@@ -1,0 +1,143 @@
+//! Choosing between two values by a truth value, and asking whether truth values hold everywhere.
+#![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
+
+use super::rows::Rows;
+use super::tiles::for_each_rows;
+use crate::Tensor;
+use crate::structured::with_guards;
+use crate::tensor_iterator::TensorIterator;
+use crate::vectorized::{EveryIsa, Isa, Kernel, Lanes, Mask, Vector, dispatch};
+use flambeau_core::{MemoryFormat, Result, ScalarType, ensure};
+use std::marker::PhantomData;
+
+/// Writes `yes` where the condition holds and `no` elsewhere: an iterator of one output, a bool condition and two inputs.
+///
+/// Bits are moved and never computed with, so one loop serves every type of a size.
+///
+/// # Errors
+/// `Busy` or `Aliasing` where an operand may not be touched.
+pub fn select_kernel(iter: &TensorIterator<'_>) -> Result<()> {
+    match iter.common_dtype().size() {
+        1 => run::<u8>(iter),
+        2 => run::<i16>(iter),
+        4 => run::<f32>(iter),
+        _ => run::<f64>(iter),
+    }
+}
+
+fn run<T>(iter: &TensorIterator<'_>) -> Result<()>
+where
+    Select<T>: EveryIsa,
+{
+    let dtype = iter.common_dtype();
+    for_each_rows::<3>(iter, [ScalarType::Bool, dtype, dtype], dtype, |rows| {
+        // SAFETY: `for_each_rows` makes only rows that lie inside their operands, of types as wide as `T`.
+        unsafe { dispatch(Select { rows, element: PhantomData::<T> }) }
+    })
+}
+
+/// Rows of a condition, what to take where it holds, and what elsewhere.
+struct Select<T> {
+    rows: Rows<3>,
+    element: PhantomData<T>,
+}
+
+impl<I: Isa, T: Lanes<I>> Kernel<I> for Select<T> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        let mut rows = self.rows;
+        for _ in 0..rows.rows {
+            // SAFETY: as the caller says of every row.
+            unsafe { row::<I, T>(&rows) };
+            rows.to = rows.to.wrapping_offset(rows.to_row as isize);
+            for i in 0..3 {
+                rows.from[i] = rows.from[i].wrapping_offset(rows.from_row[i] as isize);
+            }
+        }
+    }
+}
+
+/// One row.
+///
+/// # Safety
+/// - Dense arguments are valid for reading `n` elements, repeated ones for one; `to` for writing `n`.
+#[inline(always)]
+unsafe fn row<I: Isa, T: Lanes<I>>(rows: &Rows<3>) {
+    let lanes = T::Vector::LANES;
+    let mut at = 0;
+    while at < rows.n {
+        let count = lanes.min(rows.n - at);
+        // SAFETY: `count` elements from `at` on are inside the row.
+        unsafe {
+            let mask = condition::<I, T>(rows, at, count);
+            let (yes, no) = (value::<I, T>(rows, 1, at, count), value::<I, T>(rows, 2, at, count));
+            let chosen = T::Vector::select(mask, yes, no);
+            let to = rows.to.cast::<T>().add(at);
+            if count == lanes { T::store(chosen, to) } else { T::store_partial(chosen, to, count) }
+        }
+        at += lanes;
+    }
+}
+
+/// `count` truth values from element `at` on.
+///
+/// # Safety
+/// - As [`row`], with `at + count` at most `n`.
+#[inline(always)]
+unsafe fn condition<I: Isa, T: Lanes<I>>(
+    rows: &Rows<3>,
+    at: usize,
+    count: usize,
+) -> <T::Vector as Vector>::Mask {
+    type MaskOf<V> = <V as Vector>::Mask;
+    if rows.repeated[0] {
+        // SAFETY: a byte that is there, whatever it holds.
+        let holds = unsafe { rows.from[0].read() } != 0;
+        return MaskOf::<T::Vector>::first(if holds { count } else { 0 });
+    }
+    // SAFETY: by this function's condition.
+    unsafe { MaskOf::<T::Vector>::load_bool(rows.from[0].cast::<bool>().add(at), count) }
+}
+
+/// `count` elements of argument `i` from element `at` on.
+///
+/// # Safety
+/// - As [`condition`].
+#[inline(always)]
+unsafe fn value<I: Isa, T: Lanes<I>>(rows: &Rows<3>, i: usize, at: usize, count: usize) -> T::Vector {
+    let from = rows.from[i].cast::<T>();
+    // SAFETY: by this function's condition.
+    unsafe {
+        if rows.repeated[i] {
+            T::Vector::splat(from.read_unaligned().widen())
+        } else if count == T::Vector::LANES {
+            T::load(from.add(at))
+        } else {
+            T::load_partial(from.add(at), count)
+        }
+    }
+}
+
+/// Whether every element of a bool tensor on the CPU is true; of none, too.
+///
+/// # Errors
+/// `Dtype` for other types, `NotImplemented` where there are no elements to look at, `Busy` where they may not be read.
+pub fn all_true(tensor: &Tensor) -> Result<bool> {
+    ensure!(tensor.dtype() == ScalarType::Bool, Dtype, "expected a bool tensor but got {}", tensor.dtype());
+    ensure!(
+        tensor.device().is_cpu(),
+        NotImplemented,
+        "expected elements on the CPU but got {}",
+        tensor.device()
+    );
+    let dense = crate::ops::clone(tensor, Some(MemoryFormat::Contiguous))?;
+    let count = dense.numel() as usize;
+    with_guards("all", &[&dense], &[], || {
+        if count == 0 {
+            return Ok(true);
+        }
+        // SAFETY: the guard is held, and a contiguous tensor of bool is that many bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(dense.data_ptr().cast_const(), count) };
+        Ok(!bytes.contains(&0))
+    })
+}

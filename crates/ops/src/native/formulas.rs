@@ -1,0 +1,87 @@
+//! The macro that turns a formula into a kernel and the function that finds its shape and type.
+
+use crate::Tensor;
+use crate::tensor_iterator::{Config, TensorIterator, result_type_of};
+use flambeau_core::{Result, Scalar};
+
+/// A list of structured operators, each a formula on lanes.
+///
+/// First the loop of [`loops`](crate::loops) and the trait it takes; then, for each operator, how the iterator is built, the
+/// tensors with the names their lanes have in the formula, and the arguments that are not tensors:
+///
+/// ```text
+/// formulas! { float_kernel(FloatFormula, Float) -> V:
+///     /// What it computes.
+///     fn leaky, leaky_meta = build_unary_op(self_: x; slope: Scalar) => x * V::scalar(slope);
+/// }
+/// ```
+macro_rules! formulas {
+    ($kernel:ident($trait:ident, $lanes:ident) -> $returned:ty: $(
+        $(#[$doc:meta])*
+        fn $name:ident, $meta:ident = $build:ident($($tensor:ident: $lane:ident),+ $(; $($arg:ident: $ty:ty),+)?) => $formula:expr;
+    )*) => {$(
+        #[doc = concat!("Shape and type of [`", stringify!($name), "`].")]
+        pub fn $meta<'a>(
+            iter: &mut $crate::tensor_iterator::TensorIterator<'a>,
+            $($tensor: &'a $crate::Tensor,)+
+            $($(_: $ty),+)?
+        ) -> flambeau_core::Result<()> {
+            iter.$build($($tensor),+)
+        }
+
+        $(#[$doc])*
+        pub fn $name(
+            iter: &mut $crate::tensor_iterator::TensorIterator<'_>,
+            $(_: formulas!(@tensor $tensor),)+
+            $($($arg: $ty),+)?
+        ) -> flambeau_core::Result<()> {
+            #[derive(Clone, Copy)]
+            struct Formula {
+                $($($arg: $ty),+)?
+            }
+            const LANES: usize = [$(stringify!($lane)),+].len();
+            impl $crate::loops::$trait<LANES> for Formula {
+                #[inline(always)]
+                fn call<V: $crate::vectorized::$lanes>(self, [$($lane),+]: [V; LANES]) -> $returned {
+                    let Formula { $($($arg),+)? } = self;
+                    $formula
+                }
+            }
+            $crate::loops::$kernel(iter, Formula { $($($arg),+)? })
+        }
+    )*};
+    (@tensor $tensor:ident) => { &$crate::Tensor };
+}
+
+/// The forms of an operator that take a number: it is wrapped, so that it ranks below tensors in promotion.
+macro_rules! with_numbers {
+    ($($function:ident, $in_place:ident($($arg:ident: $ty:ty),*) = $of_tensors:ident, $of_tensors_in_place:ident;)*) => {$(
+        #[doc = concat!("[`", stringify!($of_tensors), "`](crate::ops::", stringify!($of_tensors), ") with a number.")]
+        pub fn $function(self_: &$crate::Tensor, other: flambeau_core::Scalar $(, $arg: $ty)*) -> flambeau_core::Result<$crate::Tensor> {
+            $crate::ops::$of_tensors(self_, &$crate::Tensor::wrapped_number(other)? $(, $arg)*)
+        }
+
+        #[doc = concat!("[`", stringify!($of_tensors), "`](crate::ops::", stringify!($of_tensors), ") with a number, in place.")]
+        pub fn $in_place(self_: &$crate::Tensor, other: flambeau_core::Scalar $(, $arg: $ty)*) -> flambeau_core::Result<()> {
+            $crate::ops::$of_tensors_in_place(self_, &$crate::Tensor::wrapped_number(other)? $(, $arg)*)
+        }
+    )*};
+}
+
+/// Builds for one tensor and numbers that take part in promotion: `clamp`, `pow`. The numbers become operands only where they
+/// change the type, and the formula never reads them there.
+pub(super) fn build_with_numbers<'a>(
+    iter: &mut TensorIterator<'a>,
+    self_: &'a Tensor,
+    numbers: impl IntoIterator<Item = Scalar>,
+) -> Result<()> {
+    iter.add_input(self_);
+    let mut promotes = false;
+    for number in numbers {
+        if result_type_of(self_, number)? != self_.dtype() {
+            promotes = true;
+            iter.add_owned_input(Tensor::wrapped_number(number)?);
+        }
+    }
+    iter.build(if promotes { Config::PROMOTE } else { Config::SAME })
+}

@@ -1,0 +1,236 @@
+//! Random numbers: element i, in the order of indices, depends on the seed and on i alone.
+
+use crate::loops::{self, generate_by_word, generate_by_word64, generate_normal};
+use crate::vectorized::Convert;
+use crate::{Tensor, dispatch_all_types, ops};
+use flambeau_core::{Element, Generator, Result, Scalar, ScalarType, ensure};
+
+/// The generator given, or the one of the process.
+pub(super) fn generator_or_default(generator: Option<&Generator>) -> &Generator {
+    generator.unwrap_or_else(|| Generator::default_cpu())
+}
+
+/// Calls `fill` on `self_`, or where it is not contiguous on a new tensor that is copied into it: values follow the order of
+/// indices, whatever that of memory.
+pub(super) fn in_index_order(self_: &Tensor, fill: impl FnOnce(&Tensor) -> Result<()>) -> Result<()> {
+    if self_.is_contiguous() {
+        return fill(self_);
+    }
+    let dense = Tensor::empty_contiguous(self_.sizes(), self_.dtype(), self_.device())?;
+    fill(&dense)?;
+    ops::copy_(self_, &dense, false)
+}
+
+/// Random words as numbers from 0 to below 1, with as many binary digits as the type holds.
+trait Uniform: Element + Convert {
+    /// Digits of its significand.
+    const DIGITS: u32;
+}
+
+impl Uniform for half::f16 {
+    const DIGITS: u32 = 11;
+}
+impl Uniform for half::bf16 {
+    const DIGITS: u32 = 8;
+}
+impl Uniform for f32 {
+    const DIGITS: u32 = 24;
+}
+impl Uniform for f64 {
+    const DIGITS: u32 = 53;
+}
+
+/// Fills with functions of uniform numbers, computed in f64 and rounded once.
+fn fill_uniform<T: Uniform>(
+    name: &str,
+    out: &Tensor,
+    generator: Option<&Generator>,
+    value: impl Fn(f64) -> f64 + Sync,
+) -> Result<()> {
+    let generator = generator_or_default(generator);
+    let scale = 2f64.powi(-(T::DIGITS as i32));
+    if T::DIGITS > 32 {
+        let philox = generator.reserve_words(out.numel(), 2)?;
+        let shift = 64 - T::DIGITS;
+        return generate_by_word64::<T>(name, out, philox, |word| {
+            T::of(value((word >> shift) as f64 * scale))
+        });
+    }
+    let philox = generator.reserve_words(out.numel(), 1)?;
+    let shift = 32 - T::DIGITS;
+    generate_by_word::<T>(name, out, philox, |word| T::of(value(f64::from(word >> shift) * scale)))
+}
+
+/// Fills with uniform numbers from `from` to below `to`.
+pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
+    let dtype = self_.dtype();
+    ensure!(
+        from <= to,
+        InvalidArgument,
+        "uniform_ expects to return a [from, to) range, but found from={from} > to={to}"
+    );
+    for (name, value) in [("from", from), ("to", to)] {
+        let fits = !dtype.is_floating_point()
+            || Scalar::Float(value).check_range(dtype).is_ok() && value.is_finite();
+        ensure!(fits, InvalidArgument, "uniform_: {name} is out of bounds for {dtype}");
+    }
+    let width = to - from;
+    in_index_order(self_, |out| {
+        dispatch_all_types!(floats, dtype, "uniform_", T => {
+            // Rounding may reach the end of the range, which is not part of it.
+            let (first, last) = (from, Convert::to_f64(T::of(to)));
+            fill_uniform::<T>("uniform_", out, generator, move |u| {
+                let x = from + u * width;
+                if Convert::to_f64(T::of(x)) < last { x } else { first }
+            })
+        })
+    })
+}
+
+/// Fills with normal numbers of the given mean and standard deviation.
+pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
+    ensure!(std >= 0.0, InvalidArgument, "normal expects std >= 0.0, but found std {std}");
+    let generator = generator_or_default(generator);
+    let dtype = self_.dtype();
+    // Pairs are made whole.
+    let count = self_.numel().saturating_add(self_.numel() % 2);
+    in_index_order(self_, |out| match dtype {
+        ScalarType::F64 => {
+            let philox = generator.reserve_words(count, 2)?;
+            generate_normal::<f64, f64>("normal_", out, philox, |z| mean + std * z)
+        }
+        _ => dispatch_all_types!(floats, dtype, "normal_", T => {
+            let philox = generator.reserve_words(count, 1)?;
+            let (mean, std) = (mean as f32, std as f32);
+            generate_normal::<f32, T>("normal_", out, philox, move |z| T::of(mean + std * z))
+        }),
+    })
+}
+
+/// Fills with numbers of the exponential distribution, by the inverse of its probability.
+pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
+    let dtype = self_.dtype();
+    ensure!(lambd > 0.0, InvalidArgument, "exponential_ expects lambda > 0.0, but found lambda={lambd}");
+    ensure!(
+        dtype.is_floating_point(),
+        Dtype,
+        "exponential_: Exponential distribution is a continuous probability distribution. dtype must be a floating point but \
+         you specified {dtype}"
+    );
+    in_index_order(self_, |out| {
+        dispatch_all_types!(floats, dtype, "exponential_", T => {
+            fill_uniform::<T>("exponential_", out, generator, |u| -(-u).ln_1p() / lambd)
+        })
+    })
+}
+
+/// The whole numbers that a type holds without gaps: from the first to the second, both included.
+fn whole_range(dtype: ScalarType) -> (i64, i64) {
+    let bits = 8 * dtype.size() as u32;
+    match dtype {
+        ScalarType::Bool => (0, 1),
+        ScalarType::F16 => (-(1 << 11), 1 << 11),
+        ScalarType::BF16 => (-(1 << 8), 1 << 8),
+        ScalarType::F32 => (-(1 << 24), 1 << 24),
+        ScalarType::F64 => (-(1 << 53), 1 << 53),
+        _ if dtype.is_signed() => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)),
+        _ => (0, i64::MAX >> (63 - bits)),
+    }
+}
+
+/// Fills with whole numbers from `low`, of which there are `count`. A 64-bit word is scaled rather than divided: no value is
+/// likelier than another by more than `count / 2^64`.
+fn fill_whole(self_: &Tensor, low: i64, count: u128, generator: Option<&Generator>) -> Result<()> {
+    let philox = generator_or_default(generator).reserve_words(self_.numel(), 2)?;
+    in_index_order(self_, |out| {
+        dispatch_all_types!(all, self_.dtype(), "random_", T => generate_by_word64::<T>("random_", out, philox, |word| {
+            let step = (u128::from(word) * count) >> 64;
+            T::from_scalar(Scalar::Int(low.wrapping_add(step as i64)))
+        }))
+    })
+}
+
+/// Fills with whole numbers from 0 to the greatest of the type; to 2^24 for `float32`, and so on.
+pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    let (_, most) = whole_range(self_.dtype());
+    fill_whole(self_, 0, most as u128 + 1, generator)
+}
+
+/// Fills with whole numbers from 0 to below `to`.
+pub fn random_to(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
+    random_from(self_, 0, Some(to), generator)
+}
+
+/// Fills with whole numbers from `from` to below `to`, or to the greatest of the type.
+pub fn random_from(self_: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
+    let dtype = self_.dtype();
+    let (least, most) = whole_range(dtype);
+    let last = match to {
+        Some(to) => {
+            ensure!(
+                from < to,
+                InvalidArgument,
+                "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}"
+            );
+            to - 1
+        }
+        None => most,
+    };
+    for (name, value) in [("from", from), ("to - 1", last)] {
+        let inside = if dtype.is_floating_point() {
+            Scalar::Int(value).check_range(dtype).is_ok()
+        } else {
+            (least..=most).contains(&value)
+        };
+        ensure!(inside, InvalidArgument, "random_: {name} is out of bounds for {dtype}");
+    }
+    ensure!(from <= last, InvalidArgument, "random_ expects 'from' to be at most {last}, but got {from}");
+    fill_whole(self_, from, (i128::from(last) - i128::from(from) + 1) as u128, generator)
+}
+
+/// Fills with ones of probability `p`, and zeros.
+pub fn bernoulli_float(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+    ensure!((0.0..=1.0).contains(&p), InvalidArgument, "bernoulli_ expects p to be in [0, 1], but got p={p}");
+    let philox = generator_or_default(generator).reserve_words(self_.numel(), 1)?;
+    let limit = p * 2f64.powi(32);
+    in_index_order(self_, |out| {
+        dispatch_all_types!(all, self_.dtype(), "bernoulli_", T => generate_by_word::<T>("bernoulli_", out, philox, |word| {
+            T::from_scalar(Scalar::Bool(f64::from(word) < limit))
+        }))
+    })
+}
+
+/// Fills with ones of the probability that `p` gives at the same place, and zeros.
+pub fn bernoulli_tensor(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    let dtype = p.dtype();
+    ensure!(
+        dtype.is_floating_point(),
+        NotImplemented,
+        "bernoulli_: probabilities are not implemented for {dtype}"
+    );
+    let possible =
+        ops::logical_and(&ops::ge_scalar(p, Scalar::Int(0))?, &ops::le_scalar(p, Scalar::Int(1))?)?;
+    ensure!(
+        p.device().is_meta() || loops::all_true(&possible)?,
+        InvalidArgument,
+        "bernoulli_: Expected p_in >= 0 && p_in <= 1 to be true, but got false."
+    );
+    let wide = if dtype == ScalarType::F64 { ScalarType::F64 } else { ScalarType::F32 };
+    let uniform = Tensor::empty_contiguous(self_.sizes(), wide, self_.device())?;
+    uniform_(&uniform, 0.0, 1.0, generator)?;
+    ops::copy_(self_, &ops::lt_tensor(&uniform, p)?, false)
+}
+
+/// Ones with the probabilities that `self_` gives, and zeros.
+pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    let made = ops::empty_like(self_, None, None, None, None, None)?;
+    bernoulli_tensor(&made, self_, generator)?;
+    Ok(made)
+}
+
+/// Ones of probability `p`, and zeros, in the sizes of `self_`.
+pub fn bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    let made = ops::empty_like(self_, None, None, None, None, None)?;
+    bernoulli_float(&made, p, generator)?;
+    Ok(made)
+}

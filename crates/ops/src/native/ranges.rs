@@ -1,0 +1,169 @@
+//! Evenly spaced numbers.
+
+use crate::{Tensor, dispatch_all_types, loops, ops};
+use flambeau_core::{Device, Element, Layout, Result, Scalar, ScalarType, default_dtype, ensure};
+
+/// The whole numbers from 0 to before `end`.
+pub fn arange(
+    end: Scalar,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    arange_step(Scalar::Int(0), end, Scalar::Int(1), dtype, layout, device, pin_memory)
+}
+
+/// Numbers from `start` to before `end`, one apart.
+pub fn arange_start(
+    start: Scalar,
+    end: Scalar,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    arange_step(start, end, Scalar::Int(1), dtype, layout, device, pin_memory)
+}
+
+/// Numbers from `start` to before `end`, `step` apart: element i is `start + i * step`, computed in f64 or i64.
+pub fn arange_step(
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let floating = [start, end, step].iter().any(|s| s.is_floating_point());
+    let dtype = dtype.unwrap_or_else(|| if floating { default_dtype() } else { ScalarType::I64 });
+    let size = arange_size(start, end, step, dtype)?;
+    let out = ops::empty_memory_format(&[size], Some(dtype), layout, device, pin_memory, None)?;
+    if dtype.is_floating_point() {
+        let (start, step) = (start.to_f64(), step.to_f64());
+        dispatch_all_types!(floats, dtype, "arange", T => loops::generate_by_index::<T>("arange", &out, |i| {
+            T::from_scalar(Scalar::Float(start + i as f64 * step))
+        }))?;
+    } else {
+        let (start, step) = (start.to_i64(), step.to_i64());
+        dispatch_all_types!(integers, dtype, "arange", T => loops::generate_by_index::<T>("arange", &out, |i| {
+            T::from_scalar(Scalar::Int(start.wrapping_add(step.wrapping_mul(i as i64))))
+        }))?;
+    }
+    Ok(out)
+}
+
+/// How many numbers lie from `start` to before `end`; for `int64` in integers, which f64 does not hold past 2^53.
+fn arange_size(start: Scalar, end: Scalar, step: Scalar, dtype: ScalarType) -> Result<i64> {
+    let (from, to) = (start.to_f64(), end.to_f64());
+    ensure!(
+        if dtype.is_floating_point() { step.to_f64() != 0.0 } else { step.to_i64() != 0 },
+        InvalidArgument,
+        "arange: step must be nonzero"
+    );
+    ensure!(
+        from.is_finite() && to.is_finite(),
+        InvalidArgument,
+        "arange: unsupported range: {start} -> {end}"
+    );
+    let upwards = step.to_f64() > 0.0;
+    ensure!(
+        if upwards { from <= to } else { from >= to },
+        InvalidArgument,
+        "arange: upper bound and lower bound inconsistent with step sign"
+    );
+    if dtype == ScalarType::I64 {
+        let (from, to, step) =
+            (i128::from(start.to_i64()), i128::from(end.to_i64()), i128::from(step.to_i64()));
+        let size = (to - from + step - step.signum()) / step;
+        ensure!(size <= i128::from(i64::MAX), Overflow, "arange: invalid size, possible overflow?");
+        return Ok(size as i64);
+    }
+    let size = ((to - from) / step.to_f64()).ceil();
+    ensure!(size >= 0.0 && size < i64::MAX as f64, Overflow, "arange: invalid size, possible overflow?");
+    Ok(size as i64)
+}
+
+/// `steps` numbers from `start` to `end`, both included. Each is counted from the nearer end, so that both ends are met exactly;
+/// integers are truncated.
+pub fn linspace(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    ensure!(steps >= 0, InvalidArgument, "linspace: number of steps must be non-negative");
+    let dtype = dtype.unwrap_or_else(default_dtype);
+    let out = ops::empty_memory_format(&[steps], Some(dtype), layout, device, pin_memory, None)?;
+    dispatch_all_types!(numbers, dtype, "linspace", T => {
+        start.check_range(dtype).and(end.check_range(dtype)).map_err(|e| e.context("linspace"))?;
+        let (from, to) = (T::from_scalar(start).to_scalar(), T::from_scalar(end).to_scalar());
+        let point = spaced(from.to_f64(), to.to_f64(), steps as usize);
+        loops::generate_by_index::<T>("linspace", &out, |i| match i {
+            0 => T::from_scalar(from),
+            i if i + 1 == steps as usize => T::from_scalar(to),
+            i => T::from_scalar(Scalar::Float(point(i))),
+        })
+    })?;
+    Ok(out)
+}
+
+/// The points of `linspace`.
+fn spaced(from: f64, to: f64, steps: usize) -> impl Fn(usize) -> f64 + Sync {
+    let step = (to - from) / (steps.max(2) - 1) as f64;
+    move |i| if i < steps / 2 { from + step * i as f64 } else { to - step * (steps - 1 - i) as f64 }
+}
+
+/// The number in a tensor without dimensions.
+fn end_of(name: &str, tensor: &Tensor) -> Result<Scalar> {
+    ensure!(
+        tensor.dim() == 0,
+        Shape,
+        "linspace: only supports 0-dimensional start and end tensors, but got `{name}` with {} dimension(s).",
+        tensor.dim()
+    );
+    tensor.item_scalar()
+}
+
+/// [`linspace`] between two tensors.
+pub fn linspace_tensor_tensor(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    linspace(end_of("start", start)?, end_of("end", end)?, steps, dtype, layout, device, pin_memory)
+}
+
+/// [`linspace`] from a tensor to a number.
+pub fn linspace_tensor_scalar(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    linspace(end_of("start", start)?, end, steps, dtype, layout, device, pin_memory)
+}
+
+/// [`linspace`] from a number to a tensor.
+pub fn linspace_scalar_tensor(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    linspace(start, end_of("end", end)?, steps, dtype, layout, device, pin_memory)
+}
