@@ -25,6 +25,9 @@ fn base(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }
 
+/// Views whose in-place form changes the shape: they have tests of their own.
+const RESHAPED_IN_PLACE: &[&str] = &["squeeze", "unsqueeze", "t", "transpose", "as_strided"];
+
 fn in_place_of(op: &dyn OperatorInfo) -> Option<&'static dyn OperatorInfo> {
     let name = op.name().replacen(base(op.name()), &format!("{}_", base(op.name())), 1);
     operator(&name)
@@ -100,7 +103,9 @@ fn check_row(row: &Row, report: &mut Report) {
         let mut fault = check_meta(op, &args, &results);
         if let [result] = results.as_slice() {
             fault = fault.or_else(|| out_of(op).and_then(|o| check_out(o, &args, result)));
-            fault = fault.or_else(|| in_place_of(op).and_then(|o| check_in_place(o, &args, result)));
+            if !RESHAPED_IN_PLACE.contains(&base(op.name())) {
+                fault = fault.or_else(|| in_place_of(op).and_then(|o| check_in_place(o, &args, result)));
+            }
         }
         report.case(|| format!("{} sample {number}", row.name), fault);
     }

@@ -393,3 +393,103 @@ fn unsqueeze_tracked(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tens
 }
 
 register!(UNSQUEEZE, ADInplaceOrView, unsqueeze_tracked);
+
+fn squeeze(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::squeeze(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        record::set_history(&result, edges, record::NotImplemented("squeeze"));
+    }
+    Ok(result)
+}
+
+register!(SQUEEZE, Autograd, squeeze);
+
+fn squeeze_tracked(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    record::view(self_, || ops::squeeze(self_))
+}
+
+register!(SQUEEZE, ADInplaceOrView, squeeze_tracked);
+
+fn squeeze_dim(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::squeeze_dim(self_, dim)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        record::set_history(&result, edges, record::NotImplemented("squeeze"));
+    }
+    Ok(result)
+}
+
+register!(SQUEEZE_DIM, Autograd, squeeze_dim);
+
+fn squeeze_dim_tracked(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
+    record::view(self_, || ops::squeeze_dim(self_, dim))
+}
+
+register!(SQUEEZE_DIM, ADInplaceOrView, squeeze_dim_tracked);
+
+fn squeeze_dims(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::squeeze_dims(self_, dim)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        record::set_history(&result, edges, record::NotImplemented("squeeze"));
+    }
+    Ok(result)
+}
+
+register!(SQUEEZE_DIMS, Autograd, squeeze_dims);
+
+fn squeeze_dims_tracked(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
+    record::view(self_, || ops::squeeze_dims(self_, dim))
+}
+
+register!(SQUEEZE_DIMS, ADInplaceOrView, squeeze_dims_tracked);
+
+fn diagonal(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::diagonal(self_, offset, dim1, dim2)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        record::set_history(&result, edges, record::NotImplemented("diagonal"));
+    }
+    Ok(result)
+}
+
+register!(DIAGONAL, Autograd, diagonal);
+
+fn diagonal_tracked(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    record::view(self_, || ops::diagonal(self_, offset, dim1, dim2))
+}
+
+register!(DIAGONAL, ADInplaceOrView, diagonal_tracked);
+
+fn unfold(_: DispatchKeySet, self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::unfold(self_, dimension, size, step)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        record::set_history(&result, edges, record::NotImplemented("unfold"));
+    }
+    Ok(result)
+}
+
+register!(UNFOLD, Autograd, unfold);
+
+fn unfold_tracked(_: DispatchKeySet, self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
+    record::view(self_, || ops::unfold(self_, dimension, size, step))
+}
+
+register!(UNFOLD, ADInplaceOrView, unfold_tracked);

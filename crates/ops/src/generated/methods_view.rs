@@ -60,4 +60,29 @@ impl Tensor {
     pub fn unsqueeze(&self, dim: i64) -> Result<Tensor> {
         super::view::unsqueeze(self, dim)
     }
+
+    /// The tensor without its dimensions of size 1.
+    pub fn squeeze(&self) -> Result<Tensor> {
+        super::view::squeeze(self)
+    }
+
+    /// Without dimension `dim`, where its size is 1.
+    pub fn squeeze_dim(&self, dim: i64) -> Result<Tensor> {
+        super::view::squeeze_dim(self, dim)
+    }
+
+    /// Without those of the dimensions `dim` whose size is 1.
+    pub fn squeeze_dims(&self, dim: &[i64]) -> Result<Tensor> {
+        super::view::squeeze_dims(self, dim)
+    }
+
+    /// The elements whose indices in `dim1` and `dim2` are `offset` apart, as a last dimension in place of both.
+    pub fn diagonal(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+        super::view::diagonal(self, offset, dim1, dim2)
+    }
+
+    /// Windows of `size` elements of a dimension, one every `step`, as a last dimension.
+    pub fn unfold(&self, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
+        super::view::unfold(self, dimension, size, step)
+    }
 }

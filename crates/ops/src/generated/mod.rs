@@ -9,79 +9,123 @@ mod activation;
 mod binary;
 mod choice;
 mod compare;
+mod convert;
 mod convolution;
 mod copy;
 mod division;
 mod dropout;
+mod embedding;
 mod factory;
+mod gather;
+mod grid;
+mod index;
+mod index_dim;
+mod join;
 mod linear;
 mod logical;
 mod loss;
+mod mask;
 mod matmul;
 mod methods_activation;
 mod methods_binary;
 mod methods_choice;
 mod methods_compare;
+mod methods_convert;
 mod methods_convolution;
 mod methods_copy;
 mod methods_division;
 mod methods_dropout;
+mod methods_embedding;
 mod methods_factory;
+mod methods_gather;
+mod methods_grid;
+mod methods_index;
+mod methods_index_dim;
+mod methods_join;
 mod methods_linear;
 mod methods_logical;
+mod methods_mask;
 mod methods_matmul;
 mod methods_normalization;
 mod methods_power;
 mod methods_random;
 mod methods_ranges;
+mod methods_rearrange;
 mod methods_reduce;
+mod methods_repeat;
 mod methods_sampling;
 mod methods_scan;
 mod methods_softmax;
+mod methods_sort;
+mod methods_split;
 mod methods_ternary;
 mod methods_triangular;
 mod methods_unary;
 mod methods_view;
+mod methods_view_backward;
+mod methods_view_in_place;
 mod normalization;
 mod pooling;
 mod power;
 mod random;
 mod ranges;
+mod rearrange;
 mod reduce;
+mod repeat;
 mod sampling;
 mod scan;
+mod search;
 mod softmax;
+mod sort;
+mod split;
 mod ternary;
 mod triangular;
 mod unary;
 mod view;
+mod view_backward;
+mod view_in_place;
 
 pub use activation::*;
 pub use binary::*;
 pub use choice::*;
 pub use compare::*;
+pub use convert::*;
 pub use convolution::*;
 pub use copy::*;
 pub use division::*;
 pub use dropout::*;
+pub use embedding::*;
 pub use factory::*;
+pub use gather::*;
+pub use grid::*;
+pub use index::*;
+pub use index_dim::*;
+pub use join::*;
 pub use linear::*;
 pub use logical::*;
 pub use loss::*;
+pub use mask::*;
 pub use matmul::*;
 pub use normalization::*;
 pub use pooling::*;
 pub use power::*;
 pub use random::*;
 pub use ranges::*;
+pub use rearrange::*;
 pub use reduce::*;
+pub use repeat::*;
 pub use sampling::*;
 pub use scan::*;
+pub use search::*;
 pub use softmax::*;
+pub use sort::*;
+pub use split::*;
 pub use ternary::*;
 pub use triangular::*;
 pub use unary::*;
 pub use view::*;
+pub use view_backward::*;
+pub use view_in_place::*;
 
 use crate::dispatch::OperatorInfo;
 
@@ -232,6 +276,12 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &ISCLOSE,
     &EQUAL,
     &ALLCLOSE,
+    &CONTIGUOUS,
+    &TO_DTYPE_LAYOUT,
+    &TO_DEVICE,
+    &TO_DTYPE,
+    &TO_OTHER,
+    &TYPE_AS,
     &CONV1D,
     &CONV2D,
     &CONV_TRANSPOSE2D_INPUT,
@@ -280,6 +330,11 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &NATIVE_DROPOUT_BACKWARD,
     &DROPOUT,
     &DROPOUT_,
+    &EMBEDDING,
+    &EMBEDDING_OUT,
+    &EMBEDDING_BACKWARD,
+    &EMBEDDING_DENSE_BACKWARD,
+    &EMBEDDING_DENSE_BACKWARD_OUT,
     &EMPTY_MEMORY_FORMAT,
     &FULL,
     &FULL_OUT,
@@ -313,6 +368,80 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &NEW_ZEROS_OUT,
     &NEW_ONES,
     &NEW_ONES_OUT,
+    &GATHER,
+    &GATHER_OUT,
+    &SCATTER_SRC,
+    &SCATTER_SRC_OUT,
+    &SCATTER__SRC,
+    &SCATTER_VALUE,
+    &SCATTER_VALUE_OUT,
+    &SCATTER__VALUE,
+    &SCATTER_REDUCE,
+    &SCATTER_REDUCE_OUT,
+    &SCATTER__REDUCE,
+    &SCATTER_VALUE_REDUCE,
+    &SCATTER_VALUE_REDUCE_OUT,
+    &SCATTER__VALUE_REDUCE,
+    &SCATTER_ADD,
+    &SCATTER_ADD_OUT,
+    &SCATTER_ADD_,
+    &SCATTER_REDUCE_TWO,
+    &SCATTER_REDUCE__TWO,
+    &SCATTER_REDUCE_TWO_OUT,
+    &TAKE_ALONG_DIM,
+    &TAKE_ALONG_DIM_OUT,
+    &GATHER_BACKWARD,
+    &VALUE_SELECTING_REDUCTION_BACKWARD,
+    &DIAG,
+    &DIAG_OUT,
+    &DIAGFLAT,
+    &MESHGRID,
+    &MESHGRID_INDEXING,
+    &INDEX_TENSOR,
+    &INDEX_TENSOR_OUT,
+    &INDEX_PUT_,
+    &INDEX_PUT,
+    &INDEX_PUT_OUT,
+    &TAKE,
+    &TAKE_OUT,
+    &PUT_,
+    &PUT,
+    &PUT_OUT,
+    &INDEX_SELECT,
+    &INDEX_SELECT_OUT,
+    &INDEX_SELECT_BACKWARD,
+    &INDEX_ADD,
+    &INDEX_ADD_OUT,
+    &INDEX_ADD_,
+    &INDEX_COPY,
+    &INDEX_COPY_OUT,
+    &INDEX_COPY_,
+    &INDEX_FILL_INT_SCALAR,
+    &INDEX_FILL_INT_SCALAR_OUT,
+    &INDEX_FILL__INT_SCALAR,
+    &INDEX_FILL_INT_TENSOR,
+    &INDEX_FILL_INT_TENSOR_OUT,
+    &INDEX_FILL__INT_TENSOR,
+    &ONE_HOT,
+    &CAT,
+    &CAT_OUT,
+    &CONCAT,
+    &CONCATENATE,
+    &STACK,
+    &STACK_OUT,
+    &HSTACK,
+    &HSTACK_OUT,
+    &VSTACK,
+    &VSTACK_OUT,
+    &DSTACK,
+    &DSTACK_OUT,
+    &ROW_STACK,
+    &ROW_STACK_OUT,
+    &COLUMN_STACK,
+    &COLUMN_STACK_OUT,
+    &ATLEAST_1D,
+    &ATLEAST_2D,
+    &ATLEAST_3D,
     &ADDBMM,
     &ADDBMM_,
     &ADDBMM_OUT,
@@ -383,6 +512,17 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &NLL_LOSS_OUT,
     &NLL_LOSS_ND,
     &CROSS_ENTROPY_LOSS,
+    &NONZERO,
+    &NONZERO_OUT,
+    &ARGWHERE,
+    &NONZERO_NUMPY,
+    &MASKED_SELECT,
+    &MASKED_SELECT_OUT,
+    &MASKED_SELECT_BACKWARD,
+    &MASKED_SCATTER_,
+    &MASKED_SCATTER,
+    &MASKED_SCATTER_OUT,
+    &MASKED_SCATTER_BACKWARD,
     &MM,
     &MM_OUT,
     &BMM,
@@ -463,6 +603,24 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &LINSPACE_TENSOR_SCALAR_OUT,
     &LINSPACE_SCALAR_TENSOR,
     &LINSPACE_SCALAR_TENSOR_OUT,
+    &NARROW,
+    &VIEW_AS,
+    &RESHAPE_AS,
+    &EXPAND_AS,
+    &BROADCAST_TO,
+    &BROADCAST_TENSORS,
+    &FLATTEN_USING_INTS,
+    &RAVEL,
+    &UNFLATTEN_INT,
+    &MOVEDIM_INTLIST,
+    &MOVEDIM_INT,
+    &MOVEAXIS_INTLIST,
+    &MOVEAXIS_INT,
+    &SWAPAXES,
+    &SWAPDIMS,
+    &NUMPY_T,
+    &MT,
+    &ADJOINT,
     &SUM,
     &SUM_OUT,
     &SUM_DIM_INTLIST,
@@ -539,6 +697,22 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &NORM_OUT,
     &NORM_SCALAROPT_DIM_DTYPE,
     &NORM_DTYPE_OUT,
+    &REPEAT,
+    &REPEAT_OUT,
+    &TILE,
+    &REPEAT_INTERLEAVE_TENSOR,
+    &REPEAT_INTERLEAVE_SELF_TENSOR,
+    &REPEAT_INTERLEAVE_SELF_INT,
+    &FLIP,
+    &FLIP_OUT,
+    &FLIPLR,
+    &FLIPUD,
+    &ROLL,
+    &ROLL_OUT,
+    &ROT90,
+    &ROT90_OUT,
+    &CONSTANT_PAD_ND,
+    &CONSTANT_PAD_ND_OUT,
     &RAND,
     &RAND_GENERATOR,
     &RAND_LIKE,
@@ -560,6 +734,13 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &CUMPROD,
     &CUMPROD_,
     &CUMPROD_OUT,
+    &SEARCHSORTED_TENSOR,
+    &SEARCHSORTED_TENSOR_OUT,
+    &SEARCHSORTED_SCALAR,
+    &BUCKETIZE_TENSOR,
+    &BUCKETIZE_TENSOR_OUT,
+    &_UNIQUE2,
+    &UNIQUE_CONSECUTIVE,
     &SOFTMAX_INT,
     &SOFTMAX_INT_OUT,
     &_SOFTMAX,
@@ -572,6 +753,20 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &_LOG_SOFTMAX_OUT,
     &_LOG_SOFTMAX_BACKWARD_DATA,
     &_LOG_SOFTMAX_BACKWARD_DATA_OUT,
+    &SORT,
+    &SORT_STABLE,
+    &ARGSORT,
+    &ARGSORT_STABLE,
+    &MSORT,
+    &MSORT_OUT,
+    &TOPK,
+    &SPLIT_TENSOR,
+    &SPLIT_SIZES,
+    &SPLIT_WITH_SIZES,
+    &CHUNK,
+    &TENSOR_SPLIT_SECTIONS,
+    &TENSOR_SPLIT_INDICES,
+    &UNBIND_INT,
     &LERP_TENSOR,
     &LERP__TENSOR,
     &LERP_TENSOR_OUT,
@@ -719,4 +914,27 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &SELECT_INT,
     &SLICE_TENSOR,
     &UNSQUEEZE,
+    &SQUEEZE,
+    &SQUEEZE_DIM,
+    &SQUEEZE_DIMS,
+    &DIAGONAL,
+    &UNFOLD,
+    &SELECT_BACKWARD,
+    &SLICE_BACKWARD,
+    &DIAGONAL_BACKWARD,
+    &UNFOLD_BACKWARD,
+    &SELECT_SCATTER,
+    &SLICE_SCATTER,
+    &DIAGONAL_SCATTER,
+    &DIAG_EMBED,
+    &DIAG_EMBED_OUT,
+    &SQUEEZE_,
+    &SQUEEZE__DIM,
+    &SQUEEZE__DIMS,
+    &UNSQUEEZE_,
+    &T_,
+    &TRANSPOSE_,
+    &AS_STRIDED_,
+    &RESIZE_,
+    &RESIZE_AS_,
 ];

@@ -388,3 +388,165 @@ fn unsqueeze_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("unsqueeze", given, 2)?;
     unsqueeze(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
 }
+
+/// A kernel of `squeeze`.
+pub type SqueezeFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `squeeze`.
+pub static SQUEEZE: Operator<SqueezeFn> = Operator::new(
+    "squeeze",
+    "squeeze(Tensor(a) self) -> Tensor(a)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze_composite as SqueezeFn)],
+    squeeze_boxed,
+);
+
+/// The tensor without its dimensions of size 1.
+///
+/// `squeeze(Tensor(a) self) -> Tensor(a)`
+#[inline]
+pub fn squeeze(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SQUEEZE.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn squeeze_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    native::view::squeeze(self_)
+}
+
+fn squeeze_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("squeeze", given, 1)?;
+    squeeze(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `squeeze.dim`.
+pub type SqueezeDimFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
+
+/// The operator `squeeze.dim`.
+pub static SQUEEZE_DIM: Operator<SqueezeDimFn> = Operator::new(
+    "squeeze.dim",
+    "squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze_dim_composite as SqueezeDimFn)],
+    squeeze_dim_boxed,
+);
+
+/// Without dimension `dim`, where its size is 1.
+///
+/// `squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)`
+#[inline]
+pub fn squeeze_dim(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    let (keys, kernel) = SQUEEZE_DIM.select(self_.key_set())?;
+    kernel(keys, self_, dim)
+}
+
+fn squeeze_dim_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
+    native::view::squeeze_dim(self_, dim)
+}
+
+fn squeeze_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("squeeze.dim", given, 2)?;
+    squeeze_dim(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `squeeze.dims`.
+pub type SqueezeDimsFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
+
+/// The operator `squeeze.dims`.
+pub static SQUEEZE_DIMS: Operator<SqueezeDimsFn> = Operator::new(
+    "squeeze.dims",
+    "squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze_dims_composite as SqueezeDimsFn)],
+    squeeze_dims_boxed,
+);
+
+/// Without those of the dimensions `dim` whose size is 1.
+///
+/// `squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)`
+#[inline]
+pub fn squeeze_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
+    let (keys, kernel) = SQUEEZE_DIMS.select(self_.key_set())?;
+    kernel(keys, self_, dim)
+}
+
+fn squeeze_dims_composite(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
+    native::view::squeeze_dims(self_, dim)
+}
+
+fn squeeze_dims_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("squeeze.dims", given, 2)?;
+    squeeze_dims(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `diagonal`.
+pub type DiagonalFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Tensor>;
+
+/// The operator `diagonal`.
+pub static DIAGONAL: Operator<DiagonalFn> = Operator::new(
+    "diagonal",
+    "diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, diagonal_composite as DiagonalFn)],
+    diagonal_boxed,
+);
+
+/// The elements whose indices in `dim1` and `dim2` are `offset` apart, as a last dimension in place of both.
+///
+/// `diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)`
+#[inline]
+pub fn diagonal(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    let (keys, kernel) = DIAGONAL.select(self_.key_set())?;
+    kernel(keys, self_, offset, dim1, dim2)
+}
+
+fn diagonal_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    offset: i64,
+    dim1: i64,
+    dim2: i64,
+) -> Result<Tensor> {
+    native::view::diagonal(self_, offset, dim1, dim2)
+}
+
+fn diagonal_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("diagonal", given, 4)?;
+    diagonal(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.int()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `unfold`.
+pub type UnfoldFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Tensor>;
+
+/// The operator `unfold`.
+pub static UNFOLD: Operator<UnfoldFn> = Operator::new(
+    "unfold",
+    "unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)",
+    &[
+        Kernel::new(DispatchKey::Cpu, unfold_kernel as UnfoldFn),
+        Kernel::new(DispatchKey::Meta, unfold_kernel as UnfoldFn),
+    ],
+    unfold_boxed,
+);
+
+/// Windows of `size` elements of a dimension, one every `step`, as a last dimension.
+///
+/// `unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)`
+#[inline]
+pub fn unfold(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
+    let (keys, kernel) = UNFOLD.select(self_.key_set())?;
+    kernel(keys, self_, dimension, size, step)
+}
+
+fn unfold_kernel(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dimension: i64,
+    size: i64,
+    step: i64,
+) -> Result<Tensor> {
+    native::view::unfold(self_, dimension, size, step)
+}
+
+fn unfold_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("unfold", given, 4)?;
+    unfold(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.int()?)
+        .map(IntoValues::into_values)
+}

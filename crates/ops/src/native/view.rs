@@ -2,6 +2,7 @@
 
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, MemoryFormat, Result, bail, ensure, shape};
+use smallvec::SmallVec;
 
 /// `self_` with the given sizes, strides and offset in its storage, whatever its own.
 pub fn as_strided(
@@ -160,4 +161,87 @@ pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, ste
     let offset = g.storage_offset() + start * strides[d];
     strides[d] = strides[d].saturating_mul(step);
     self_.alias_as(&sizes, &strides, offset)
+}
+
+/// Without dimensions of size 1.
+pub fn squeeze(self_: &Tensor) -> Result<Tensor> {
+    without_units(self_, |_| true)
+}
+
+/// Without dimension `dim`, where its size is 1.
+pub fn squeeze_dim(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    let d = shape::wrap_dim(dim, self_.dim())?;
+    without_units(self_, |other| other == d)
+}
+
+/// Without those of the dimensions `dim` whose size is 1.
+pub fn squeeze_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
+    let dims = wrap_dims("squeeze", dim, self_.dim())?;
+    without_units(self_, |d| dims.contains(&d))
+}
+
+fn without_units(self_: &Tensor, goes: impl Fn(usize) -> bool) -> Result<Tensor> {
+    let g = self_.geometry();
+    let kept = |d: &usize| g.sizes()[*d] != 1 || !goes(*d);
+    let sizes: DimVec = (0..g.dim()).filter(kept).map(|d| g.sizes()[d]).collect();
+    let strides: DimVec = (0..g.dim()).filter(kept).map(|d| g.strides()[d]).collect();
+    self_.alias_as(&sizes, &strides, g.storage_offset())
+}
+
+/// Dimensions counted from the front, each once.
+pub(super) fn wrap_dims(name: &str, dims: &[i64], rank: usize) -> Result<SmallVec<[usize; 6]>> {
+    let mut wrapped: SmallVec<[usize; 6]> = SmallVec::new();
+    for &dim in dims {
+        let d = shape::wrap_dim(dim, rank).map_err(|e| e.context(name))?;
+        ensure!(
+            !wrapped.contains(&d),
+            InvalidArgument,
+            "{name}: dim {d} appears multiple times in the list of dims"
+        );
+        wrapped.push(d);
+    }
+    Ok(wrapped)
+}
+
+/// The elements at equal indices of two dimensions, `offset` apart, as a last dimension in place of both.
+pub fn diagonal(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    let g = self_.geometry();
+    let context = |e: flambeau_core::Error| e.context("diagonal");
+    let a = shape::wrap_dim(dim1, g.dim()).map_err(context)?;
+    let b = shape::wrap_dim(dim2, g.dim()).map_err(context)?;
+    ensure!(a != b, InvalidArgument, "diagonal: diagonal dimensions cannot be identical {dim1}, {dim2}");
+    let (rows, columns) = (g.sizes()[a], g.sizes()[b]);
+    let (below, right) = if offset < 0 { (offset.saturating_neg(), 0) } else { (0, offset) };
+    let length = rows.saturating_sub(below).min(columns.saturating_sub(right)).max(0);
+    let start = if length > 0 { below * g.strides()[a] + right * g.strides()[b] } else { 0 };
+    let (mut sizes, mut strides) = (DimVec::from_slice(g.sizes()), DimVec::from_slice(g.strides()));
+    for d in [a.max(b), a.min(b)] {
+        sizes.remove(d);
+        strides.remove(d);
+    }
+    sizes.push(length);
+    strides.push(g.strides()[a].saturating_add(g.strides()[b]));
+    self_.alias_as(&sizes, &strides, g.storage_offset() + start)
+}
+
+/// Windows of `size` elements of a dimension, one every `step`, as a last dimension.
+pub fn unfold(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
+    let g = self_.geometry();
+    let d = shape::wrap_dim(dimension, g.dim()).map_err(|e| e.context("unfold"))?;
+    let (mut sizes, mut strides) = (DimVec::from_slice(g.sizes()), DimVec::from_slice(g.strides()));
+    let (length, stride) = if g.dim() == 0 { (1, 1) } else { (sizes[d], strides[d]) };
+    ensure!(size >= 0, InvalidArgument, "unfold: size is {size} but must be >= 0");
+    ensure!(
+        size <= length,
+        InvalidArgument,
+        "unfold: maximum size for tensor at dimension {d} is {length} but size is {size}"
+    );
+    ensure!(step > 0, InvalidArgument, "unfold: step is {step} but must be > 0");
+    if g.dim() > 0 {
+        sizes[d] = (length - size) / step + 1;
+        strides[d] = stride.saturating_mul(step);
+    }
+    sizes.push(size);
+    strides.push(stride);
+    self_.alias_as(&sizes, &strides, g.storage_offset())
 }

@@ -1,0 +1,82 @@
+//! The same values elsewhere, of another type or in another order, where they are not so already.
+
+use crate::{Tensor, ops};
+use flambeau_core::{Device, Layout, MemoryFormat, Result, ScalarType, ensure};
+
+/// `self_` where its elements lie in the order of `memory_format`, else a copy that does.
+pub fn contiguous(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor> {
+    ensure!(
+        memory_format != MemoryFormat::Preserve,
+        InvalidArgument,
+        "contiguous: preserve memory format is unsupported by the contiguous operator"
+    );
+    if self_.is_contiguous_as(memory_format) {
+        return Ok(self_.clone());
+    }
+    ops::clone(self_, Some(memory_format))
+}
+
+/// `self_` where it has all that is asked for, else a converted copy.
+#[expect(clippy::too_many_arguments, reason = "those of the schema")]
+pub fn to(
+    self_: &Tensor,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    non_blocking: bool,
+    copy: bool,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let in_order = match memory_format {
+        None | Some(MemoryFormat::Preserve) => true,
+        Some(format) => self_.suggest_memory_format() == format,
+    };
+    let is_so = dtype.is_none_or(|d| d == self_.dtype())
+        && layout.is_none_or(|l| l == self_.layout())
+        && device.is_none_or(|d| d == self_.device());
+    if is_so && in_order && !copy {
+        return Ok(self_.clone());
+    }
+    ops::_to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format)
+}
+
+/// The same for a device and a type.
+pub fn to_device(
+    self_: &Tensor,
+    device: Device,
+    dtype: ScalarType,
+    non_blocking: bool,
+    copy: bool,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    to(self_, Some(dtype), None, Some(device), None, non_blocking, copy, memory_format)
+}
+
+/// The same for a type.
+pub fn to_dtype(
+    self_: &Tensor,
+    dtype: ScalarType,
+    non_blocking: bool,
+    copy: bool,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    to(self_, Some(dtype), None, None, None, non_blocking, copy, memory_format)
+}
+
+/// The same for the type and device of `other`.
+pub fn to_other(
+    self_: &Tensor,
+    other: &Tensor,
+    non_blocking: bool,
+    copy: bool,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let (dtype, device) = (Some(other.dtype()), Some(other.device()));
+    to(self_, dtype, Some(other.layout()), device, None, non_blocking, copy, memory_format)
+}
+
+/// With the type and device of `other`.
+pub fn type_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    to_other(self_, other, false, false, None)
+}

@@ -1,0 +1,530 @@
+//! Elements read or written at places that a tensor of indices names, along one dimension.
+
+use super::slices::{Slices, apart, fill, with_slices};
+use super::stored::{Numeric, Stored};
+use super::walk::{Walk, without};
+use super::{copy, view};
+use crate::structured::TensorSpec;
+use crate::{Tensor, dispatch_all_types, ops};
+use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, shape};
+
+/// `index` as i64, refused unless it is an integer of 32 or 64 bits.
+pub(super) fn long_index(name: &str, index: &Tensor) -> Result<Tensor> {
+    match index.dtype() {
+        ScalarType::I64 => Ok(index.clone()),
+        ScalarType::I32 => copy::to_copy(index, Some(ScalarType::I64), None, None, None, false, None),
+        other => bail!(Dtype, "{name}: Expected dtype int32/int64 for index but got {other}"),
+    }
+}
+
+/// Refuses indices outside `0..size`.
+pub(super) fn check_range(name: &str, index: &[i64], walk: &Walk<1>, dim: usize, size: i64) -> Result<()> {
+    let mut wrong = None;
+    walk.each(|[at]| {
+        let i = index[at as usize];
+        if i < 0 || i >= size {
+            wrong = wrong.or(Some(i));
+        }
+    });
+    match wrong {
+        Some(i) => bail!(Index, "{name}: index {i} is out of bounds for dimension {dim} with size {size}"),
+        None => Ok(()),
+    }
+}
+
+/// Sizes and strides as if there were at least one dimension.
+pub(super) fn at_least_1d(tensor: &Tensor) -> (DimVec, DimVec) {
+    let (mut sizes, mut strides) = (DimVec::from_slice(tensor.sizes()), DimVec::from_slice(tensor.strides()));
+    if sizes.is_empty() {
+        sizes.push(1);
+        strides.push(1);
+    }
+    (sizes, strides)
+}
+
+/// How the places of one dimension are named.
+pub(super) struct Places<'a> {
+    /// The operator, for messages.
+    pub(super) name: &'a str,
+    /// The sizes walked.
+    pub(super) sizes: &'a [i64],
+    /// Strides of the tensor whose places are named, 0 along the dimension.
+    pub(super) strides: &'a [i64],
+    /// Strides of the indices over `sizes`.
+    pub(super) index_strides: &'a [i64],
+    /// The dimension, its size, and the distance of its places.
+    pub(super) dim: usize,
+    pub(super) size: i64,
+    pub(super) stride: i64,
+}
+
+impl Places<'_> {
+    fn check(&self, index: &[i64]) -> Result<()> {
+        // Dimensions along which indices repeat need one look.
+        let repeats = |d: &usize| self.index_strides[*d] == 0 && self.sizes[*d] > 0;
+        let sizes: DimVec =
+            (0..self.sizes.len()).map(|d| if repeats(&d) { 1 } else { self.sizes[d] }).collect();
+        check_range(self.name, index, &Walk::new(&sizes, [self.index_strides]), self.dim, self.size)
+    }
+
+    /// `out[at] = from[place(at)]`, with `out` dense over `sizes`; `index` is input 1.
+    pub(super) fn pick(&self, from: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
+        dispatch_all_types!(all, from.dtype(), self.name, T => {
+            with_slices(self.name, &[from, index], &[out], |s| {
+                self.check(s.read::<i64>(1)?)?;
+                self.pick_bits::<<T as Stored>::Bits>(s)
+            })
+        })
+    }
+
+    fn pick_bits<B: bytemuck::Pod + Send + Sync>(&self, s: &Slices<'_>) -> Result<()> {
+        let (from, index, out) = (s.read::<B>(0)?, s.read::<i64>(1)?, s.write::<B>(0)?);
+        let walk = Walk::new(self.sizes, [self.strides, self.index_strides]);
+        let ([step, index_step], stride) = (walk.steps(), self.stride);
+        fill(out, 1, |range, mut part| {
+            walk.stretches(range, |[at, index_at], n| {
+                let (row, rest) = std::mem::take(&mut part).split_at_mut(n);
+                part = rest;
+                if index_step == 0 && step == 1 {
+                    let start = (at + index[index_at as usize] * stride) as usize;
+                    return row.copy_from_slice(&from[start..start + n]);
+                }
+                for (to, j) in row.iter_mut().zip(0i64..) {
+                    let place = at + j * step + index[(index_at + j * index_step) as usize] * stride;
+                    *to = from[place as usize];
+                }
+            });
+        });
+        Ok(())
+    }
+
+    /// `to[place(at)] = combine(to[place(at)], from[at])` in row-major order of `sizes`, so that the last of equal places wins,
+    /// and sums are the same every time.
+    pub(super) fn place(
+        &self,
+        to: &Tensor,
+        index: &Tensor,
+        from: &Tensor,
+        from_strides: &[i64],
+        how: Combine,
+    ) -> Result<()> {
+        let (index, from) = (apart(index, to)?, apart(from, to)?);
+        dispatch_all_types!(all, to.dtype(), self.name, T => {
+            with_slices(self.name, &[&from, &index], &[to], |s| {
+                self.check(s.read::<i64>(1)?)?;
+                type N = <T as Stored>::Number;
+                match how {
+                    Combine::Assign => self.place_numbers::<N>(s, from_strides, |_, new| new),
+                    Combine::Add => self.place_numbers::<N>(s, from_strides, N::plus),
+                    Combine::Multiply => self.place_numbers::<N>(s, from_strides, N::times),
+                    Combine::Greatest => self.place_numbers::<N>(s, from_strides, greatest),
+                    Combine::Least => self.place_numbers::<N>(s, from_strides, least),
+                }
+            })
+        })
+    }
+
+    fn place_numbers<N: Numeric>(
+        &self,
+        s: &Slices<'_>,
+        from_strides: &[i64],
+        combine: impl Fn(N, N) -> N,
+    ) -> Result<()> {
+        let (from, index, to) = (s.read::<N>(0)?, s.read::<i64>(1)?, s.write::<N>(0)?);
+        let walk = Walk::new(self.sizes, [self.strides, self.index_strides, from_strides]);
+        let ([step, index_step, from_step], stride) = (walk.steps(), self.stride);
+        walk.stretches(0..walk.numel(), |[at, index_at, from_at], n| {
+            for j in 0..n as i64 {
+                let place = at + j * step + index[(index_at + j * index_step) as usize] * stride;
+                let to = &mut to[place as usize];
+                *to = combine(*to, from[(from_at + j * from_step) as usize]);
+            }
+        });
+        Ok(())
+    }
+}
+
+/// What is done with an element that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Combine {
+    Assign,
+    Add,
+    Multiply,
+    Greatest,
+    Least,
+}
+
+impl Combine {
+    /// Whether the type must hold more than the result does on the way: sums of many numbers of half precision.
+    fn needs_wide(self, dtype: ScalarType) -> bool {
+        matches!(self, Combine::Add | Combine::Multiply) && dtype.is_reduced_floating_point()
+    }
+}
+
+/// NaN if either is.
+fn greatest<N: Numeric>(a: N, b: N) -> N {
+    if b.order() > a.order() { b } else { a }
+}
+
+/// NaN if either is.
+fn least<N: Numeric>(a: N, b: N) -> N {
+    let nan = N::of(Scalar::Float(f64::NAN)).order();
+    let is_nan = |x: N| N::HAS_NAN && x.order() == nan;
+    if !is_nan(a) && (is_nan(b) || b.order() < a.order()) { b } else { a }
+}
+
+/// Runs `f` on `self_`, or on a copy in f32 that is rounded back into it: half precision is summed in f32.
+pub(super) fn in_wide(
+    self_: &Tensor,
+    how: Combine,
+    f: impl FnOnce(&Tensor, bool) -> Result<()>,
+) -> Result<()> {
+    if !how.needs_wide(self_.dtype()) {
+        return f(self_, false);
+    }
+    let wide = copy::to_copy(self_, Some(ScalarType::F32), None, None, None, false, None)?;
+    f(&wide, true)?;
+    copy::copy_(self_, &wide, false)
+}
+
+pub(super) fn widened(tensor: &Tensor, wide: bool) -> Result<Tensor> {
+    if !wide {
+        return Ok(tensor.clone());
+    }
+    copy::to_copy(tensor, Some(ScalarType::F32), None, None, None, false, None)
+}
+
+/// Refuses what no element can be written twice into.
+pub(super) fn ensure_written_once(name: &str, self_: &Tensor) -> Result<()> {
+    ensure!(
+        !shape::has_internal_overlap(self_.sizes(), self_.strides()),
+        Aliasing,
+        "{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. \
+         Please clone() the tensor before performing the operation."
+    );
+    Ok(())
+}
+
+/// Refuses an index that reaches past `sizes` of the tensor called `which`, in all dimensions but `except`.
+fn check_fits(name: &str, index: &Tensor, which: &str, tensor: &Tensor, except: Option<usize>) -> Result<()> {
+    let ((index_sizes, _), (sizes, _)) = (at_least_1d(index), at_least_1d(tensor));
+    ensure!(
+        index_sizes.len() == sizes.len(),
+        Shape,
+        "{name}: Index tensor must have the same number of dimensions as {which} tensor"
+    );
+    ensure!(
+        (0..sizes.len()).all(|d| Some(d) == except || index_sizes[d] <= sizes[d]),
+        Shape,
+        "{name}: Expected index {index_sizes:?} to be no larger than {which} {sizes:?} apart from dimension {except:?}"
+    );
+    Ok(())
+}
+
+/// Shape and type of [`gather`].
+pub fn gather_meta(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> Result<TensorSpec> {
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("gather"))?;
+    ensure!(
+        matches!(index.dtype(), ScalarType::I64 | ScalarType::I32),
+        Dtype,
+        "gather: Expected dtype int32/int64 for index but got {}",
+        index.dtype()
+    );
+    if index.numel() > 0 {
+        check_fits("gather", index, "input", self_, Some(d))?;
+    }
+    Ok(TensorSpec::like(self_, index.sizes()))
+}
+
+/// `out[i][j][k] = self_[index[i][j][k]][j][k]`, for dimension 0.
+pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool, out: &Tensor) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let dim = shape::wrap_dim(dim, self_.dim())?;
+    let index = long_index("gather", index)?;
+    let ((sizes, index_strides), (self_sizes, self_strides)) = (at_least_1d(&index), at_least_1d(self_));
+    let places = Places {
+        name: "gather",
+        sizes: &sizes,
+        strides: &without(&self_strides, dim),
+        index_strides: &index_strides,
+        dim,
+        size: self_sizes[dim],
+        stride: self_strides[dim],
+    };
+    into_dense(out, |dense| places.pick(self_, &index, dense))
+}
+
+/// Calls `f` with `out`, or with a dense tensor that is copied into it.
+pub(super) fn into_dense(out: &Tensor, f: impl FnOnce(&Tensor) -> Result<()>) -> Result<()> {
+    if out.is_contiguous() {
+        return f(out);
+    }
+    let dense = TensorSpec::like(out, out.sizes()).allocate("index")?;
+    f(&dense)?;
+    copy::copy_(out, &dense, false)
+}
+
+/// Writes `src` (of `src_strides` over `index`) into the places of `self_` that `index` names.
+fn scatter(
+    name: &str,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    one_value: bool,
+    how: Combine,
+) -> Result<()> {
+    let dim = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
+    ensure_written_once(name, self_)?;
+    ensure!(
+        src.dtype() == self_.dtype(),
+        Dtype,
+        "{name}: Expected self.dtype to be equal to src.dtype, but got {} and {}",
+        self_.dtype(),
+        src.dtype()
+    );
+    let index = long_index(name, index)?;
+    if index.numel() == 0 {
+        return Ok(());
+    }
+    check_fits(name, &index, "self", self_, Some(dim))?;
+    if !one_value {
+        check_fits(name, &index, "src", src, None)?;
+    }
+    if self_.device().is_meta() {
+        return Ok(());
+    }
+    let (sizes, index_strides) = at_least_1d(&index);
+    in_wide(self_, how, |target, wide| {
+        let (self_sizes, self_strides) = at_least_1d(target);
+        let src = widened(src, wide)?;
+        let src_strides = if one_value { DimVec::from_elem(0, sizes.len()) } else { at_least_1d(&src).1 };
+        let places = Places {
+            name,
+            sizes: &sizes,
+            strides: &without(&self_strides, dim),
+            index_strides: &index_strides,
+            dim,
+            size: self_sizes[dim],
+            stride: self_strides[dim],
+        };
+        places.place(target, &index, &src, &src_strides, how)
+    })
+}
+
+/// The tensor of no dimensions that holds `value` in the type and place of `self_`.
+pub(super) fn value_like(name: &str, self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    let made = TensorSpec::like(self_, &[]).allocate(name)?;
+    copy::fill_(&made, value).map_err(|e| e.context(name))?;
+    Ok(made)
+}
+
+fn reduction(name: &str, reduce: &str) -> Result<Combine> {
+    match reduce {
+        "add" => Ok(Combine::Add),
+        "multiply" => Ok(Combine::Multiply),
+        other => {
+            bail!(InvalidArgument, "{name}: reduce argument must be either add or multiply. got {other}")
+        }
+    }
+}
+
+fn copied(self_: &Tensor) -> Result<Tensor> {
+    copy::clone(self_, Some(MemoryFormat::Preserve))
+}
+
+/// `self_[index[i][j]][j] = src[i][j]`, for dimension 0.
+pub fn scatter_src_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
+    scatter("scatter", self_, dim, index, src, false, Combine::Assign)
+}
+
+/// As [`scatter_src_`], into a copy.
+pub fn scatter_src(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    let made = copied(self_)?;
+    scatter_src_(&made, dim, index, src)?;
+    Ok(made)
+}
+
+/// `self_[index[i][j]][j] = value`, for dimension 0.
+pub fn scatter_value_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
+    scatter("scatter", self_, dim, index, &value_like("scatter", self_, value)?, true, Combine::Assign)
+}
+
+/// As [`scatter_value_`], into a copy.
+pub fn scatter_value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    let made = copied(self_)?;
+    scatter_value_(&made, dim, index, value)?;
+    Ok(made)
+}
+
+/// As [`scatter_src_`], added to or multiplied with what is there.
+pub fn scatter_reduce_src_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<()> {
+    scatter("scatter", self_, dim, index, src, false, reduction("scatter", reduce)?)
+}
+
+/// As [`scatter_reduce_src_`], into a copy.
+pub fn scatter_reduce_src(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<Tensor> {
+    let made = copied(self_)?;
+    scatter_reduce_src_(&made, dim, index, src, reduce)?;
+    Ok(made)
+}
+
+/// As [`scatter_value_`], added to or multiplied with what is there.
+pub fn scatter_reduce_value_(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<()> {
+    let value = value_like("scatter", self_, value)?;
+    scatter("scatter", self_, dim, index, &value, true, reduction("scatter", reduce)?)
+}
+
+/// As [`scatter_reduce_value_`], into a copy.
+pub fn scatter_reduce_value(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<Tensor> {
+    let made = copied(self_)?;
+    scatter_reduce_value_(&made, dim, index, value, reduce)?;
+    Ok(made)
+}
+
+/// `self_[index[i][j]][j] += src[i][j]`, for dimension 0, in row-major order of `index`.
+pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
+    scatter("scatter_add", self_, dim, index, src, false, Combine::Add)
+}
+
+/// As [`scatter_add_`], into a copy.
+pub fn scatter_add(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    let made = copied(self_)?;
+    scatter_add_(&made, dim, index, src)?;
+    Ok(made)
+}
+
+/// As [`scatter_src`], combined with what is there by sum, prod, amax or amin.
+pub fn scatter_reduce_two(
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<Tensor> {
+    const NAME: &str = "scatter_reduce";
+    let (how, start) = match reduce {
+        "sum" => (Combine::Add, 0.0),
+        "prod" => (Combine::Multiply, 1.0),
+        "amax" => (Combine::Greatest, f64::NEG_INFINITY),
+        "amin" => (Combine::Least, f64::INFINITY),
+        "mean" => bail!(NotImplemented, "{NAME}: reduce=\"mean\" is not implemented"),
+        other => bail!(
+            InvalidArgument,
+            "{NAME}: reduce argument must be either sum, prod, mean, amax or amin, got {other}."
+        ),
+    };
+    let made = copied(self_)?;
+    if !include_self {
+        let start = match how {
+            Combine::Greatest | Combine::Least => extreme(self_.dtype(), start),
+            _ => Scalar::Float(start),
+        };
+        scatter(NAME, &made, dim, index, &value_like(NAME, self_, start)?, true, Combine::Assign)?;
+    }
+    scatter(NAME, &made, dim, index, src, false, how)?;
+    Ok(made)
+}
+
+/// The least value of a type where `sign` is negative, else the greatest.
+fn extreme(dtype: ScalarType, sign: f64) -> Scalar {
+    let (least, greatest) = match dtype {
+        ScalarType::Bool => return Scalar::Bool(sign > 0.0),
+        ScalarType::U8 => (0, 255),
+        ScalarType::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
+        ScalarType::I16 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        ScalarType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        ScalarType::I64 => (i64::MIN, i64::MAX),
+        _ => return Scalar::Float(sign),
+    };
+    Scalar::Int(if sign < 0.0 { least } else { greatest })
+}
+
+/// [`gather`] with an index that broadcasts against `self_` in the other dimensions.
+pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    const NAME: &str = "take_along_dim";
+    let Some(dim) = dim else {
+        return ops::gather(&ops::reshape(self_, &[-1])?, 0, &ops::reshape(indices, &[-1])?, false);
+    };
+    ensure!(
+        self_.dim() == indices.dim(),
+        Shape,
+        "{NAME}: input and indices should have the same number of dimensions, but got {} dimensions for input, and {} \
+         dimensions for indices",
+        self_.dim(),
+        indices.dim()
+    );
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(NAME))?;
+    if self_.dim() == 0 {
+        return ops::gather(self_, 0, indices, false);
+    }
+    let mut own = DimVec::from_slice(self_.sizes());
+    own[d] = 1;
+    let mut other = DimVec::from_slice(indices.sizes());
+    other[d] = 1;
+    let mut sizes = shape::broadcast(&own, &other).map_err(|e| e.context(NAME))?;
+    sizes[d] = self_.sizes()[d];
+    let source = ops::expand(self_, &sizes, false)?;
+    sizes[d] = indices.sizes()[d];
+    ops::gather(&source, d as i64, &ops::expand(indices, &sizes, false)?, false)
+}
+
+/// What `self_` of [`gather`] receives: `grad` added up at the places it was read from.
+pub fn gather_backward(
+    grad: &Tensor,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    sparse_grad: bool,
+) -> Result<Tensor> {
+    ensure!(!sparse_grad, NotImplemented, "gather_backward: sparse gradients are not implemented");
+    let zeros = zeros_for(grad, self_.sizes())?;
+    ops::scatter_add(&zeros, dim, index, grad)
+}
+
+/// Zeros of the type and place of `grad`.
+pub(super) fn zeros_for(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    ops::zeros(sizes, Some(grad.dtype()), Some(grad.layout()), Some(grad.device()), None)
+}
+
+/// What the input of `sort`, `topk`, `max.dim` receives: `grad` at the places of the values that were chosen.
+pub fn value_selecting_reduction_backward(
+    grad: &Tensor,
+    dim: i64,
+    indices: &Tensor,
+    sizes: &[i64],
+    keepdim: bool,
+) -> Result<Tensor> {
+    if keepdim || sizes.is_empty() {
+        return ops::scatter_src(&zeros_for(grad, sizes)?, dim, indices, grad);
+    }
+    let (grad, indices) = (ops::unsqueeze(grad, dim)?, view::unsqueeze(indices, dim)?);
+    ops::scatter_src(&zeros_for(&grad, sizes)?, dim, &indices, &grad)
+}

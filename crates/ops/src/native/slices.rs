@@ -1,0 +1,150 @@
+//! Elements of guarded tensors as slices: what kernels that move elements about by index are written in.
+#![expect(unsafe_code, reason = "turns guarded bytes into slices, and cuts a slice among threads")]
+
+use crate::Tensor;
+use crate::parallel::parallel_for;
+use crate::structured::with_guards;
+use crate::tensor_iterator::GRAIN;
+use bytemuck::Pod;
+use flambeau_core::{Result, Storage, bail, ensure, shape};
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// The bytes that a tensor reaches, from its first element to its last.
+///
+/// - (inside) `count` elements of `size` bytes from `first`, aligned, lie in a storage that is guarded for `'g`: for writing,
+///   and reached by no other span, where `writable`.
+struct Span<'g> {
+    first: *mut u8,
+    count: usize,
+    size: usize,
+    writable: Cell<bool>,
+    guard: PhantomData<&'g ()>,
+}
+
+impl Span<'_> {
+    /// Under a guard on the tensor's storage.
+    fn new(tensor: &Tensor, writable: bool) -> Result<Self> {
+        let geometry = tensor.geometry();
+        let (size, first) = (tensor.dtype().size(), tensor.data_ptr());
+        let reach =
+            if geometry.numel() == 0 { None } else { shape::extent(geometry.sizes(), geometry.strides())? };
+        let count = reach.map_or(0, |last| last as usize + 1);
+        ensure!(
+            count == 0 || first.addr().is_multiple_of(size),
+            InvalidArgument,
+            "the memory is not aligned for elements of {}",
+            tensor.dtype()
+        );
+        Ok(Span { first, count, size, writable: Cell::new(writable), guard: PhantomData })
+    }
+
+    fn start<T>(&self) -> *mut T {
+        if self.count == 0 { std::ptr::dangling_mut() } else { self.first.cast() }
+    }
+}
+
+/// The elements of a call's tensors, by their place in the call. An element's place in a slice is its offset from the first
+/// element of the tensor: the sum of index times stride.
+pub(super) struct Slices<'g> {
+    reads: SmallVec<[Span<'g>; 4]>,
+    writes: SmallVec<[Span<'g>; 2]>,
+}
+
+impl<'g> Slices<'g> {
+    /// The elements of input `at`, as a type of their size.
+    pub(super) fn read<T: Pod>(&self, at: usize) -> Result<&'g [T]> {
+        match self.reads.get(at) {
+            // SAFETY: (inside); nobody writes while a guard for reading is held, and any bytes are a `Pod`.
+            Some(span) if span.size == size_of::<T>() => unsafe {
+                Ok(std::slice::from_raw_parts(span.start(), span.count))
+            },
+            _ => bail!(Internal, "there is no input {at} of elements of {} bytes", size_of::<T>()),
+        }
+    }
+
+    /// The elements of output `at`, as a type of their size; once.
+    pub(super) fn write<T: Pod>(&self, at: usize) -> Result<&'g mut [T]> {
+        match self.writes.get(at) {
+            // SAFETY: (inside): no other span reaches there, and `writable` is taken, so this is the only slice of it.
+            Some(span) if span.size == size_of::<T>() && span.writable.take() => unsafe {
+                Ok(std::slice::from_raw_parts_mut(span.start(), span.count))
+            },
+            _ => bail!(Internal, "there is no output {at} of elements of {} bytes left", size_of::<T>()),
+        }
+    }
+}
+
+/// Calls `body` with the elements of `reads` and `writes`, under their guards. What is written must share no storage with
+/// anything else: see [`apart`].
+///
+/// # Errors
+/// `Device` for tensors that are not on the host, `Aliasing` for shared storages, those of the guards, and `body`'s.
+pub(super) fn with_slices<R>(
+    name: &str,
+    reads: &[&Tensor],
+    writes: &[&Tensor],
+    body: impl for<'g> FnOnce(&Slices<'g>) -> Result<R>,
+) -> Result<R> {
+    for tensor in reads.iter().chain(writes) {
+        ensure!(
+            tensor.device().is_cpu(),
+            Device,
+            "{name}: expected all tensors to be on the cpu, but got one on {}",
+            tensor.device()
+        );
+    }
+    for (at, written) in writes.iter().enumerate() {
+        let shared = |other: &&&Tensor| Storage::ptr_eq(other.storage(), written.storage());
+        ensure!(
+            !reads.iter().chain(&writes[..at]).any(|other| shared(&other)),
+            Aliasing,
+            "{name}: expected a result with memory of its own"
+        );
+    }
+    with_guards(name, reads, writes, || {
+        let spans = |tensors: &[&Tensor], writable: bool| {
+            tensors.iter().map(move |t| Span::new(t, writable)).collect::<Result<Vec<_>>>()
+        };
+        let (reads, writes) = (spans(reads, false)?, spans(writes, true)?);
+        body(&Slices { reads: reads.into(), writes: writes.into() })
+    })
+}
+
+/// `tensor`, or a copy of it where it shares memory with what is about to be written.
+pub(super) fn apart(tensor: &Tensor, written: &Tensor) -> Result<Tensor> {
+    if Storage::ptr_eq(tensor.storage(), written.storage()) {
+        crate::structured::private_copy(tensor)
+    } else {
+        Ok(tensor.clone())
+    }
+}
+
+/// A slice that threads write disjoint parts of.
+struct Parts<T>(*mut T);
+
+// SAFETY: each thread reaches its own part, which `fill` cuts out.
+unsafe impl<T: Send> Sync for Parts<T> {}
+
+impl<T> Parts<T> {
+    /// # Safety
+    /// - (disjoint) `range` lies inside the slice, and no other part that lives meets it.
+    #[expect(clippy::mut_from_ref, reason = "disjoint parts of one slice")]
+    unsafe fn get(&self, range: Range<usize>) -> &mut [T] {
+        // SAFETY: (disjoint).
+        unsafe { std::slice::from_raw_parts_mut(self.0.add(range.start), range.len()) }
+    }
+}
+
+/// Calls `f` with parts of `out` that cover it, each a whole number of `unit`s long, on several threads where it is large.
+pub(super) fn fill<T: Send>(out: &mut [T], unit: usize, f: impl Fn(Range<usize>, &mut [T]) + Sync) {
+    let unit = unit.max(1);
+    let parts = Parts(out.as_mut_ptr());
+    parallel_for(0..out.len() / unit, (GRAIN / unit).max(1), |units| {
+        let range = units.start * unit..units.end * unit;
+        // SAFETY: (disjoint): the ranges of one parallel-for are disjoint, and end before `out` does.
+        f(range.clone(), unsafe { parts.get(range) });
+    });
+}

@@ -1,0 +1,249 @@
+//! Sorting along a dimension, stable, with NaN as the greatest value.
+//!
+//! An element becomes a number that orders like it, beside its index; so equal elements keep their order, whatever the
+//! algorithm, and results are the same for every thread count.
+
+use super::slices::with_slices;
+use super::stored::{Numeric, Stored};
+use super::{copy, gather, view};
+use crate::parallel::parallel_for;
+use crate::structured::TensorSpec;
+use crate::tensor_iterator::GRAIN;
+use crate::{Tensor, dispatch_all_types, ops};
+use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, ensure, shape};
+use std::sync::Mutex;
+
+/// What orders an element, and where it stood.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Item<K> {
+    key: K,
+    index: u32,
+}
+
+/// A number that elements are ordered by.
+trait Key: Copy + Ord + Send + Sync {
+    /// How many digits of 11 bits.
+    const DIGITS: u32;
+    /// Of the least bits of `order`; `descending` turns it around.
+    fn new(order: u64, descending: bool) -> Self;
+    /// One digit, least significant first.
+    fn digit(self, number: u32) -> usize;
+}
+
+macro_rules! keys {
+    ($($rust:ty, $digits:literal;)*) => {$(
+        impl Key for $rust {
+            const DIGITS: u32 = $digits;
+
+            #[inline(always)]
+            fn new(order: u64, descending: bool) -> Self {
+                if descending { !(order as $rust) } else { order as $rust }
+            }
+
+            #[inline(always)]
+            fn digit(self, number: u32) -> usize {
+                (self >> (number * 11)) as usize & (RADIX - 1)
+            }
+        }
+    )*};
+}
+
+const RADIX: usize = 1 << 11;
+
+keys! { u32, 3; u64, 6; }
+
+/// Rows from here on are sorted digit by digit.
+const LONG: usize = 4096;
+
+/// Sorts items that stand in the order of their indices.
+fn sort_items<K: Key>(items: &mut Vec<Item<K>>) {
+    if items.len() < LONG {
+        return items.sort_unstable();
+    }
+    // Least significant digit first (Knuth, The Art of Computer Programming 3, 5.2.5): each pass keeps the order of the last.
+    let mut other = items.clone();
+    for number in 0..K::DIGITS {
+        let mut starts = [0usize; RADIX];
+        items.iter().for_each(|item| starts[item.key.digit(number)] += 1);
+        if starts.contains(&items.len()) {
+            continue;
+        }
+        let mut next = 0;
+        for start in &mut starts {
+            next += std::mem::replace(start, next);
+        }
+        for item in items.iter() {
+            let place = &mut starts[item.key.digit(number)];
+            other[*place] = *item;
+            *place += 1;
+        }
+        std::mem::swap(items, &mut other);
+    }
+}
+
+/// The first `k` items in order, the others behind them in any.
+fn select_items<K: Key>(items: &mut Vec<Item<K>>, k: usize) {
+    if k == 0 || k >= items.len() / 2 {
+        return sort_items(items);
+    }
+    items.select_nth_unstable(k - 1);
+    items[..k].sort_unstable();
+}
+
+/// For each row of `n` values the indices of its first `k` in order.
+fn order_rows<N: Numeric, K: Key>(values: &[N], indices: &mut [i64], n: usize, k: usize, descending: bool) {
+    let rows = indices.len() / k.max(1);
+    // Rows that threads take in turn: each is locked just once.
+    let targets: Vec<Mutex<&mut [i64]>> = indices.chunks_mut(k.max(1)).map(Mutex::new).collect();
+    parallel_for(0..rows, (GRAIN / 8 / n.max(1)).max(1), |part| {
+        let mut items: Vec<Item<K>> = Vec::with_capacity(n);
+        for row in part {
+            items.clear();
+            let item = |(index, value): (u32, &N)| Item { key: K::new(value.order(), descending), index };
+            items.extend((0..).zip(&values[row * n..(row + 1) * n]).map(item));
+            if k == n {
+                sort_items(&mut items)
+            } else {
+                select_items(&mut items, k)
+            }
+            let mut target = targets[row].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            target.iter_mut().zip(&items).for_each(|(to, item)| *to = i64::from(item.index));
+        }
+    });
+}
+
+/// The indices of the first `k` elements along `dim`, in order.
+fn order(name: &str, self_: &Tensor, dim: i64, k: i64, descending: bool) -> Result<Tensor> {
+    let last = view::transpose(self_, dim, -1)?;
+    let n = last.sizes().last().copied().unwrap_or(1);
+    ensure!(
+        n <= i64::from(u32::MAX),
+        NotImplemented,
+        "{name}: rows of more than {} elements are not implemented",
+        u32::MAX
+    );
+    let mut sizes = DimVec::from_slice(last.sizes());
+    if let Some(size) = sizes.last_mut() {
+        *size = k;
+    }
+    let made = TensorSpec::like(self_, &sizes).with_dtype(ScalarType::I64).allocate(name)?;
+    if made.numel() > 0 {
+        let rows =
+            if last.is_contiguous() { last } else { copy::clone(&last, Some(MemoryFormat::Contiguous))? };
+        dispatch_all_types!(all, self_.dtype(), name, T => {
+            type N = <T as Stored>::Number;
+            with_slices(name, &[&rows], &[&made], |s| {
+                let (values, indices) = (s.read::<N>(0)?, s.write::<i64>(0)?);
+                if size_of::<N>() <= 4 {
+                    order_rows::<N, u32>(values, indices, n as usize, k as usize, descending);
+                } else {
+                    order_rows::<N, u64>(values, indices, n as usize, k as usize, descending);
+                }
+                Ok(())
+            })
+        })?;
+    }
+    view::transpose(&made, dim, -1)
+}
+
+fn sorted_into(
+    name: &str,
+    self_: &Tensor,
+    dim: i64,
+    k: i64,
+    descending: bool,
+    (values, indices): (&Tensor, &Tensor),
+) -> Result<()> {
+    let order = order(name, self_, dim, k, descending)?;
+    gather::gather(self_, dim, &order, false, values)?;
+    copy::copy_(indices, &order, false)
+}
+
+/// Shapes and types of [`sort`].
+pub fn sort_meta(
+    self_: &Tensor,
+    _stable: Option<bool>,
+    dim: i64,
+    _descending: bool,
+) -> Result<(TensorSpec, TensorSpec)> {
+    shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("sort"))?;
+    let values = TensorSpec::like(self_, self_.sizes()).with_format(self_.suggest_memory_format());
+    Ok((values.clone(), values.with_dtype(ScalarType::I64)))
+}
+
+/// The elements along `dim` in order, and where they stood; equal ones keep their order.
+pub fn sort(
+    self_: &Tensor,
+    _stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let size = if self_.dim() == 0 { 1 } else { self_.size(dim)? };
+    sorted_into("sort", self_, dim, size, descending, (values, indices))
+}
+
+/// [`sort`], which is stable always.
+pub fn sort_default(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
+    let (values, indices) = sort_meta(self_, None, dim, descending)?;
+    let (values, indices) = (values.allocate("sort")?, indices.allocate("sort")?);
+    if !self_.device().is_meta() {
+        sort(self_, None, dim, descending, &values, &indices)?;
+    }
+    Ok((values, indices))
+}
+
+/// Where the elements of [`sort`] stood.
+pub fn argsort(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
+    Ok(ops::sort(self_, dim, descending)?.1)
+}
+
+/// The same.
+pub fn argsort_stable(self_: &Tensor, stable: bool, dim: i64, descending: bool) -> Result<Tensor> {
+    Ok(ops::sort_stable(self_, Some(stable), dim, descending)?.1)
+}
+
+/// The elements along the first dimension in order.
+pub fn msort(self_: &Tensor) -> Result<Tensor> {
+    Ok(ops::sort(self_, 0, false)?.0)
+}
+
+/// Shapes and types of [`topk`].
+pub fn topk_meta(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    _largest: bool,
+    _sorted: bool,
+) -> Result<(TensorSpec, TensorSpec)> {
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("topk"))?;
+    let mut sizes = DimVec::from_slice(self_.sizes());
+    let size = sizes.get(d).copied().unwrap_or(1);
+    ensure!(
+        (0..=size).contains(&k),
+        Index,
+        "topk: selected index k out of range: expected 0 to {size} for dimension {dim} but got {k}"
+    );
+    if let Some(size) = sizes.get_mut(d) {
+        *size = k;
+    }
+    let values = TensorSpec::like(self_, &sizes);
+    Ok((values.clone(), values.with_dtype(ScalarType::I64)))
+}
+
+/// The `k` greatest or least elements along `dim`, in order, and where they stood; of equal ones the first.
+pub fn topk(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    largest: bool,
+    _sorted: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    if values.numel() == 0 {
+        return Ok(());
+    }
+    sorted_into("topk", self_, dim, k, largest, (values, indices))
+}

@@ -1,0 +1,132 @@
+//! A tensor cut into views along one dimension.
+
+use super::view;
+use crate::{Tensor, ops};
+use flambeau_core::{Error, ErrorKind, Result, ensure, shape};
+
+/// Room for a list of `count` tensors.
+fn list(name: &str, count: i64) -> Result<Vec<Tensor>> {
+    let mut list = Vec::new();
+    let room = list.try_reserve_exact(count.max(0) as usize);
+    room.map_err(|e| Error::with_source(ErrorKind::OutOfMemory, format!("{name}: {count} tensors"), e))?;
+    Ok(list)
+}
+
+/// Pieces that start and end at the given places.
+fn pieces(
+    name: &str,
+    self_: &Tensor,
+    dim: usize,
+    count: i64,
+    bounds: impl Fn(i64) -> (i64, i64),
+) -> Result<Vec<Tensor>> {
+    let mut made = list(name, count)?;
+    for index in 0..count {
+        let (start, end) = bounds(index);
+        made.push(view::slice(self_, dim as i64, Some(start), Some(end), 1)?);
+    }
+    Ok(made)
+}
+
+fn dimension(name: &str, self_: &Tensor, dim: i64) -> Result<(usize, i64)> {
+    ensure!(self_.dim() > 0, Shape, "{name}: expects at least a 1-dimensional tensor");
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
+    Ok((d, self_.sizes()[d]))
+}
+
+/// Pieces of `split_size` indices each; the last has what is left.
+pub fn split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
+    let (d, size) = dimension("split", self_, dim)?;
+    ensure!(
+        split_size >= 0,
+        InvalidArgument,
+        "split: expects split_size be non-negative, but got split_size={split_size}"
+    );
+    ensure!(
+        split_size > 0 || size == 0,
+        InvalidArgument,
+        "split: split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
+    );
+    let step = split_size.max(1);
+    let count = (size / step + i64::from(size % step != 0)).max(1);
+    pieces("split", self_, d, count, |i| (i * step, (i * step).saturating_add(step).min(size)))
+}
+
+/// Pieces of the given sizes, which add up to the dimension's.
+pub fn split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    let (d, size) = dimension("split_with_sizes", self_, dim)?;
+    ensure!(
+        split_sizes.iter().all(|s| *s >= 0),
+        InvalidArgument,
+        "split_with_sizes: expects split_sizes have only non-negative entries, but got split_sizes={split_sizes:?}"
+    );
+    let total = split_sizes.iter().try_fold(0i64, |sum, s| sum.checked_add(*s));
+    ensure!(
+        total == Some(size),
+        InvalidArgument,
+        "split_with_sizes: expects split_sizes to sum exactly to {size} (input tensor's size at dimension {dim}), but got \
+         split_sizes={split_sizes:?}"
+    );
+    let mut start = 0;
+    let cut = |length: &i64| {
+        let from = start;
+        start += length;
+        view::slice(self_, d as i64, Some(from), Some(start), 1)
+    };
+    split_sizes.iter().map(cut).collect()
+}
+
+/// Another name of [`split_with_sizes`].
+pub fn split_sizes(self_: &Tensor, split_size: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    ops::split_with_sizes(self_, split_size, dim)
+}
+
+/// At most `chunks` pieces of equal size; the last may be smaller.
+pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
+    let (_, size) = dimension("chunk", self_, dim)?;
+    ensure!(chunks > 0, InvalidArgument, "chunk: expects `chunks` to be greater than 0, got: {chunks}");
+    if size == 0 {
+        drop(list("chunk", chunks)?);
+        return ops::split_with_sizes(self_, &vec![0; chunks as usize], dim);
+    }
+    ops::split_tensor(self_, size / chunks + i64::from(size % chunks != 0), dim)
+}
+
+/// Just `sections` pieces; the first ones are larger by one where the size does not divide.
+pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
+    let (d, size) = dimension("tensor_split", self_, dim)?;
+    ensure!(
+        sections > 0,
+        InvalidArgument,
+        "tensor_split: number of sections must be larger than 0, got {sections}"
+    );
+    let (least, longer) = (size / sections, size % sections);
+    let start = |i: i64| i * least + i.min(longer);
+    let mut made = list("tensor_split", sections)?;
+    for i in 0..sections {
+        made.push(ops::slice_tensor(self_, d as i64, Some(start(i)), Some(start(i + 1)), 1)?);
+    }
+    Ok(made)
+}
+
+/// Pieces between the given places, which are taken as a slice takes them.
+pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    let (d, size) = dimension("tensor_split", self_, dim)?;
+    let starts = std::iter::once(0).chain(indices.iter().copied());
+    let ends = indices.iter().copied().chain([size]);
+    starts
+        .zip(ends)
+        .map(|(start, end)| ops::slice_tensor(self_, d as i64, Some(start), Some(end), 1))
+        .collect()
+}
+
+/// Every index of a dimension by itself.
+pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
+    ensure!(self_.dim() > 0, Index, "unbind: dimension specified as {dim} but tensor has no dimensions");
+    let (d, size) = dimension("unbind", self_, dim)?;
+    let mut made = list("unbind", size)?;
+    for index in 0..size {
+        made.push(view::select(self_, d as i64, index)?);
+    }
+    Ok(made)
+}

@@ -1,0 +1,155 @@
+//! Element types as kernels of indexing meet them: bytes to move, numbers to add and to compare.
+
+use bytemuck::{Pod, Zeroable};
+use flambeau_core::{Element, Scalar};
+use half::{bf16, f16};
+
+/// An element type and what stands for it: any bytes are a value of these.
+pub(super) trait Stored: Element {
+    /// As many bytes, to be moved only.
+    type Bits: Pod + Send + Sync;
+    /// The same as a number.
+    type Number: Numeric;
+}
+
+/// What is added, multiplied and ordered.
+pub(super) trait Numeric: Pod + Send + Sync {
+    /// Whether some values are no numbers.
+    const HAS_NAN: bool;
+    /// The scalar, converted as a tensor of the type is filled.
+    fn of(value: Scalar) -> Self;
+    /// The sum; integers wrap, truth values are joined by `or`.
+    fn plus(self, other: Self) -> Self;
+    /// The product; truth values are joined by `and`.
+    fn times(self, other: Self) -> Self;
+    /// A number that orders like the value, all NaN equal and greatest, both zeros equal; below 2^32 where the element has up
+    /// to four bytes.
+    fn order(self) -> u64;
+    /// Whether it is zero.
+    fn is_zero(self) -> bool;
+}
+
+/// A truth value: a byte, true unless it is 0.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(transparent)]
+pub(super) struct Truth(u8);
+
+impl Numeric for Truth {
+    const HAS_NAN: bool = false;
+    fn of(value: Scalar) -> Self {
+        Truth(u8::from(value.to_bool()))
+    }
+    fn plus(self, other: Self) -> Self {
+        Truth(u8::from(self.0 | other.0 != 0))
+    }
+    fn times(self, other: Self) -> Self {
+        Truth(u8::from(self.0 != 0 && other.0 != 0))
+    }
+    fn order(self) -> u64 {
+        u64::from(self.0 != 0)
+    }
+    fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl Stored for bool {
+    type Bits = u8;
+    type Number = Truth;
+}
+
+macro_rules! integers {
+    ($($rust:ty, $bits:ty;)*) => {$(
+        impl Stored for $rust {
+            type Bits = $bits;
+            type Number = $rust;
+        }
+
+        impl Numeric for $rust {
+            const HAS_NAN: bool = false;
+            fn of(value: Scalar) -> Self {
+                <$rust as Element>::from_scalar(value)
+            }
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+            #[inline(always)]
+            fn order(self) -> u64 {
+                // Moved up so that the least value is 0; of the upper bits only those of the type stay.
+                (self.wrapping_sub(<$rust>::MIN) as $bits).into()
+            }
+            #[inline(always)]
+            fn is_zero(self) -> bool {
+                self == 0
+            }
+        }
+    )*};
+}
+
+integers! { u8, u8; i8, u8; i16, u16; i32, u32; i64, u64; }
+
+macro_rules! floats {
+    ($($rust:ty, $bits:ty;)*) => {$(
+        impl Stored for $rust {
+            type Bits = $bits;
+            type Number = $rust;
+        }
+
+        impl Numeric for $rust {
+            const HAS_NAN: bool = true;
+            fn of(value: Scalar) -> Self {
+                <$rust as Element>::from_scalar(value)
+            }
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+            #[inline(always)]
+            fn order(self) -> u64 {
+                const SIGN: $bits = 1 << (<$bits>::BITS - 1);
+                // A sign and a magnitude, as one number that grows with the value.
+                let bits = self.to_bits();
+                let ordered = match () {
+                    () if self.is_nan() => <$bits>::MAX,
+                    () if bits == SIGN => SIGN,
+                    () if bits & SIGN != 0 => !bits,
+                    () => bits | SIGN,
+                };
+                ordered.into()
+            }
+            #[inline(always)]
+            fn is_zero(self) -> bool {
+                self.to_bits() << 1 == 0
+            }
+        }
+    )*};
+}
+
+floats! { f16, u16; bf16, u16; f32, u32; f64, u64; }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_is_that_of_the_values_with_nan_last() {
+        let values = [f32::NEG_INFINITY, -2.0, -1e-40, 0.0, 1e-40, 1.0, f32::INFINITY, f32::NAN];
+        assert!(values.windows(2).all(|w| w[0].order() < w[1].order()));
+        assert_eq!((-0.0f32).order(), 0.0f32.order());
+        assert_eq!((-f32::NAN).order(), f32::NAN.order());
+        assert!(values.iter().all(|v| v.order() >> 32 == 0));
+        let integers = [i64::MIN, -1, 0, 1, i64::MAX];
+        assert!(integers.windows(2).all(|w| w[0].order() < w[1].order()));
+        assert!((-1i8).order() < 1i8.order() && i8::MIN.order() == 0 && u8::MAX.order() == 255);
+        assert!(f16::from_f32(-1.0).order() < f16::from_f32(2.0).order());
+    }
+}

@@ -1,0 +1,125 @@
+//! Walking several tensors together in row-major order, a stretch of the innermost dimension at a time.
+
+use flambeau_core::DimVec;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// Sizes, and the strides of `K` tensors over them; neighbouring dimensions that all tensors walk as one are one.
+pub(super) struct Walk<const K: usize> {
+    /// Outermost first, at least one.
+    dims: SmallVec<[(usize, [i64; K]); 6]>,
+    numel: usize,
+}
+
+impl<const K: usize> Walk<K> {
+    /// Over `sizes`, with as many strides for each tensor, in elements; those of a tensor walked backwards are negative.
+    pub(super) fn new(sizes: &[i64], strides: [&[i64]; K]) -> Self {
+        let mut dims: SmallVec<[(usize, [i64; K]); 6]> = SmallVec::new();
+        for (d, &size) in sizes.iter().enumerate().filter(|(_, size)| **size != 1) {
+            let step: [i64; K] = std::array::from_fn(|k| strides[k][d]);
+            match dims.last_mut() {
+                Some((outer, outer_step))
+                    if (0..K).all(|k| step[k].checked_mul(size) == Some(outer_step[k])) =>
+                {
+                    (*outer, *outer_step) = (outer.saturating_mul(size as usize), step);
+                }
+                _ => dims.push((size as usize, step)),
+            }
+        }
+        if dims.is_empty() {
+            dims.push((1, [0; K]));
+        }
+        let numel = if sizes.contains(&0) { 0 } else { dims.iter().map(|d| d.0).product() };
+        Walk { dims, numel }
+    }
+
+    /// How many elements.
+    pub(super) fn numel(&self) -> usize {
+        self.numel
+    }
+
+    /// How far each tensor steps from one element of a stretch to the next.
+    pub(super) fn steps(&self) -> [i64; K] {
+        self.dims[self.dims.len() - 1].1
+    }
+
+    /// Calls `f` with the offsets of the first element and the length of each stretch of the elements in `range`.
+    pub(super) fn stretches(&self, range: Range<usize>, mut f: impl FnMut([i64; K], usize)) {
+        let (width, steps) = self.dims[self.dims.len() - 1];
+        let mut at = range.start;
+        while at < range.end {
+            let column = at % width;
+            let n = (width - column).min(range.end - at);
+            let row = self.row(at / width);
+            f(std::array::from_fn(|k| row[k] + column as i64 * steps[k]), n);
+            at += n;
+        }
+    }
+
+    /// The offsets of the first elements of row number `row`.
+    fn row(&self, mut row: usize) -> [i64; K] {
+        let mut offsets = [0; K];
+        for (size, steps) in self.dims[..self.dims.len() - 1].iter().rev() {
+            let index = (row % size) as i64;
+            row /= size;
+            (0..K).for_each(|k| offsets[k] += index * steps[k]);
+        }
+        offsets
+    }
+
+    /// Calls `f` with the offsets of every element.
+    pub(super) fn each(&self, mut f: impl FnMut([i64; K])) {
+        let steps = self.steps();
+        self.stretches(0..self.numel, |first, n| {
+            for j in 0..n as i64 {
+                f(std::array::from_fn(|k| first[k] + j * steps[k]));
+            }
+        });
+    }
+}
+
+/// `strides` with that of dimension `dim` set to 0; a tensor without dimensions has none.
+pub(super) fn without(strides: &[i64], dim: usize) -> DimVec {
+    let mut strides = DimVec::from_slice(strides);
+    if let Some(stride) = strides.get_mut(dim) {
+        *stride = 0;
+    }
+    strides
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_those_of_nested_loops() {
+        let cases: &[(&[i64], &[i64], &[i64])] = &[
+            (&[2, 3, 4], &[12, 4, 1], &[12, 4, 1]),
+            (&[2, 3, 4], &[12, 4, 1], &[1, 2, 6]),
+            (&[2, 1, 4], &[4, 99, 1], &[0, 7, 1]),
+            (&[2, 3, 4], &[12, 4, 1], &[12, -4, -1]),
+            (&[], &[], &[]),
+            (&[1], &[5], &[3]),
+            (&[3, 0], &[1, 1], &[1, 1]),
+        ];
+        for (sizes, a, b) in cases {
+            let mut expected = vec![[0i64, 0]];
+            for d in 0..sizes.len() {
+                let step = |o: &[i64; 2], i: i64| [o[0] + i * a[d], o[1] + i * b[d]];
+                expected = expected.iter().flat_map(|o| (0..sizes[d]).map(move |i| step(o, i))).collect();
+            }
+            let mut met = vec![];
+            let walk = Walk::new(sizes, [a, b]);
+            walk.each(|offsets| met.push(offsets));
+            assert_eq!(met, expected, "{sizes:?}");
+            let mut parts = vec![];
+            for start in (0..walk.numel()).step_by(5) {
+                walk.stretches(start..(start + 5).min(walk.numel()), |first, n| {
+                    let steps = walk.steps();
+                    parts.extend((0..n as i64).map(|j| [first[0] + j * steps[0], first[1] + j * steps[1]]));
+                });
+            }
+            assert_eq!(parts, expected, "{sizes:?} in parts");
+        }
+    }
+}
