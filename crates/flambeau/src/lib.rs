@@ -1,1 +1,39 @@
-//! A tensor library with automatic differentiation.
+//! A tensor library with automatic differentiation, built inside the way PyTorch is built.
+//!
+//! ```
+//! use flambeau::{Autograd, Tensor};
+//! let x = Tensor::from([1.0f32, 2.0, 3.0]);
+//! x.requires_grad_(true)?;
+//! x.mul(&x)?.sum()?.backward()?;
+//! let grad = x.grad().map(|g| g.to_vec::<f32>()).transpose()?;
+//! assert_eq!(grad, Some(vec![2.0, 4.0, 6.0]));
+//! # Ok::<(), flambeau::Error>(())
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`Tensor`] | the handle; operators are its methods |
+//! | [`ops`] | every operator as a function of all its arguments |
+//! | [`autograd`] | recording, backward, hooks, custom functions, gradcheck |
+//! | [`nn`] | modules, optimisers, data loading, checkpoints |
+//! | [`core`] | what a tensor is, before any operator exists |
+
+pub use flambeau_autograd as autograd;
+pub use flambeau_core as core;
+pub use flambeau_nn as nn;
+pub use flambeau_ops::ops;
+
+pub use flambeau_autograd::{Autograd, enable_grad, inference_mode, no_grad};
+pub use flambeau_core::{
+    Device, Error, ErrorKind, Generator, Layout, MemoryFormat, Result, Scalar, ScalarType, TensorOptions,
+    manual_seed,
+};
+pub use flambeau_ops::Tensor;
+pub use flambeau_ops::parallel::{num_threads, set_num_threads};
+
+/// What most programs want in scope: `use flambeau::prelude::*;`.
+pub mod prelude {
+    pub use crate::nn::Module;
+    pub use crate::nn::optim::Optimizer;
+    pub use crate::{Autograd, Device, Result, Scalar, ScalarType, Tensor, no_grad};
+}

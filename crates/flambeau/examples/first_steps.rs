@@ -1,0 +1,54 @@
+//! A network of two layers learns to tell two spirals apart, in a second or two.
+
+use flambeau::nn::optim::{Sgd, SgdOptions};
+use flambeau::nn::{Linear, fields};
+use flambeau::prelude::*;
+
+/// Points of two spirals, `[2 n, 2]`, and which spiral each is on, `[2 n, 1]`, as -1 and 1.
+fn spirals(n: usize) -> Result<(Tensor, Tensor)> {
+    let (mut points, mut sides) = (Vec::new(), Vec::new());
+    for i in 0..2 * n {
+        let side = if i % 2 == 0 { 1.0f32 } else { -1.0 };
+        let turn = 0.3 + 3.0 * (i / 2) as f32 / n as f32;
+        points.extend([side * turn * turn.cos() / 3.0, side * turn * turn.sin() / 3.0]);
+        sides.push(side);
+    }
+    let rows = 2 * n as i64;
+    Ok((Tensor::from_vec(points, &[rows, 2])?, Tensor::from_vec(sides, &[rows, 1])?))
+}
+
+struct Net {
+    hidden: Linear,
+    out: Linear,
+}
+
+impl Module for Net {
+    fields!(hidden, out);
+
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.out.forward(&self.hidden.forward(x)?.tanh()?)
+    }
+}
+
+fn main() -> Result<()> {
+    flambeau::manual_seed(1);
+    let (points, sides) = spirals(200)?;
+    let net = Net { hidden: Linear::new(2, 64)?, out: Linear::new(64, 1)? };
+    let options = SgdOptions { lr: 0.1, momentum: 0.9, ..Default::default() };
+    let mut optimizer = Sgd::new(net.parameters(), options)?;
+    for step in 0..=1000 {
+        let error = net.forward(&points)?.sub(&sides)?;
+        let loss = error.mul(&error)?.mean()?;
+        optimizer.zero_grad()?;
+        loss.backward()?;
+        optimizer.step()?;
+        if step % 200 == 0 {
+            println!("step {step:4}  loss {:.4}", loss.item::<f32>()?);
+        }
+    }
+    let _unrecorded = no_grad();
+    let answers: Vec<f32> = net.forward(&points)?.mul(&sides)?.to_vec()?;
+    let right = answers.iter().filter(|a| **a > 0.0).count();
+    println!("{right} of {} points on the right side", answers.len());
+    Ok(())
+}
