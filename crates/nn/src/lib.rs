@@ -7,6 +7,7 @@
 //! | [`init`] | values to begin with |
 //! | [`optim`] | SGD, schedules |
 //! | [`data`] | data sets, samplers, the loader |
+//! | [`serialization`] | safetensors files, checkpoints |
 //!
 //! ```
 //! use flambeau_autograd::Autograd;
@@ -31,6 +32,7 @@ pub mod init;
 pub mod layers;
 pub mod module;
 pub mod optim;
+pub mod serialization;
 pub mod visit;
 
 pub use layers::*;

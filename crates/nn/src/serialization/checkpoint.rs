@@ -1,0 +1,154 @@
+//! Everything that training needs to go on where it stopped.
+
+use super::{Notes, load, save};
+use crate::StateDict;
+use crate::data::Position;
+use flambeau_core::{Error, ErrorKind, GeneratorState, Result};
+use std::path::Path;
+use std::str::FromStr;
+
+/// Model, optimiser, step, generators and place in the data, in one safetensors file. The model's tensors are named
+/// `model.` and the name, so that other programs can pick them out.
+///
+/// ```
+/// use flambeau_core::Generator;
+/// use flambeau_nn::optim::{Optimizer, Sgd, SgdOptions};
+/// use flambeau_nn::serialization::Checkpoint;
+/// use flambeau_nn::{Linear, Module};
+/// let path = std::env::temp_dir().join(format!("flambeau-checkpoint-{}.safetensors", std::process::id()));
+/// let model = Linear::new(2, 1)?;
+/// let mut sgd = Sgd::new(model.parameters(), SgdOptions::default())?;
+/// let checkpoint = Checkpoint {
+///     model: model.state_dict()?,
+///     optimizer: sgd.state_dict()?,
+///     step: 100,
+///     generator: Some(Generator::default_cpu().state()),
+///     ..Default::default()
+/// };
+/// checkpoint.save(&path)?;
+///
+/// let checkpoint = Checkpoint::load(&path)?;
+/// model.load_state_dict(&checkpoint.model)?;
+/// sgd.load_state_dict(&checkpoint.optimizer)?;
+/// assert_eq!(checkpoint.step, 100);
+/// # std::fs::remove_file(path)?;
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Checkpoint {
+    /// [`Module::state_dict`](crate::Module::state_dict).
+    pub model: StateDict,
+    /// [`Optimizer::state_dict`](crate::optim::Optimizer::state_dict).
+    pub optimizer: StateDict,
+    /// Steps taken.
+    pub step: u64,
+    /// The generator that the model draws from.
+    pub generator: Option<GeneratorState>,
+    /// Where the loader stands.
+    pub data: Option<Position>,
+    /// Whatever else should be known.
+    pub notes: Notes,
+}
+
+impl Checkpoint {
+    /// Writes it to `path`; a failure leaves the file of before as it was.
+    ///
+    /// # Errors
+    /// Those of [`save`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let named = |part: &'static str| {
+            move |(name, tensor): (&String, _)| (format!("{part}.{name}"), Clone::clone(tensor))
+        };
+        let model = self.model.iter().map(named("model"));
+        let tensors = model.chain(self.optimizer.iter().map(named("optimizer"))).collect();
+        save(path, &tensors, &self.all_notes())
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// Those of [`load`]; `Io` naming what a checkpoint should have and the file has not.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let (tensors, notes) = load(path)?;
+        Self::from_parts(tensors, notes).map_err(|e| e.context(format!("loading {}", path.display())))
+    }
+
+    fn all_notes(&self) -> Notes {
+        let mut notes: Notes =
+            self.notes.iter().map(|(key, value)| (format!("notes.{key}"), value.clone())).collect();
+        let mut note = |key: &str, value: u64| drop(notes.insert(key.to_string(), value.to_string()));
+        note("version", VERSION);
+        note("step", self.step);
+        let mut generator = |key: &str, state: &GeneratorState| {
+            note(&format!("{key}.seed"), state.seed);
+            note(&format!("{key}.offset"), state.offset);
+        };
+        self.generator.iter().for_each(|state| generator("generator", state));
+        let data_generator = self.data.and_then(|data| data.generator);
+        data_generator.iter().for_each(|state| generator("data.generator", state));
+        if let Some(data) = &self.data {
+            note("data.epoch", data.epoch);
+            note("data.batch", data.batch);
+        }
+        notes
+    }
+
+    fn from_parts(tensors: StateDict, notes: Notes) -> Result<Self> {
+        let version = required(&notes, "version")?;
+        flambeau_core::ensure!(
+            version == VERSION,
+            Io,
+            "expected a checkpoint of version {VERSION} but got {version}"
+        );
+        let mut checkpoint = Checkpoint { step: required(&notes, "step")?, ..Default::default() };
+        checkpoint.generator = generator(&notes, "generator")?;
+        if let Some(epoch) = number(&notes, "data.epoch")? {
+            let batch = required(&notes, "data.batch")?;
+            checkpoint.data =
+                Some(Position { epoch, batch, generator: generator(&notes, "data.generator")? });
+        }
+        for (key, value) in notes {
+            if let Some(key) = key.strip_prefix("notes.") {
+                checkpoint.notes.insert(key.to_string(), value);
+            }
+        }
+        for (name, tensor) in tensors {
+            match name.split_once('.') {
+                Some(("model", name)) => checkpoint.model.insert(name.to_string(), tensor),
+                Some(("optimizer", name)) => checkpoint.optimizer.insert(name.to_string(), tensor),
+                _ => {
+                    return Err(fault(format!(
+                        "expected tensors of a model or an optimiser but got `{name}`"
+                    )));
+                }
+            };
+        }
+        Ok(checkpoint)
+    }
+}
+
+/// Which notes there are, and how tensors are named.
+const VERSION: u64 = 1;
+
+fn generator(notes: &Notes, key: &str) -> Result<Option<GeneratorState>> {
+    let Some(seed) = number(notes, &format!("{key}.seed"))? else { return Ok(None) };
+    Ok(Some(GeneratorState { seed, offset: required(notes, &format!("{key}.offset"))? }))
+}
+
+fn required(notes: &Notes, key: &str) -> Result<u64> {
+    number(notes, key)?
+        .ok_or_else(|| fault(format!("expected a checkpoint with a note `{key}`, which is not there")))
+}
+
+fn number(notes: &Notes, key: &str) -> Result<Option<u64>> {
+    let parse = |text: &String| {
+        u64::from_str(text)
+            .map_err(|_| fault(format!("expected a number for the note `{key}` but got {text:?}")))
+    };
+    notes.get(key).map(parse).transpose()
+}
+
+fn fault(message: String) -> Error {
+    Error::new(ErrorKind::Io, message)
+}
