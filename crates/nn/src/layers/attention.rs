@@ -1,0 +1,106 @@
+//! Attention: every place of a sequence looks at the others.
+
+use super::{Linear, parameter};
+use crate::{Module, fields, init};
+use flambeau_core::{Result, ensure};
+use flambeau_ops::{Tensor, ops};
+
+/// Self-attention with several heads, `[batch, length, width]` to the same: Vaswani et al., "Attention is all you need", 2017.
+/// Names and values to begin with are those of PyTorch's `MultiheadAttention` with `batch_first`.
+///
+/// ```
+/// use flambeau_nn::{Module, MultiHeadAttention};
+/// use flambeau_ops::Tensor;
+/// let attention = MultiHeadAttention::new(8, 2)?.causal(true);
+/// attention.requires_grad_(false)?;
+/// assert_eq!(attention.forward(&Tensor::ones(&[3, 5, 8], ())?)?.sizes(), &[3, 5, 8]);
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct MultiHeadAttention {
+    /// `[3 width, width]`: what makes queries, keys and values.
+    pub in_proj_weight: Tensor,
+    /// `[3 width]`.
+    pub in_proj_bias: Tensor,
+    /// From the heads' answers to the output.
+    pub out_proj: Linear,
+    heads: i64,
+    causal: bool,
+}
+
+impl MultiHeadAttention {
+    /// So many heads, each of `width / heads`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` unless there is a head and `heads` divides `width`.
+    pub fn new(width: i64, heads: i64) -> Result<Self> {
+        ensure!(
+            heads > 0 && width > 0 && width % heads == 0,
+            InvalidArgument,
+            "MultiHeadAttention: expected a width that the number of heads divides but got {width} and {heads}"
+        );
+        let (in_proj_weight, in_proj_bias) = (parameter(&[3 * width, width])?, parameter(&[3 * width])?);
+        init::xavier_uniform_(&in_proj_weight, 1.0, None)?;
+        init::zeros_(&in_proj_bias)?;
+        let out_proj = Linear::new(width, width)?;
+        out_proj.bias.as_ref().map_or(Ok(()), init::zeros_)?;
+        Ok(MultiHeadAttention { in_proj_weight, in_proj_bias, out_proj, heads, causal: false })
+    }
+
+    /// Whether each place looks only at itself and those before it.
+    pub fn causal(self, causal: bool) -> Self {
+        MultiHeadAttention { causal, ..self }
+    }
+
+    /// `part` 0, 1, 2: queries, keys, values, as `[batch, heads, length, width / heads]`.
+    fn heads_of(&self, projected: &Tensor, part: i64) -> Result<Tensor> {
+        let &[batch, length, triple] = projected.sizes() else {
+            flambeau_core::bail!(Internal, "expected 3 dimensions but got {:?}", projected.sizes());
+        };
+        let width = triple / 3;
+        let own = ops::slice_tensor(projected, 2, Some(part * width), Some((part + 1) * width), 1)?;
+        let split = ops::view(&own, &[batch, length, self.heads, width / self.heads])?;
+        ops::transpose_int(&split, 1, 2)
+    }
+}
+
+/// `softmax(q kᵀ / √width + mask) v`, over `[batch, heads, length, width]`.
+fn attend(query: &Tensor, key: &Tensor, value: &Tensor, causal: bool) -> Result<Tensor> {
+    let width = query.size(-1)? as f64;
+    // Scaled before the product, which is larger.
+    let query = ops::mul_scalar(query, width.sqrt().recip().into())?;
+    let mut scores = ops::matmul(&query, &ops::transpose_int(key, -2, -1)?)?;
+    if causal {
+        scores = ops::add_tensor(&scores, &causal_mask(query.size(-2)?, &scores)?, 1.into())?;
+    }
+    ops::matmul(&ops::softmax_int(&scores, -1, None)?, value)
+}
+
+/// Minus infinity above the diagonal, of the type and on the device of `like`.
+fn causal_mask(length: i64, like: &Tensor) -> Result<Tensor> {
+    let places = (0..length).flat_map(|row| (0..length).map(move |column| (row, column)));
+    let values: Vec<f32> =
+        places.map(|(row, column)| if column > row { f32::NEG_INFINITY } else { 0.0 }).collect();
+    let mask = Tensor::empty(&[length, length], (like.dtype(), like.device()))?;
+    ops::copy_(&mask, &Tensor::from_vec(values, &[length, length])?, false)?;
+    Ok(mask)
+}
+
+impl Module for MultiHeadAttention {
+    fields!(in_proj_weight, in_proj_bias, out_proj);
+
+    fn forward(&self, input: &Tensor) -> Result<Tensor> {
+        let width = self.in_proj_weight.size(1)?;
+        ensure!(
+            input.dim() == 3 && input.size(2)? == width,
+            Shape,
+            "MultiHeadAttention: expected an input of sizes [batch, length, {width}] but got {:?}",
+            input.sizes()
+        );
+        let projected = ops::matmul(input, &ops::t(&self.in_proj_weight)?)?;
+        let projected = ops::add_tensor(&projected, &self.in_proj_bias, 1.into())?;
+        let [query, key, value] = [0, 1, 2].map(|part| self.heads_of(&projected, part));
+        let answers = ops::transpose_int(&attend(&query?, &key?, &value?, self.causal)?, 1, 2)?;
+        self.out_proj.forward(&ops::reshape(&answers, input.sizes())?)
+    }
+}
