@@ -3,6 +3,7 @@
 mod activation;
 mod attention;
 mod convolution;
+mod dropout;
 mod linear;
 mod normalization;
 mod pooling;
@@ -11,6 +12,7 @@ mod sequential;
 pub use activation::*;
 pub use attention::MultiHeadAttention;
 pub use convolution::{Conv2d, Conv2dOptions};
+pub use dropout::Dropout;
 pub use linear::Linear;
 pub use normalization::{BatchNorm2d, LayerNorm, RmsNorm};
 pub use pooling::{AvgPool2d, MaxPool2d};

@@ -5,7 +5,7 @@
 //! | [`module`](mod@module), [`visit`] | what a model is, and how its tensors are found |
 //! | [`layers`] | linear maps, convolutions, normalisation, attention, activations |
 //! | [`init`] | values to begin with |
-//! | [`optim`] | SGD, schedules |
+//! | [`optim`] | SGD, Adam, AdamW, clipping, schedules |
 //! | [`data`] | data sets, samplers, the loader |
 //! | [`serialization`] | safetensors files, checkpoints |
 //!
@@ -21,7 +21,7 @@
 //! for _ in 0..3 {
 //!     optimizer.zero_grad()?;
 //!     let error = model.forward(&x)?.sub(&y)?;
-//!     error.t()?.mm(&error)?.backward()?;
+//!     error.mul(&error)?.sum()?.backward()?;
 //!     optimizer.step()?;
 //! }
 //! # Ok::<(), flambeau_core::Error>(())

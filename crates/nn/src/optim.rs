@@ -1,9 +1,13 @@
 //! Optimisers: how parameters move along their gradients.
 
+mod adam;
+mod clip;
 mod group;
 mod schedule;
 mod sgd;
 
+pub use adam::{Adam, AdamOptions, AdamW};
+pub use clip::{clip_grad_norm_, clip_grad_value_};
 pub use group::{Hyper, ParamGroup};
 pub use schedule::{CosineAnnealing, LambdaLr, LinearWarmupCosine, Schedule, Scheduler, StepLr};
 pub use sgd::{Sgd, SgdOptions};

@@ -61,7 +61,6 @@ impl Module for Linear {
     fields!(weight, bias);
 
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
-        let product = ops::matmul(input, &ops::t(&self.weight)?).map_err(|e| e.context("Linear"))?;
-        self.bias.as_ref().map_or(Ok(product.clone()), |bias| ops::add_tensor(&product, bias, 1.into()))
+        ops::linear(input, &self.weight, self.bias.as_ref())
     }
 }

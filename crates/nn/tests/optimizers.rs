@@ -1,0 +1,285 @@
+//! Optimisers, schedules and clipping against PyTorch's numbers.
+//!
+//! The literals are PyTorch 2.15's in f64: `torch.optim` with `foreach=False` on the parameter below, five steps whose
+//! gradient is [`gradient`]; `torch.optim.lr_scheduler` on SGD with `lr=0.5`; `torch.nn.utils.clip_grad_norm_`.
+
+use flambeau_autograd::Autograd;
+use flambeau_nn::optim::{
+    Adam, AdamOptions, AdamW, CosineAnnealing, LambdaLr, LinearWarmupCosine, Optimizer, ParamGroup, Schedule,
+    Scheduler, Sgd, SgdOptions, StepLr, clip_grad_norm_, clip_grad_value_,
+};
+use flambeau_ops::Tensor;
+
+fn leaf(values: &[f64]) -> Tensor {
+    let tensor = Tensor::from_slice(values).unwrap();
+    tensor.requires_grad_(true).unwrap();
+    tensor
+}
+
+fn start() -> Tensor {
+    leaf(&[0.5, -1.25, 2.0, 0.0])
+}
+
+/// `p * [1, 0.5, -0.25, 2] + 0.1 (step + 1)`.
+fn gradient(param: &Tensor, step: usize) -> Tensor {
+    let values = param.to_vec::<f64>().unwrap();
+    let scaled = values.iter().zip([1.0, 0.5, -0.25, 2.0]).map(|(p, c)| p * c + 0.1 * (step as f64 + 1.0));
+    Tensor::from_slice(&scaled.collect::<Vec<_>>()).unwrap()
+}
+
+fn steps(optimizer: &mut dyn Optimizer, param: &Tensor, range: std::ops::Range<usize>) {
+    for step in range {
+        param.set_grad(Some(&gradient(param, step))).unwrap();
+        optimizer.step().unwrap();
+    }
+}
+
+fn assert_close(got: &[f64], expected: &[f64]) {
+    assert_eq!(got.len(), expected.len());
+    for (g, e) in got.iter().zip(expected) {
+        assert!((g - e).abs() <= 1e-12 * (1.0 + e.abs()), "expected {expected:?} but got {got:?}");
+    }
+}
+
+fn check(make: impl Fn(Vec<Tensor>) -> Box<dyn Optimizer>, expected: [f64; 4]) {
+    let param = start();
+    let mut optimizer = make(vec![param.clone()]);
+    steps(&mut *optimizer, &param, 0..5);
+    assert_close(&param.to_vec::<f64>().unwrap(), &expected);
+
+    // Saved after two steps and taken over by another, it gives the same to the bit.
+    let resumed = start();
+    let mut first = make(vec![resumed.clone()]);
+    steps(&mut *first, &resumed, 0..2);
+    let mut second = make(vec![resumed.clone()]);
+    second.load_state_dict(&first.state_dict().unwrap()).unwrap();
+    steps(&mut *second, &resumed, 2..5);
+    assert!(resumed.equal(&param).unwrap());
+}
+
+#[test]
+fn sgd() {
+    let check = |options: SgdOptions, expected| {
+        check(|params| Box::new(Sgd::new(params, options.clone()).unwrap()), expected);
+    };
+    let base = SgdOptions { lr: 0.1, ..Default::default() };
+    check(base.clone(), [0.16380399999999998, -1.107593734375, 2.107721734375, -0.11553600000000001]);
+    check(
+        SgdOptions { weight_decay: 0.2, maximize: true, ..base.clone() },
+        [0.9016551680000001, -1.292955964775, 1.7300164607, 0.19122041760000003],
+    );
+    check(
+        SgdOptions { momentum: 0.9, dampening: 0.3, weight_decay: 0.05, ..base.clone() },
+        [-0.15634597020441013, -0.8206903399846931, 2.1924543628004796, -0.18166715089885063],
+    );
+    check(
+        SgdOptions { momentum: 0.8, nesterov: true, ..base },
+        [-0.2716224908800001, -0.852283959955, 2.378083773195, -0.22670064128000003],
+    );
+}
+
+#[test]
+fn adam() {
+    let check = |options: AdamOptions, expected| {
+        check(|params| Box::new(Adam::new(params, options.clone()).unwrap()), expected);
+    };
+    let base = AdamOptions { lr: 0.05, ..Default::default() };
+    check(base.clone(), [0.2489741519009107, -1.0210937375304228, 2.2322246527392777, -0.24999997708382385]);
+    check(
+        AdamOptions { beta1: 0.8, beta2: 0.95, eps: 1e-6, weight_decay: 0.1, amsgrad: true, ..base.clone() },
+        [0.2482323208993017, -1.0191397609913937, 2.136212576408584, -0.2479911607737334],
+    );
+    check(
+        AdamOptions { maximize: true, ..base },
+        [0.7505217910188152, -1.4925214296327405, 1.7812614802268525, 0.23576627763818903],
+    );
+}
+
+#[test]
+fn adam_w() {
+    let check = |options: AdamOptions, expected| {
+        check(|params| Box::new(AdamW::new(params, options.clone()).unwrap()), expected);
+    };
+    let base = AdamOptions { lr: 0.05, weight_decay: 0.01, ..Default::default() };
+    check(base.clone(), [0.24797747877980764, -1.0183301684410466, 2.2268691028731067, -0.24976199665498217]);
+    check(
+        AdamOptions { beta1: 0.7, beta2: 0.9, weight_decay: 0.3, amsgrad: true, ..base },
+        [0.2182836769100162, -0.9576469173205588, 2.060093522163834, -0.24339320641765566],
+    );
+}
+
+#[test]
+fn groups_have_options_of_their_own_and_parameters_without_gradient_stay() {
+    let (a, b, c) = (leaf(&[1.0]), leaf(&[1.0]), leaf(&[1.0]));
+    let group =
+        |params: Vec<Tensor>, lr| ParamGroup { params, options: SgdOptions { lr, ..Default::default() } };
+    let mut sgd =
+        Sgd::with_groups(vec![group(vec![a.clone(), c.clone()], 0.5), group(vec![b.clone()], 0.25)]).unwrap();
+    for tensor in [&a, &b] {
+        tensor.set_grad(Some(&Tensor::from([1.0f64]))).unwrap();
+    }
+    sgd.step().unwrap();
+    let value = |t: &Tensor| t.item::<f64>().unwrap();
+    assert_eq!((value(&a), value(&b), value(&c)), (0.5, 0.75, 1.0));
+    sgd.zero_grad().unwrap();
+    assert!(a.grad().is_none() && sgd.learning_rates() == [0.5, 0.25]);
+    assert!(sgd.set_learning_rates(&[1.0]).is_err() && sgd.set_learning_rates(&[1.0, f64::NAN]).is_err());
+}
+
+#[test]
+fn wrong_options_parameters_and_states_are_named() {
+    let message = |options| Adam::new(vec![start()], options).unwrap_err().to_string();
+    assert!(message(AdamOptions { lr: -1.0, ..Default::default() }).contains("lr"));
+    assert!(message(AdamOptions { beta2: 1.0, ..Default::default() }).contains("beta2"));
+    let nesterov = SgdOptions { nesterov: true, ..Default::default() };
+    assert!(Sgd::new(vec![start()], nesterov).is_err());
+    let twice = start();
+    assert!(Sgd::new(vec![twice.clone(), twice], SgdOptions::default()).is_err());
+    assert!(Sgd::new(vec![Tensor::from([1.0f64])], SgdOptions::default()).is_err());
+
+    let param = start();
+    let mut adam = Adam::new(vec![param.clone()], AdamOptions::default()).unwrap();
+    steps(&mut adam, &param, 0..1);
+    let state = adam.state_dict().unwrap();
+    let refused = |key: &str, tensor: Option<Tensor>| {
+        let mut state = state.clone();
+        match tensor {
+            Some(tensor) => state.insert(key.into(), tensor),
+            None => state.remove(key),
+        };
+        let mut other = Adam::new(vec![param.clone()], AdamOptions::default()).unwrap();
+        let error = other.load_state_dict(&state).unwrap_err();
+        assert!(error.message().contains(&format!("`{key}`")), "{error}");
+    };
+    refused("group.0.lr", None);
+    refused("state.0.exp_avg", Some(Tensor::from([1.0f64])));
+    refused("state.0.exp_avg_sq", Some(Tensor::from([1.0f32, 1.0, 1.0, 1.0])));
+    refused("state.1.exp_avg", Some(Tensor::from([1.0f64])));
+}
+
+fn rates(schedule: impl Schedule) -> Vec<f64> {
+    let mut sgd = Sgd::new(vec![start()], SgdOptions { lr: 0.5, ..Default::default() }).unwrap();
+    let mut scheduler = Scheduler::new(schedule, &mut sgd).unwrap();
+    let mut rates = vec![];
+    for _ in 0..12 {
+        rates.push(sgd.learning_rates()[0]);
+        scheduler.step(&mut sgd).unwrap();
+    }
+    rates
+}
+
+#[test]
+fn schedules() {
+    let stepped = [0.5, 0.05, 0.005, 0.0005].map(|rate| [rate; 3]).concat();
+    assert_close(&rates(StepLr { size: 3, gamma: 0.1 }), &stepped);
+    let cosine = [
+        0.5,
+        0.45416407864998737,
+        0.3341640786499874,
+        0.1858359213500126,
+        0.06583592135001262,
+        0.02,
+        0.06583592135001261,
+        0.18583592135001265,
+        0.3341640786499875,
+        0.4541640786499876,
+        0.5000000000000001,
+        0.45416407864998765,
+    ];
+    assert_close(&rates(CosineAnnealing { period: 5, min: 0.02 }), &cosine);
+    let powers = [
+        0.5,
+        0.45,
+        0.405,
+        0.36450000000000005,
+        0.32805,
+        0.29524500000000004,
+        0.2657205,
+        0.23914845000000004,
+        0.21523360500000005,
+        0.19371024450000005,
+        0.17433922005000005,
+        0.15690529804500003,
+    ];
+    assert_close(&rates(LambdaLr(|step| 0.9f64.powf(step as f64))), &powers);
+    let warm = rates(LinearWarmupCosine { warmup: 4, total: 8, min: 0.1 });
+    assert_close(
+        &warm,
+        &[
+            0.0,
+            0.125,
+            0.25,
+            0.375,
+            0.5,
+            0.3 + 0.2 * 0.5f64.sqrt(),
+            0.3,
+            0.3 - 0.2 * 0.5f64.sqrt(),
+            0.1,
+            0.1,
+            0.1,
+            0.1,
+        ],
+    );
+}
+
+#[test]
+fn clipping() {
+    let cases = [
+        (
+            2.0,
+            5.5,
+            [
+                0.2727272231405049,
+                -0.5454544462810098,
+                0.8181816694215147,
+                -1.0909088925620196,
+                0.13636361157025245,
+            ],
+        ),
+        (
+            1.0,
+            10.5,
+            [
+                0.142857129251702,
+                -0.285714258503404,
+                0.42857138775510595,
+                -0.571428517006808,
+                0.071428564625851,
+            ],
+        ),
+        (
+            3.0,
+            4.643522023687861,
+            [0.323030593871958, -0.646061187743916, 0.969091781615874, -1.292122375487832, 0.161515296935979],
+        ),
+        (
+            f64::INFINITY,
+            4.0,
+            [
+                0.37499990625002344,
+                -0.7499998125000469,
+                1.1249997187500704,
+                -1.4999996250000938,
+                0.18749995312501172,
+            ],
+        ),
+    ];
+    let params = [leaf(&[0.0; 3]), leaf(&[0.0; 2])];
+    let set = || {
+        params[0].set_grad(Some(&Tensor::from([1.0f64, -2.0, 3.0]))).unwrap();
+        params[1].set_grad(Some(&Tensor::from([-4.0f64, 0.5]))).unwrap();
+    };
+    let grads =
+        || -> Vec<f64> { params.iter().flat_map(|p| p.grad().unwrap().to_vec::<f64>().unwrap()).collect() };
+    for (order, norm, expected) in cases {
+        set();
+        assert_close(&[clip_grad_norm_(&params, 1.5, order).unwrap()], &[norm]);
+        assert_close(&grads(), &expected);
+    }
+    set();
+    clip_grad_norm_(&params, 100.0, 2.0).unwrap();
+    assert_eq!(grads(), [1.0, -2.0, 3.0, -4.0, 0.5]);
+    clip_grad_value_(&params, 2.5).unwrap();
+    assert_eq!(grads(), [1.0, -2.0, 2.5, -2.5, 0.5]);
+    assert!(clip_grad_norm_(&params, -1.0, 2.0).is_err() && clip_grad_value_(&params, -1.0).is_err());
+}
