@@ -1,6 +1,7 @@
 //! Layers against PyTorch's numbers, and what their modes do.
 //!
 //! The literals are PyTorch 2.15's in f64, with weights that are the functions written beside them.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flambeau_core::ScalarType;
 use flambeau_nn::{BatchNorm2d, Dropout, LayerNorm, Module, MultiHeadAttention, RmsNorm, StateDict};

@@ -1,4 +1,5 @@
 //! The loader: every example once, in the order that was asked for, whatever happens to the thread behind it.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flambeau_core::{Error, ErrorKind, Generator, Result};
 use flambeau_nn::data::{Batches, DataLoader, Dataset, Sampler, Subset, TensorDataset};

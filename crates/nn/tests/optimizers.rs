@@ -2,6 +2,7 @@
 //!
 //! The literals are PyTorch 2.15's in f64: `torch.optim` with `foreach=False` on the parameter below, five steps whose
 //! gradient is [`gradient`]; `torch.optim.lr_scheduler` on SGD with `lr=0.5`; `torch.nn.utils.clip_grad_norm_`.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flambeau_autograd::Autograd;
 use flambeau_nn::optim::{

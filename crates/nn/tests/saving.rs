@@ -1,4 +1,5 @@
 //! Files: what is saved comes back to the bit, damage is an error, and a failed save destroys nothing.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flambeau_core::{ErrorKind, GeneratorState, ScalarType};
 use flambeau_nn::StateDict;

@@ -2,8 +2,8 @@
 
 use flambeau_autograd::Autograd;
 use flambeau_core::{ErrorKind, Result, ScalarType, manual_seed};
-use flambeau_nn::optim::{Optimizer, Sgd, SgdOptions};
-use flambeau_nn::{Linear, Module, Relu, Sequential, Tanh, fields};
+use flambeau_nn::optim::{AdamOptions, AdamW, CosineAnnealing, Optimizer, Scheduler, Sgd, SgdOptions};
+use flambeau_nn::{Linear, Module, Relu, Sequential, Silu, Tanh, fields, init};
 use flambeau_ops::Tensor;
 
 struct Net {
@@ -66,6 +66,27 @@ fn no_line_separates_xor() {
     // The best line answers 1/2 everywhere.
     let last = train(&line, &mut sgd, 500).unwrap();
     assert!((last - 1.0).abs() < 1e-4, "{last}");
+}
+
+/// More parameters than examples: any answers can be learnt by heart.
+#[test]
+fn a_wide_net_learns_noise_by_heart() {
+    manual_seed(7);
+    let net =
+        Sequential::new().then(Linear::new(4, 64).unwrap()).then(Silu).then(Linear::new(64, 1).unwrap());
+    let (inputs, targets) = (Tensor::zeros(&[16, 4], ()).unwrap(), Tensor::zeros(&[16, 1], ()).unwrap());
+    init::normal_(&inputs, 0.0, 1.0, None).unwrap();
+    init::normal_(&targets, 0.0, 1.0, None).unwrap();
+    let mut adam = AdamW::new(net.parameters(), AdamOptions { lr: 0.02, ..Default::default() }).unwrap();
+    let mut schedule = Scheduler::new(CosineAnnealing { period: 600, min: 0.0 }, &mut adam).unwrap();
+    let first = loss(&net, &inputs, &targets).unwrap();
+    for _ in 0..600 {
+        loss(&net, &inputs, &targets).unwrap();
+        adam.step().unwrap();
+        schedule.step(&mut adam).unwrap();
+    }
+    let last = loss(&net, &inputs, &targets).unwrap();
+    assert!(last < 1e-3 * first, "{first} {last}");
 }
 
 /// Least squares has an answer: the gradient of a linear layer against the normal equations solved by hand.

@@ -34,7 +34,7 @@ pub fn clip_grad_norm_(params: &[Tensor], max_norm: f64, norm_type: f64) -> Resu
     };
     let factor = max_norm / (total + 1e-6);
     // A factor that is not a number says that a gradient is not one: it goes on, as in PyTorch.
-    if !(factor >= 1.0) {
+    if factor.is_nan() || factor < 1.0 {
         grads.iter().try_for_each(|grad| ops::mul__scalar(grad, factor.into()))?;
     }
     Ok(total)
