@@ -204,10 +204,15 @@ fn header(file: &mut File, size: u64) -> Result<Metadata> {
     Ok(metadata)
 }
 
+/// Sizes whose strides can be told, even where a size of 0 leaves no elements.
 fn sizes_of(shape: &[usize]) -> Result<Vec<i64>> {
-    let sizes = shape.iter().map(|size| i64::try_from(*size));
-    let sizes: std::result::Result<Vec<i64>, _> = sizes.collect();
-    sizes.map_err(|e| wrong(format!("expected sizes below 2^63 but got {shape:?}"), e))
+    let longest = shape.iter().try_fold(1usize, |product, size| product.checked_mul((*size).max(1)));
+    ensure!(
+        longest.is_some_and(|product| i64::try_from(product).is_ok()),
+        Io,
+        "expected sizes whose product is below 2^63 but got {shape:?}"
+    );
+    Ok(shape.iter().map(|size| *size as i64).collect())
 }
 
 /// The next elements of the file.
