@@ -79,6 +79,18 @@ pub fn sum_backward(grad: &Tensor, sizes: &[i64], dim: Option<&[i64]>, keepdim: 
     ops::expand(&ops::reshape(grad, &kept)?, sizes, false)
 }
 
+/// What `native_dropout` multiplies the elements that stay with.
+///
+/// # Errors
+/// None; formulas are all of one form.
+pub fn dropout_scale(p: f64, train: Option<bool>) -> Result<f64> {
+    Ok(match train {
+        Some(false) => 1.0,
+        _ if p == 1.0 => 0.0,
+        _ => 1.0 / (1.0 - p),
+    })
+}
+
 /// The gradient of `permute`: the dimensions back in their places.
 pub fn permute_backward(grad: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let mut back = DimVec::from_elem(0, dims.len());

@@ -58,48 +58,6 @@ fn where_self_out(
 
 register!(WHERE_SELF_OUT, Autograd, where_self_out);
 
-fn where_scalarself(_: DispatchKeySet, condition: &Tensor, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::where_scalarself(condition, self_, other)?
-    };
-    if record::any_requires_grad(&[condition, other]) {
-        let edges = record::edges(&[condition, other])?;
-        record::set_history(&result, edges, record::NotImplemented("where"));
-    }
-    Ok(result)
-}
-
-register!(WHERE_SCALARSELF, Autograd, where_scalarself);
-
-fn where_scalarother(_: DispatchKeySet, condition: &Tensor, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::where_scalarother(condition, self_, other)?
-    };
-    if record::any_requires_grad(&[condition, self_]) {
-        let edges = record::edges(&[condition, self_])?;
-        record::set_history(&result, edges, record::NotImplemented("where"));
-    }
-    Ok(result)
-}
-
-register!(WHERE_SCALAROTHER, Autograd, where_scalarother);
-
-fn where_scalar(_: DispatchKeySet, condition: &Tensor, self_: Scalar, other: Scalar) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::where_scalar(condition, self_, other)?
-    };
-    if record::any_requires_grad(&[condition]) {
-        let edges = record::edges(&[condition])?;
-        record::set_history(&result, edges, record::NotImplemented("where"));
-    }
-    Ok(result)
-}
-
-register!(WHERE_SCALAR, Autograd, where_scalar);
-
 #[derive(Clone)]
 pub(super) struct MaskedFillBackward0 {
     pub(super) mask: SavedVariable,

@@ -396,6 +396,41 @@ fn remainder__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result
 
 register!(REMAINDER__SCALAR, Autograd, remainder__scalar);
 
+#[derive(Clone)]
+pub(super) struct RemainderBackward2 {
+    pub(super) other: SavedVariable,
+    pub(super) self_: Scalar,
+}
+
+impl Backward for RemainderBackward2 {
+    const NAME: &'static str = "RemainderBackward2";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let other = &self.other.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::mul_tensor(
+                    &ops::neg(grad)?,
+                    &ops::div_tensor_mode(
+                        &ops::scalar_tensor(
+                            self.self_,
+                            grad.options().dtype,
+                            grad.options().layout,
+                            grad.options().device,
+                            grad.options().pin_memory,
+                        )?,
+                        other,
+                        Some("floor"),
+                    )?,
+                )
+            }],
+        )
+    }
+}
+
 fn remainder_scalar_tensor(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -403,7 +438,8 @@ fn remainder_scalar_tensor(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> 
     };
     if record::any_requires_grad(&[other]) {
         let edges = record::edges(&[other])?;
-        record::set_history(&result, edges, record::NotImplemented("remainder"));
+        let backward = RemainderBackward2 { other: SavedVariable::input(other, &edges[0])?, self_ };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

@@ -2,10 +2,31 @@
 
 //! Recording of the operators in `dropout`.
 
-use crate::record;
 use crate::record::register;
+use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
+
+#[derive(Clone)]
+pub(super) struct NativeDropoutBackward0 {
+    pub(super) p: f64,
+    pub(super) train: Option<bool>,
+    pub(super) result1: SavedVariable,
+}
+
+impl Backward for NativeDropoutBackward0 {
+    const NAME: &'static str = "NativeDropoutBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let result1 = &self.result1.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::native_dropout_backward(grad, result1, formulas::dropout_scale(self.p, self.train)?)],
+        )
+    }
+}
 
 fn native_dropout(
     _: DispatchKeySet,
@@ -19,12 +40,30 @@ fn native_dropout(
     };
     if record::any_requires_grad(&[input]) {
         let edges = record::edges(&[input])?;
-        record::set_history_of_all(&[&result0, &result1], edges, record::NotImplemented("native_dropout"));
+        let backward = NativeDropoutBackward0 { p, train, result1: SavedVariable::output(&result1, 1)? };
+        record::set_history_of_some(&[&result0, &result1], &[true, false], edges, backward);
     }
     Ok((result0, result1))
 }
 
 register!(NATIVE_DROPOUT, Autograd, native_dropout);
+
+#[derive(Clone)]
+pub(super) struct NativeDropoutBackwardBackward0 {
+    pub(super) mask: SavedVariable,
+    pub(super) scale: f64,
+}
+
+impl Backward for NativeDropoutBackwardBackward0 {
+    const NAME: &'static str = "NativeDropoutBackwardBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let mask = &self.mask.unpack(cx)?;
+        record::gradients(cx, [&|| ops::native_dropout_backward(grad, mask, self.scale)])
+    }
+}
 
 fn native_dropout_backward(
     _: DispatchKeySet,
@@ -36,9 +75,13 @@ fn native_dropout_backward(
         let _below = record::below();
         ops::native_dropout_backward(grad_output, mask, scale)?
     };
-    if record::any_requires_grad(&[grad_output, mask]) {
-        let edges = record::edges(&[grad_output, mask])?;
-        record::set_history(&result, edges, record::NotImplemented("native_dropout_backward"));
+    if record::any_requires_grad(&[grad_output]) {
+        let edges = record::edges(&[grad_output])?;
+        let backward = NativeDropoutBackwardBackward0 {
+            mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,
+            scale,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

@@ -7,6 +7,18 @@ use crate::{Backward, Context, Gradients, record};
 use flambeau_core::{DispatchKeySet, Generator, Result};
 use flambeau_ops::{Tensor, ops};
 
+#[derive(Clone)]
+pub(super) struct UniformBackward0;
+
+impl Backward for UniformBackward0 {
+    const NAME: &'static str = "UniformBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
+        record::optional_gradients(cx, [&|| Ok(None)])
+    }
+}
+
 fn uniform_(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -24,10 +36,22 @@ fn uniform_(
         let _below = record::below();
         ops::uniform_(self_, from, to, generator)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("uniform_"))
+    record::rebase_history(self_, edges, UniformBackward0)
 }
 
 register!(UNIFORM_, Autograd, uniform_);
+
+#[derive(Clone)]
+pub(super) struct NormalBackward0;
+
+impl Backward for NormalBackward0 {
+    const NAME: &'static str = "NormalBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
+        record::optional_gradients(cx, [&|| Ok(None)])
+    }
+}
 
 fn normal_(
     _: DispatchKeySet,
@@ -46,10 +70,22 @@ fn normal_(
         let _below = record::below();
         ops::normal_(self_, mean, std, generator)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("normal_"))
+    record::rebase_history(self_, edges, NormalBackward0)
 }
 
 register!(NORMAL_, Autograd, normal_);
+
+#[derive(Clone)]
+pub(super) struct ExponentialBackward0;
+
+impl Backward for ExponentialBackward0 {
+    const NAME: &'static str = "ExponentialBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
+        record::optional_gradients(cx, [&|| Ok(None)])
+    }
+}
 
 fn exponential_(_: DispatchKeySet, self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
     if !record::any_requires_grad(&[self_]) {
@@ -62,10 +98,22 @@ fn exponential_(_: DispatchKeySet, self_: &Tensor, lambd: f64, generator: Option
         let _below = record::below();
         ops::exponential_(self_, lambd, generator)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("exponential_"))
+    record::rebase_history(self_, edges, ExponentialBackward0)
 }
 
 register!(EXPONENTIAL_, Autograd, exponential_);
+
+#[derive(Clone)]
+pub(super) struct RandomBackward0;
+
+impl Backward for RandomBackward0 {
+    const NAME: &'static str = "RandomBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
+        record::optional_gradients(cx, [&|| Ok(None)])
+    }
+}
 
 fn random_(_: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
     if !record::any_requires_grad(&[self_]) {
@@ -78,10 +126,22 @@ fn random_(_: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -> 
         let _below = record::below();
         ops::random_(self_, generator)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("random_"))
+    record::rebase_history(self_, edges, RandomBackward0)
 }
 
 register!(RANDOM_, Autograd, random_);
+
+#[derive(Clone)]
+pub(super) struct RandomBackward1;
+
+impl Backward for RandomBackward1 {
+    const NAME: &'static str = "RandomBackward1";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
+        record::optional_gradients(cx, [&|| Ok(None)])
+    }
+}
 
 fn random__to(_: DispatchKeySet, self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
     if !record::any_requires_grad(&[self_]) {
@@ -94,10 +154,22 @@ fn random__to(_: DispatchKeySet, self_: &Tensor, to: i64, generator: Option<&Gen
         let _below = record::below();
         ops::random__to(self_, to, generator)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("random_"))
+    record::rebase_history(self_, edges, RandomBackward1)
 }
 
 register!(RANDOM__TO, Autograd, random__to);
+
+#[derive(Clone)]
+pub(super) struct RandomBackward2;
+
+impl Backward for RandomBackward2 {
+    const NAME: &'static str = "RandomBackward2";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
+        record::optional_gradients(cx, [&|| Ok(None)])
+    }
+}
 
 fn random__from(
     _: DispatchKeySet,
@@ -116,10 +188,22 @@ fn random__from(
         let _below = record::below();
         ops::random__from(self_, from, to, generator)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("random_"))
+    record::rebase_history(self_, edges, RandomBackward2)
 }
 
 register!(RANDOM__FROM, Autograd, random__from);
+
+#[derive(Clone)]
+pub(super) struct BernoulliBackward1;
+
+impl Backward for BernoulliBackward1 {
+    const NAME: &'static str = "BernoulliBackward1";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
+        record::optional_gradients(cx, [&|| Ok(None)])
+    }
+}
 
 fn bernoulli__float(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
     if !record::any_requires_grad(&[self_]) {
@@ -132,10 +216,22 @@ fn bernoulli__float(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option
         let _below = record::below();
         ops::bernoulli__float(self_, p, generator)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("bernoulli_"))
+    record::rebase_history(self_, edges, BernoulliBackward1)
 }
 
 register!(BERNOULLI__FLOAT, Autograd, bernoulli__float);
+
+#[derive(Clone)]
+pub(super) struct BernoulliBackward2;
+
+impl Backward for BernoulliBackward2 {
+    const NAME: &'static str = "BernoulliBackward2";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
+        record::optional_gradients(cx, [&|| Ok(None), &|| Ok(None)])
+    }
+}
 
 fn bernoulli__tensor(
     _: DispatchKeySet,
@@ -153,7 +249,7 @@ fn bernoulli__tensor(
         let _below = record::below();
         ops::bernoulli__tensor(self_, p, generator)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("bernoulli_"))
+    record::rebase_history(self_, edges, BernoulliBackward2)
 }
 
 register!(BERNOULLI__TENSOR, Autograd, bernoulli__tensor);

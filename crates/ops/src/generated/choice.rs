@@ -121,7 +121,7 @@ pub type WhereScalarselfFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Res
 pub static WHERE_SCALARSELF: Operator<WhereScalarselfFn> = Operator::new(
     "where.ScalarSelf",
     "where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, where_scalarself_composite as WhereScalarselfFn)],
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, where_scalarself_composite as WhereScalarselfFn)],
     where_scalarself_boxed,
 );
 
@@ -156,7 +156,7 @@ pub type WhereScalarotherFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Re
 pub static WHERE_SCALAROTHER: Operator<WhereScalarotherFn> = Operator::new(
     "where.ScalarOther",
     "where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, where_scalarother_composite as WhereScalarotherFn)],
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, where_scalarother_composite as WhereScalarotherFn)],
     where_scalarother_boxed,
 );
 
@@ -191,7 +191,7 @@ pub type WhereScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<T
 pub static WHERE_SCALAR: Operator<WhereScalarFn> = Operator::new(
     "where.Scalar",
     "where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, where_scalar_composite as WhereScalarFn)],
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, where_scalar_composite as WhereScalarFn)],
     where_scalar_boxed,
 );
 
