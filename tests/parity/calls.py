@@ -1,0 +1,306 @@
+"""A call of an operator: its arguments in the order of the schema, copied as they lie in memory, run, and written down."""
+
+import struct
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_map
+
+TYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+         torch.float16, torch.bfloat16, torch.float32, torch.float64]
+FORMATS = [torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d]
+LARGEST_STORAGE = 1 << 14
+REFUSALS = (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, ZeroDivisionError, OverflowError)
+
+
+class Unwritable(Exception):
+    """A call that the file cannot hold: another layout, a complex number, too much memory."""
+
+
+class Parameter:
+    """One parameter of one of our schemas."""
+
+    def __init__(self, text, keyword):
+        text, _, default = text.partition("=")
+        self.type, self.name = text.rsplit(" ", 1)
+        self.keyword, self.default = keyword, default
+        self.written = "!" in self.type
+        bare = self.type.split("(")[0] + self.type.partition(")")[2] if "(" in self.type else self.type
+        self.optional = bare.endswith("?")
+        bare = bare.rstrip("?").replace("SymInt", "int")
+        self.list, _, length = bare.partition("[")
+        self.is_list = "[" in bare
+        self.length = int(length.rstrip("]")) if length.rstrip("]") else None
+        self.base = self.list.rstrip("?")
+
+
+class Operator:
+    """An operator that both sides have, by our schema."""
+
+    def __init__(self, schema):
+        self.schema = schema
+        self.name, rest = schema.split("(", 1)
+        arguments = rest.rsplit(") ->", 1)[0]
+        before, star, after = (arguments.partition("*, ") if not arguments.startswith("*") else ("", "*", arguments[3:]))
+        split = lambda text: [p for p in text.strip().rstrip(",").split(", ") if p]
+        self.parameters = [Parameter(p, False) for p in split(before)] + [Parameter(p, True) for p in split(after)]
+        base, _, overload = self.name.partition(".")
+        packet = getattr(torch.ops.aten, base, None)
+        self.torch = getattr(packet, overload or "default", None) if packet is not None else None
+        tags = self.torch.tags if self.torch is not None else []
+        random = torch.Tag.nondeterministic_seeded in tags or "empty" in base or "rand" in base
+        self.has_values = not random
+
+    def bind(self, args, kwargs):
+        """Arguments in our order, with defaults filled in, or None where they do not fit."""
+        theirs = self.torch._schema.arguments
+        if [a.name for a in theirs] != [p.name for p in self.parameters] or len(args) > len(theirs):
+            return None
+        bound = {a.name: a.default_value for a in theirs}
+        bound.update(zip((a.name for a in theirs), args))
+        if any(name not in bound for name in kwargs):
+            return None
+        bound.update(kwargs)
+        return [self.normal(p, bound[p.name]) for p in self.parameters]
+
+    @staticmethod
+    def normal(parameter, value):
+        if parameter.is_list and parameter.base in ("int", "float") and isinstance(value, (int, float)):
+            return [value] * (parameter.length or 1)
+        return list(value) if isinstance(value, (tuple, torch.Size)) else value
+
+    def run(self, values):
+        positional = [v for p, v in zip(self.parameters, values) if not p.keyword]
+        named = {p.name: v for p, v in zip(self.parameters, values) if p.keyword}
+        return self.torch(*positional, **named)
+
+
+def tensors_of(values):
+    return [t for t in tree_flatten(values)[0] if isinstance(t, torch.Tensor)]
+
+
+def copy(values):
+    """The same arguments in memory of their own, with offsets, strides and what they share."""
+    storages = {}
+
+    def one(t):
+        if not isinstance(t, torch.Tensor):
+            return t
+        plain = type(t) in (torch.Tensor, torch.nn.Parameter) and t.layout == torch.strided
+        if not plain or t.dtype not in TYPES or t.device.type != "cpu":
+            raise Unwritable(str(t.dtype))
+        old = t.untyped_storage()
+        if old.nbytes() > LARGEST_STORAGE:
+            raise Unwritable("large")
+        if old._cdata not in storages:
+            storages[old._cdata] = old.clone()
+        made = torch.empty(0, dtype=t.dtype)
+        return made.set_(storages[old._cdata], t.storage_offset(), t.size(), t.stride())
+
+    with torch.no_grad():
+        return tree_map(one, values)
+
+
+def bytes_of(storage):
+    return torch.empty(0, dtype=torch.uint8).set_(storage).numpy().tobytes()
+
+
+def signature(operator, values):
+    """What tells calls apart that are worth running both."""
+    shape = lambda t: (t.dtype, tuple(t.shape), t.stride()) if isinstance(t, torch.Tensor) else repr(t)
+    return (operator.name, tuple(shape(leaf) for leaf in tree_flatten(values)[0]))
+
+
+def logical_bytes(t):
+    dense = torch.empty(t.numel(), dtype=t.dtype).copy_(t.detach().reshape(-1))
+    return bytes_of(dense.untyped_storage())
+
+
+class Writer:
+    """One call in the form that `read.rs` reads."""
+
+    def __init__(self):
+        self.out = bytearray()
+
+    def byte(self, value):
+        self.out += struct.pack("<B", int(value))
+
+    def int(self, value):
+        self.out += struct.pack("<q", int(value))
+
+    def float(self, value):
+        self.out += struct.pack("<d", float(value))
+
+    def bytes(self, value):
+        self.int(len(value))
+        self.out += value
+
+    def string(self, value):
+        self.bytes(value.encode())
+
+    def list(self, values, one):
+        self.int(len(values))
+        for value in values:
+            one(value)
+
+    def dtype(self, dtype):
+        if dtype not in TYPES:
+            raise Unwritable(str(dtype))
+        self.byte(TYPES.index(dtype))
+
+    def tensor(self, t, storages):
+        self.int(storages.index(t.untyped_storage()._cdata))
+        self.list(t.shape, self.int)
+        self.list(t.stride(), self.int)
+        self.int(t.storage_offset())
+
+    def scalar(self, value):
+        if isinstance(value, bool):
+            self.byte(2)
+            self.byte(value)
+        elif isinstance(value, int):
+            if not -2**63 <= value < 2**63:
+                raise Unwritable("a large int")
+            self.byte(0)
+            self.int(value)
+        elif isinstance(value, float):
+            self.byte(1)
+            self.float(value)
+        else:
+            raise Unwritable(f"the number {value!r}")
+
+    def value(self, parameter, value, storages):
+        """An argument, by its parameter's type."""
+        base = parameter.base
+        if value is None:
+            return self.byte(0)
+        if base == "Tensor" and parameter.is_list:
+            self.byte(3 if "?[" in parameter.type else 2)
+            return self.list(value, lambda t: self.optional(parameter, t, storages))
+        if base == "Tensor" and isinstance(value, torch.Tensor):
+            self.byte(1)
+            return self.tensor(value, storages)
+        if base == "Tensor":
+            self.byte(17)
+            return self.scalar(value)
+        codes = {"int": (8, self.int), "float": (9, self.float), "bool": (10, self.byte)}
+        if parameter.is_list and base in codes and isinstance(value, (list, tuple)):
+            code, one = codes[base]
+            self.byte(code)
+            return self.list(value, one)
+        single = {"Scalar": (4, self.scalar), "int": (5, self.int), "float": (6, self.float), "bool": (7, self.byte),
+                  "str": (11, self.string), "ScalarType": (12, self.dtype), "MemoryFormat": (15, lambda v: self.byte(FORMATS.index(v)))}
+        if base in single and isinstance(value, (bool, int, float, str, torch.dtype, torch.memory_format)):
+            code, one = single[base]
+            self.byte(code)
+            return one(value)
+        if (base, value) == ("Layout", torch.strided) or (base == "Device" and value.type == "cpu"):
+            return self.byte(13 if base == "Layout" else 14)
+        raise Unwritable(f"{parameter.type} {value!r}")
+
+    def optional(self, parameter, t, storages):
+        if "?[" in parameter.type:
+            self.byte(t is not None)
+        if t is not None:
+            self.tensor(t, storages)
+
+    def given(self, t, storages):
+        if t.layout != torch.strided or t.is_complex() or t.device.type != "cpu" or t.numel() * t.element_size() > 1 << 20:
+            raise Unwritable("a result of another kind")
+        key = t.untyped_storage()._cdata
+        self.int(storages.index(key) if key in storages else -1)
+        self.dtype(t.dtype)
+        self.list(t.shape, self.int)
+        self.list(t.stride(), self.int)
+        self.int(t.storage_offset())
+        self.bytes(logical_bytes(t))
+
+    def outcome(self, value, storages):
+        if value is None:
+            self.byte(0)
+        elif isinstance(value, torch.Tensor):
+            self.byte(1)
+            self.given(value, storages)
+        elif isinstance(value, (list, tuple)):
+            self.byte(2)
+            self.list(value, lambda t: self.given(t, storages))
+        elif isinstance(value, (bool, int, float)):
+            self.byte(3)
+            self.float(value)
+        else:
+            raise Unwritable(f"the result {value!r}")
+
+
+def words(values):
+    """Arguments in a line."""
+    def one(v):
+        if isinstance(v, torch.Tensor):
+            dense = v.is_contiguous()
+            place = "" if dense and not v.storage_offset() else f" {list(v.stride())}+{v.storage_offset()}"
+            held = f"={v.flatten().tolist()}" if v.numel() <= 4 else ""
+            return f"{str(v.dtype)[6:]}{list(v.shape)}{place}{held}"
+        return "[" + ", ".join(map(one, v)) + "]" if isinstance(v, (list, tuple)) else str(v)
+    return ", ".join(map(one, values))[:400]
+
+
+def written(operator, values, origin, may_refuse=False, expect_from=None):
+    """Runs a call and returns its bytes. With `expect_from`, the results are those of other, independent arguments."""
+    values = copy(values)
+    tensors = tensors_of(values)
+    storages, kinds, before = [], [], []
+    for t in tensors:
+        key = t.untyped_storage()._cdata
+        if key not in storages:
+            storages.append(key)
+            kinds.append(t.dtype)
+            before.append(bytes_of(t.untyped_storage()))
+        elif kinds[storages.index(key)] != t.dtype:
+            raise Unwritable("two types in one storage")
+    w = Writer()
+    w.string(operator.name)
+    w.string(origin)
+    w.string(words(values))
+    w.byte(may_refuse)
+    w.byte(operator.has_values)
+    w.int(len(before))
+    for kind, memory in zip(kinds, before):
+        w.dtype(kind)
+        w.bytes(memory[:len(memory) // kind.itemsize * kind.itemsize])
+    w.int(len(values))
+    for parameter, value in zip(operator.parameters, values):
+        w.value(parameter, value, storages)
+    expect(w, operator, values, storages, before, expect_from)
+    return bytes(w.out)
+
+
+def expect(w, operator, values, storages, before, independent):
+    """What the call gives."""
+    apart = copy(independent) if independent is not None else values
+    kept = tensors_of(values)  # storages stay alive, so that their identity means something
+    try:
+        with torch.no_grad():
+            results = operator.run(apart)
+    except REFUSALS as error:
+        w.byte(0)
+        return w.string(str(error).split("\n")[0][:200])
+    w.byte(1)
+    changed = [i for i, p in enumerate(operator.parameters) if p.written and isinstance(apart[i], torch.Tensor)]
+    if independent is not None:
+        for i in changed:
+            values[i].copy_(apart[i])
+    memories = {t.untyped_storage()._cdata: t.untyped_storage() for t in kept}
+    w.int(len(storages))
+    for key, old in zip(storages, before):
+        now = bytes_of(memories[key]) if key in memories else b""
+        same = len(now) == len(old) and operator.has_values
+        w.byte(same)
+        if same:
+            w.bytes(now)
+    w.int(len(changed))
+    for i in changed:
+        w.int(i)
+        w.given(values[i], storages)
+    if not isinstance(results, tuple):
+        results = () if results is None else (results,)
+    if changed and all(any(r is apart[i] for i in changed) for r in results if isinstance(r, torch.Tensor)):
+        results = ()
+    w.list(results, lambda r: w.outcome(r, storages))

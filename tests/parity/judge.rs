@@ -1,0 +1,219 @@
+//! Whether a call gave what PyTorch gave.
+
+use crate::read::{Case, Expected, Fault, Given, Outcome, flat_tensor};
+use flambeau_core::{Result, ScalarType};
+use flambeau_ops::Tensor;
+use flambeau_ops::dispatch::{OperatorInfo, Value};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A way to disagree, and the particulars.
+pub type Disagreement = (&'static str, String);
+
+/// Calls `op` as the case says, and names the first thing that is not as expected.
+pub fn judge(op: &dyn OperatorInfo, case: &Case) -> Option<Disagreement> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| op.call_boxed(&case.arguments)));
+    match outcome {
+        Err(payload) => Some(("panics", words_of(payload.as_ref()))),
+        Ok(result) => compare(op, case, result).unwrap_or_else(|e| Some(("unreadable", e.to_string()))),
+    }
+}
+
+fn words_of(payload: &(dyn std::any::Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no words").to_string()
+}
+
+fn compare(
+    op: &dyn OperatorInfo,
+    case: &Case,
+    result: Result<Vec<Value>>,
+) -> std::result::Result<Option<Disagreement>, Fault> {
+    match (&case.expected, result) {
+        (Expected::Refusal(_), Err(_)) => Ok(None),
+        (Expected::Refusal(why), Ok(_)) => Ok(Some(("accepts", format!("PyTorch says: {why}")))),
+        (Expected::Results { .. }, Err(_)) if case.may_refuse => Ok(None),
+        (Expected::Results { .. }, Err(error)) => Ok(Some(("refuses", format!("{error}")))),
+        (Expected::Results { storages, written, outcomes }, Ok(values)) => {
+            if let Some(found) = compare_written(case, storages, written)? {
+                return Ok(Some(found));
+            }
+            if op.schema().contains("!)") && values.is_empty() {
+                return Ok(None);
+            }
+            compare_outcomes(case, outcomes, &values)
+        }
+    }
+}
+
+/// What the call wrote to its arguments, and what it left alone.
+fn compare_written(
+    case: &Case,
+    storages: &[Option<Vec<u8>>],
+    written: &[(usize, Given)],
+) -> std::result::Result<Option<Disagreement>, Fault> {
+    for (position, given) in written {
+        let Some(Value::Tensor(tensor)) = case.arguments.get(*position) else { continue };
+        if let Some((kind, words)) = compare_tensor(case, given, tensor)? {
+            return Ok(Some((kind, format!("argument {position}: {words}"))));
+        }
+    }
+    for (at, (bytes, tensor)) in storages.iter().zip(&case.storages).enumerate() {
+        let Some(bytes) = bytes else { continue };
+        let wanted = flat_tensor(tensor.dtype(), bytes)?;
+        if let Some(words) = difference(&numbers(&wanted)?, &numbers(tensor)?, tensor.dtype()) {
+            let mutates = !written.is_empty();
+            if case.has_values || !mutates {
+                return Ok(Some(("writes", format!("memory of argument {at}: {words}"))));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn compare_outcomes(
+    case: &Case,
+    outcomes: &[Outcome],
+    values: &[Value],
+) -> std::result::Result<Option<Disagreement>, Fault> {
+    if outcomes.len() != values.len() {
+        return Ok(Some(("count", format!("expected {} results but got {}", outcomes.len(), values.len()))));
+    }
+    for (at, pair) in outcomes.iter().zip(values).enumerate() {
+        let found = match pair {
+            (Outcome::None, Value::Tensor(tensor)) if tensor.numel() == 0 => None,
+            (Outcome::None, Value::None) => None,
+            (Outcome::Tensor(given), Value::Tensor(tensor)) => compare_tensor(case, given, tensor)?,
+            (Outcome::Tensors(given), Value::Tensors(list)) => compare_list(case, given, list)?,
+            (Outcome::Number(wanted), value) => compare_number(*wanted, value),
+            (_, value) => Some(("count", format!("got {value:?}"))),
+        };
+        if let Some((kind, words)) = found {
+            return Ok(Some((kind, format!("result {at}: {words}"))));
+        }
+    }
+    Ok(None)
+}
+
+fn compare_list(
+    case: &Case,
+    given: &[Given],
+    list: &[Tensor],
+) -> std::result::Result<Option<Disagreement>, Fault> {
+    if given.len() != list.len() {
+        return Ok(Some(("count", format!("expected {} tensors but got {}", given.len(), list.len()))));
+    }
+    for (given, tensor) in given.iter().zip(list) {
+        if let Some(found) = compare_tensor(case, given, tensor)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+fn compare_number(wanted: f64, value: &Value) -> Option<Disagreement> {
+    let got = match value {
+        Value::Scalar(s) => s.to_f64(),
+        Value::Int(i) => *i as f64,
+        Value::Float(f) => *f,
+        Value::Bool(b) => f64::from(u8::from(*b)),
+        other => return Some(("count", format!("expected a number but got {other:?}"))),
+    };
+    (!close(wanted, got, ScalarType::F32))
+        .then(|| ("values", format!("expected {wanted:e} but got {got:e}")))
+}
+
+fn compare_tensor(
+    case: &Case,
+    given: &Given,
+    tensor: &Tensor,
+) -> std::result::Result<Option<Disagreement>, Fault> {
+    if given.dtype != tensor.dtype() {
+        return Ok(Some(("type", format!("expected {} but got {}", given.dtype, tensor.dtype()))));
+    }
+    if given.sizes != tensor.sizes() {
+        return Ok(Some(("sizes", format!("expected {:?} but got {:?}", given.sizes, tensor.sizes()))));
+    }
+    let bases = &case.storages;
+    let alias = bases.iter().position(|base| base.storage().data_ptr() == tensor.storage().data_ptr());
+    if tensor.numel() > 0 && given.alias.is_some() != alias.is_some() {
+        let words = |a: bool| if a { "a view of an argument" } else { "memory of its own" };
+        let message =
+            format!("expected {} but got {}", words(given.alias.is_some()), words(alias.is_some()));
+        return Ok(Some(("aliases", message)));
+    }
+    if case.has_values {
+        let wanted = numbers(&flat_tensor(given.dtype, &given.bytes)?)?;
+        if let Some(words) = difference(&wanted, &numbers(tensor)?, given.dtype) {
+            return Ok(Some(("values", words)));
+        }
+    }
+    let matters = |d: &usize| given.sizes[*d] > 1 && tensor.numel() > 0;
+    let differs = |d: usize| given.strides[d] != tensor.strides()[d];
+    if (0..given.sizes.len()).filter(matters).any(differs) {
+        let (wanted, got) = (&given.strides, tensor.strides());
+        return Ok(Some(("strides", format!("sizes {:?}: expected {wanted:?} but got {got:?}", given.sizes))));
+    }
+    if given.alias.is_some() && tensor.numel() > 0 && given.offset != tensor.storage_offset() {
+        let words = format!("expected the offset {} but got {}", given.offset, tensor.storage_offset());
+        return Ok(Some(("strides", words)));
+    }
+    Ok(None)
+}
+
+/// An element, wide enough for any type.
+#[derive(Clone, Copy)]
+enum Number {
+    Whole(i64),
+    Real(f64),
+}
+
+/// The elements in logical order.
+fn numbers(tensor: &Tensor) -> Result<Vec<Number>> {
+    fn all<T: flambeau_core::Element>(tensor: &Tensor, to: fn(T) -> Number) -> Result<Vec<Number>> {
+        Ok(tensor.to_vec::<T>()?.into_iter().map(to).collect())
+    }
+    match tensor.dtype() {
+        ScalarType::Bool => all(tensor, |x: bool| Number::Whole(x.into())),
+        ScalarType::U8 => all(tensor, |x: u8| Number::Whole(x.into())),
+        ScalarType::I8 => all(tensor, |x: i8| Number::Whole(x.into())),
+        ScalarType::I16 => all(tensor, |x: i16| Number::Whole(x.into())),
+        ScalarType::I32 => all(tensor, |x: i32| Number::Whole(x.into())),
+        ScalarType::I64 => all(tensor, Number::Whole),
+        ScalarType::F16 => all(tensor, |x: half::f16| Number::Real(x.into())),
+        ScalarType::BF16 => all(tensor, |x: half::bf16| Number::Real(x.into())),
+        ScalarType::F32 => all(tensor, |x: f32| Number::Real(x.into())),
+        _ => all(tensor, Number::Real),
+    }
+}
+
+/// The first place where elements differ, in words, and in how many they do.
+fn difference(wanted: &[Number], got: &[Number], dtype: ScalarType) -> Option<String> {
+    let wrong: Vec<usize> = (0..wanted.len().min(got.len()))
+        .filter(|&i| match (wanted[i], got[i]) {
+            (Number::Whole(a), Number::Whole(b)) => a != b,
+            (Number::Real(a), Number::Real(b)) => !close(a, b, dtype),
+            _ => true,
+        })
+        .collect();
+    let words = |n: Number| match n {
+        Number::Whole(i) => format!("{i}"),
+        Number::Real(f) => format!("{f:e}"),
+    };
+    let first = *wrong.first()?;
+    let (a, b) = (words(wanted[first]), words(got[first]));
+    Some(format!("element {first}: expected {a} but got {b} ({} of {} differ)", wrong.len(), wanted.len()))
+}
+
+/// Closeness by the tolerances of `torch.testing.assert_close`.
+fn close(wanted: f64, got: f64, dtype: ScalarType) -> bool {
+    let (relative, absolute) = match dtype {
+        ScalarType::F16 => (1e-3, 1e-5),
+        ScalarType::BF16 => (1.6e-2, 1e-5),
+        ScalarType::F32 => (1.3e-6, 1e-5),
+        _ => (1e-7, 1e-7),
+    };
+    if wanted.is_nan() || got.is_nan() || wanted.is_infinite() || got.is_infinite() {
+        return (wanted.is_nan() && got.is_nan()) || wanted == got;
+    }
+    (wanted - got).abs() <= absolute + relative * wanted.abs()
+}

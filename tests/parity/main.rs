@@ -1,0 +1,103 @@
+//! Replays calls that PyTorch answered, and counts where our answers agree: the half of `replay.py` in Rust.
+
+mod judge;
+mod read;
+
+use flambeau_ops::dispatch::OperatorInfo;
+use flambeau_ops::ops::OPERATORS;
+use read::{Case, Fault, Reader};
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Write, stdout};
+
+/// How the cases of one operator went.
+#[derive(Default)]
+struct Tally {
+    agreed: usize,
+    kept: usize,
+    open: BTreeMap<&'static str, Vec<String>>,
+}
+
+/// A difference that is kept on purpose: a row of `docs/differences.md`.
+struct Kept {
+    operator: String,
+    kind: String,
+    origin: String,
+}
+
+impl Kept {
+    fn covers(&self, case: &Case, kind: &str) -> bool {
+        let fits = |pattern: &str, word: &str| match pattern.strip_suffix('*') {
+            Some(start) => word.starts_with(start),
+            None => pattern == word,
+        };
+        fits(&self.operator, &case.name) && fits(&self.kind, kind) && fits(&self.origin, &case.origin)
+    }
+}
+
+fn main() -> Result<(), Fault> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["schemas"] => Ok(OPERATORS.iter().try_for_each(|op| writeln!(stdout(), "{}", op.schema()))?),
+        ["replay", file, differences, shown] => replay(file, differences, shown.parse()?),
+        _ => Err("expected `schemas` or `replay CASES DIFFERENCES SHOWN`".into()),
+    }
+}
+
+/// Calls every case of the file, and prints a line for each operator.
+fn replay(file: &str, differences: &str, shown: usize) -> Result<(), Fault> {
+    // A panic is one of the disagreements, with its words beside it.
+    std::panic::set_hook(Box::new(|_| ()));
+    let operators: HashMap<&str, &dyn OperatorInfo> =
+        OPERATORS.iter().map(|op| (op.name(), *op)).collect();
+    let kept = kept_differences(&std::fs::read_to_string(differences)?);
+    let bytes = std::fs::read(file)?;
+    let mut reader = Reader::new(&bytes);
+    let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
+    let trace = std::env::var_os("PARITY_TRACE").is_some();
+    while let Some(case) = reader.case()? {
+        let Some(op) = operators.get(case.name.as_str()) else { continue };
+        if trace {
+            eprintln!("{} [{}] {}", case.name, case.origin, case.words);
+        }
+        let tally = tallies.entry(case.name.clone()).or_default();
+        match judge::judge(*op, &case) {
+            None => tally.agreed += 1,
+            Some((kind, _)) if kept.iter().any(|k| k.covers(&case, kind)) => tally.kept += 1,
+            Some((kind, words)) => {
+                let line = format!("[{}] {} :: {words}", case.origin, case.words);
+                tally.open.entry(kind).or_default().push(line);
+            }
+        }
+    }
+    print(&tallies, shown)
+}
+
+fn print(tallies: &BTreeMap<String, Tally>, shown: usize) -> Result<(), Fault> {
+    let mut out = stdout().lock();
+    let (mut cases, mut agreed, mut kept, mut wrong) = (0, 0, 0, 0);
+    for (name, tally) in tallies {
+        let open: usize = tally.open.values().map(Vec::len).sum();
+        let all = tally.agreed + tally.kept + open;
+        writeln!(out, "{name}: {all} cases, {} agree, {} kept, {open} disagree", tally.agreed, tally.kept)?;
+        for (kind, lines) in &tally.open {
+            writeln!(out, "    {kind}: {}", lines.len())?;
+            lines.iter().take(shown).try_for_each(|line| writeln!(out, "        {line}"))?;
+        }
+        (cases, agreed, kept, wrong) = (cases + all, agreed + tally.agreed, kept + tally.kept, wrong + open);
+    }
+    let operators = tallies.len();
+    writeln!(out, "{operators} operators, {cases} cases: {agreed} agree, {kept} kept, {wrong} disagree")?;
+    if wrong == 0 { Ok(()) } else { Err(format!("{wrong} disagreements").into()) }
+}
+
+/// The rows of the table in `docs/differences.md`: operator, kind, origin, reason.
+fn kept_differences(text: &str) -> Vec<Kept> {
+    let cell = |cells: &[&str], at: usize| cells[at].trim().trim_matches('`').to_string();
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split('|').collect();
+        let [operator, kind, origin] = [1, 2, 3].map(|at| if cells.len() > 5 { cell(&cells, at) } else { String::new() });
+        (!operator.is_empty() && line.starts_with("| `")).then_some(Kept { operator, kind, origin })
+    };
+    text.lines().filter_map(row).collect()
+}
