@@ -101,7 +101,7 @@ def copy(values):
 
 
 def bytes_of(storage):
-    return torch.empty(0, dtype=torch.uint8).set_(storage).numpy().tobytes()
+    return torch.empty(0, dtype=torch.uint8).set_(storage).clone().numpy().tobytes()  # not itself: NumPy fixes its size
 
 
 def signature(operator, values):
@@ -193,7 +193,7 @@ class Writer:
             code, one = single[base]
             self.byte(code)
             return one(value)
-        if (base, value) == ("Layout", torch.strided) or (base == "Device" and value.type == "cpu"):
+        if (base, value) == ("Layout", torch.strided) or (base == "Device" and torch.device(value).type == "cpu"):
             return self.byte(13 if base == "Layout" else 14)
         raise Unwritable(f"{parameter.type} {value!r}")
 
@@ -242,12 +242,10 @@ def words(values):
     return ", ".join(map(one, values))[:400]
 
 
-def written(operator, values, origin, may_refuse=False, expect_from=None):
-    """Runs a call and returns its bytes. With `expect_from`, the results are those of other, independent arguments."""
-    values = copy(values)
-    tensors = tensors_of(values)
+def put_call(w, operator, values, origin, may_refuse=False):
+    """The call itself: returns the keys and the bytes of the storages behind its arguments."""
     storages, kinds, before = [], [], []
-    for t in tensors:
+    for t in tensors_of(values):
         key = t.untyped_storage()._cdata
         if key not in storages:
             storages.append(key)
@@ -255,10 +253,8 @@ def written(operator, values, origin, may_refuse=False, expect_from=None):
             before.append(bytes_of(t.untyped_storage()))
         elif kinds[storages.index(key)] != t.dtype:
             raise Unwritable("two types in one storage")
-    w = Writer()
-    w.string(operator.name)
-    w.string(origin)
-    w.string(words(values))
+    for text in (operator.name, origin, words(values)):
+        w.string(text)
     w.byte(may_refuse)
     w.byte(operator.has_values)
     w.int(len(before))
@@ -268,7 +264,36 @@ def written(operator, values, origin, may_refuse=False, expect_from=None):
     w.int(len(values))
     for parameter, value in zip(operator.parameters, values):
         w.value(parameter, value, storages)
+    return storages, before
+
+
+def written(operator, values, origin, may_refuse=False, expect_from=None):
+    """Runs a call and returns its bytes. With `expect_from`, the results are those of other, independent arguments."""
+    values = copy(values)
+    w = Writer()
+    storages, before = put_call(w, operator, values, origin, may_refuse)
     expect(w, operator, values, storages, before, expect_from)
+    return bytes(w.out)
+
+
+def written_gradients(operator, values):
+    """Differentiates a call with respect to its floating point tensors, and returns its bytes, or None without derivatives."""
+    values = copy(values)
+    w = Writer()
+    storages, _ = put_call(w, operator, values, "gradients")
+    leaves = [t for t in tensors_of(values) if t.dtype in (torch.float32, torch.float64)]
+    if not leaves or not operator.has_values or any(p.written for p in operator.parameters):
+        return None
+    for leaf in leaves:
+        leaf.requires_grad_(True)
+    outputs = [t for t in tensors_of(operator.run(values)) if t.requires_grad]
+    if not outputs:
+        return None
+    seeds = [torch.linspace(-1, 1.5, t.numel(), dtype=t.dtype).reshape(t.shape) for t in outputs]
+    grads = torch.autograd.grad(outputs, leaves, seeds, allow_unused=True)
+    w.byte(2)
+    w.list(seeds, lambda t: w.given(t, []))
+    w.list([g if g is None else g.detach() for g in grads], lambda g: w.outcome(g, []))
     return bytes(w.out)
 
 

@@ -1,6 +1,7 @@
 //! Whether a call gave what PyTorch gave.
 
 use crate::read::{Case, Expected, Fault, Given, Outcome, flat_tensor};
+use flambeau_autograd::Autograd;
 use flambeau_core::{Result, ScalarType};
 use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::{OperatorInfo, Value};
@@ -11,10 +12,13 @@ pub type Disagreement = (&'static str, String);
 
 /// Calls `op` as the case says, and names the first thing that is not as expected.
 pub fn judge(op: &dyn OperatorInfo, case: &Case) -> Option<Disagreement> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| op.call_boxed(&case.arguments)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| match &case.expected {
+        Expected::Gradients { seeds, gradients } => differentiate(op, case, seeds, gradients),
+        _ => compare(op, case, op.call_boxed(&case.arguments)),
+    }));
     match outcome {
         Err(payload) => Some(("panics", words_of(payload.as_ref()))),
-        Ok(result) => compare(op, case, result).unwrap_or_else(|e| Some(("unreadable", e.to_string()))),
+        Ok(found) => found.unwrap_or_else(|e| Some(("refuses", e.to_string()))),
     }
 }
 
@@ -29,7 +33,7 @@ fn compare(
     result: Result<Vec<Value>>,
 ) -> std::result::Result<Option<Disagreement>, Fault> {
     match (&case.expected, result) {
-        (Expected::Refusal(_), Err(_)) => Ok(None),
+        (Expected::Refusal(_), Err(_)) | (Expected::Gradients { .. }, _) => Ok(None),
         (Expected::Refusal(why), Ok(_)) => Ok(Some(("accepts", format!("PyTorch says: {why}")))),
         (Expected::Results { .. }, Err(_)) if case.may_refuse => Ok(None),
         (Expected::Results { .. }, Err(error)) => Ok(Some(("refuses", format!("{error}")))),
@@ -43,6 +47,57 @@ fn compare(
             compare_outcomes(case, outcomes, &values)
         }
     }
+}
+
+/// The tensors among values, in order.
+fn tensors(values: &[Value]) -> Vec<Tensor> {
+    let all = |value: &Value| match value {
+        Value::Tensor(t) => vec![t.clone()],
+        Value::Tensors(list) => list.clone(),
+        Value::OptionalTensors(list) => list.iter().flatten().cloned().collect(),
+        _ => vec![],
+    };
+    values.iter().flat_map(all).collect()
+}
+
+/// Derivatives of the call for its f32 and f64 tensors. No gradient is as good as zeros.
+fn differentiate(
+    op: &dyn OperatorInfo,
+    case: &Case,
+    seeds: &[Given],
+    gradients: &[Outcome],
+) -> std::result::Result<Option<Disagreement>, Fault> {
+    let wide = |t: &Tensor| matches!(t.dtype(), ScalarType::F32 | ScalarType::F64);
+    let mut leaves = tensors(&case.arguments);
+    leaves.retain(|t| wide(t) && !t.is_wrapped_number());
+    leaves.iter().try_for_each(|leaf| leaf.requires_grad_(true).map(|_| ()))?;
+    let mut outputs = tensors(&op.call_boxed(&case.arguments)?);
+    outputs.retain(Tensor::requires_grad);
+    if outputs.len() != seeds.len() {
+        let words = format!("expected {} results with a history but got {}", seeds.len(), outputs.len());
+        return Ok(Some(("history", words)));
+    }
+    let seed = |given: &Given| -> std::result::Result<Option<Tensor>, Fault> {
+        let flat = flat_tensor(given.dtype, &given.bytes)?;
+        Ok(Some(flambeau_ops::ops::view(&flat, &given.sizes)?))
+    };
+    let seeds: Vec<Option<Tensor>> = seeds.iter().map(seed).collect::<std::result::Result<_, _>>()?;
+    let got = flambeau_autograd::grad(&outputs, &leaves, &seeds, None, false, true)?;
+    for (at, (wanted, got)) in gradients.iter().zip(&got).enumerate() {
+        let words = match (wanted, got) {
+            (Outcome::Tensor(given), Some(got)) => difference(&elements(given)?, &numbers(got)?, given.dtype),
+            (Outcome::Tensor(given), None) => {
+                let wanted = elements(given)?;
+                let zeros = vec![Number::Real(0.0); wanted.len()];
+                difference(&wanted, &zeros, given.dtype).map(|words| format!("no gradient: {words}"))
+            }
+            _ => None,
+        };
+        if let Some(words) = words {
+            return Ok(Some(("gradients", format!("of tensor {at}: {words}"))));
+        }
+    }
+    Ok(None)
 }
 
 /// What the call wrote to its arguments, and what it left alone.
@@ -118,8 +173,7 @@ fn compare_number(wanted: f64, value: &Value) -> Option<Disagreement> {
         Value::Bool(b) => f64::from(u8::from(*b)),
         other => return Some(("count", format!("expected a number but got {other:?}"))),
     };
-    (!close(wanted, got, ScalarType::F32))
-        .then(|| ("values", format!("expected {wanted:e} but got {got:e}")))
+    (!close(wanted, got, ScalarType::F32)).then(|| ("values", format!("expected {wanted:e} but got {got:e}")))
 }
 
 fn compare_tensor(
@@ -137,12 +191,11 @@ fn compare_tensor(
     let alias = bases.iter().position(|base| base.storage().data_ptr() == tensor.storage().data_ptr());
     if tensor.numel() > 0 && given.alias.is_some() != alias.is_some() {
         let words = |a: bool| if a { "a view of an argument" } else { "memory of its own" };
-        let message =
-            format!("expected {} but got {}", words(given.alias.is_some()), words(alias.is_some()));
+        let message = format!("expected {} but got {}", words(given.alias.is_some()), words(alias.is_some()));
         return Ok(Some(("aliases", message)));
     }
     if case.has_values {
-        let wanted = numbers(&flat_tensor(given.dtype, &given.bytes)?)?;
+        let wanted = elements(given)?;
         if let Some(words) = difference(&wanted, &numbers(tensor)?, given.dtype) {
             return Ok(Some(("values", words)));
         }
@@ -151,7 +204,10 @@ fn compare_tensor(
     let differs = |d: usize| given.strides[d] != tensor.strides()[d];
     if (0..given.sizes.len()).filter(matters).any(differs) {
         let (wanted, got) = (&given.strides, tensor.strides());
-        return Ok(Some(("strides", format!("sizes {:?}: expected {wanted:?} but got {got:?}", given.sizes))));
+        return Ok(Some((
+            "strides",
+            format!("sizes {:?}: expected {wanted:?} but got {got:?}", given.sizes),
+        )));
     }
     if given.alias.is_some() && tensor.numel() > 0 && given.offset != tensor.storage_offset() {
         let words = format!("expected the offset {} but got {}", given.offset, tensor.storage_offset());
@@ -184,6 +240,11 @@ fn numbers(tensor: &Tensor) -> Result<Vec<Number>> {
         ScalarType::F32 => all(tensor, |x: f32| Number::Real(x.into())),
         _ => all(tensor, Number::Real),
     }
+}
+
+/// The elements of a tensor that PyTorch gave, in logical order.
+fn elements(given: &Given) -> std::result::Result<Vec<Number>, Fault> {
+    Ok(numbers(&flat_tensor(given.dtype, &given.bytes)?)?)
 }
 
 /// The first place where elements differ, in words, and in how many they do.

@@ -8,6 +8,11 @@ use flambeau_ops::ops::OPERATORS;
 use read::{Case, Fault, Reader};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Write, stdout};
+use std::sync::{Arc, mpsc::channel};
+use std::time::Duration;
+
+/// How long a call may take. All are small.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How the cases of one operator went.
 #[derive(Default)]
@@ -48,7 +53,7 @@ fn main() -> Result<(), Fault> {
 fn replay(file: &str, differences: &str, shown: usize) -> Result<(), Fault> {
     // A panic is one of the disagreements, with its words beside it.
     std::panic::set_hook(Box::new(|_| ()));
-    let operators: HashMap<&str, &dyn OperatorInfo> =
+    let operators: HashMap<&str, &'static dyn OperatorInfo> =
         OPERATORS.iter().map(|op| (op.name(), *op)).collect();
     let kept = kept_differences(&std::fs::read_to_string(differences)?);
     let bytes = std::fs::read(file)?;
@@ -61,7 +66,8 @@ fn replay(file: &str, differences: &str, shown: usize) -> Result<(), Fault> {
             eprintln!("{} [{}] {}", case.name, case.origin, case.words);
         }
         let tally = tallies.entry(case.name.clone()).or_default();
-        match judge::judge(*op, &case) {
+        let case = Arc::new(case);
+        match judge_in_time(*op, &case) {
             None => tally.agreed += 1,
             Some((kind, _)) if kept.iter().any(|k| k.covers(&case, kind)) => tally.kept += 1,
             Some((kind, words)) => {
@@ -71,6 +77,14 @@ fn replay(file: &str, differences: &str, shown: usize) -> Result<(), Fault> {
         }
     }
     print(&tallies, shown)
+}
+
+/// The verdict on a case, or that there is none within seconds; the thread is then left to itself.
+fn judge_in_time(op: &'static dyn OperatorInfo, case: &Arc<Case>) -> Option<judge::Disagreement> {
+    let (sender, receiver) = channel();
+    let shared = Arc::clone(case);
+    std::thread::spawn(move || sender.send(judge::judge(op, &shared)));
+    receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| Some(("hangs", format!("no answer in {PATIENCE:?}"))))
 }
 
 fn print(tallies: &BTreeMap<String, Tally>, shown: usize) -> Result<(), Fault> {
@@ -96,7 +110,8 @@ fn kept_differences(text: &str) -> Vec<Kept> {
     let cell = |cells: &[&str], at: usize| cells[at].trim().trim_matches('`').to_string();
     let row = |line: &str| {
         let cells: Vec<&str> = line.split('|').collect();
-        let [operator, kind, origin] = [1, 2, 3].map(|at| if cells.len() > 5 { cell(&cells, at) } else { String::new() });
+        let [operator, kind, origin] =
+            [1, 2, 3].map(|at| if cells.len() > 5 { cell(&cells, at) } else { String::new() });
         (!operator.is_empty() && line.starts_with("| `")).then_some(Kept { operator, kind, origin })
     };
     text.lines().filter_map(row).collect()

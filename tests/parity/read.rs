@@ -55,6 +55,13 @@ pub enum Outcome {
 pub enum Expected {
     /// It raised an error of this message.
     Refusal(String),
+    /// Gradients of the results that have a history, for the floating point tensors among the arguments.
+    Gradients {
+        /// What the results are multiplied by, for those with a history.
+        seeds: Vec<Given>,
+        /// One for each f32 and f64 tensor among the arguments.
+        gradients: Vec<Outcome>,
+    },
     /// It gave results.
     Results {
         /// The bytes of each storage afterwards, where its size is as before.
@@ -223,8 +230,13 @@ impl<'b> Reader<'b> {
     }
 
     fn expected(&mut self) -> Result<Expected, Fault> {
-        if self.byte()? == 0 {
-            return Ok(Expected::Refusal(self.string()?));
+        match self.byte()? {
+            0 => return Ok(Expected::Refusal(self.string()?)),
+            1 => {}
+            _ => {
+                let seeds = self.list(Self::given)?;
+                return Ok(Expected::Gradients { seeds, gradients: self.list(Self::outcome)? });
+            }
         }
         let storages = self.list(|r| match r.byte()? {
             0 => Ok(None),

@@ -26,7 +26,7 @@ import traceback
 
 import torch
 
-from calls import Operator, Unwritable, copy, written
+from calls import REFUSALS, Operator, Unwritable, copy, written, written_gradients
 from record import record
 from vary import siblings, variations
 
@@ -55,6 +55,18 @@ def attempt(file, operator, values, origin):
         return True
     except (Unwritable, MemoryError):
         return False
+    except Exception as error:  # a case that cannot be put together says nothing; how it failed may
+        print(f"{operator.name}: not written: {str(error).splitlines()[0][:120]}")
+        return False
+
+
+def attempt_gradients(file, operator, values):
+    try:
+        case = written_gradients(operator, values)
+    except (Unwritable, *REFUSALS):
+        return
+    if case is not None:
+        file.write(case)
 
 
 def vary_all(path, calls, all_operators, options):
@@ -70,10 +82,13 @@ def vary_all(path, calls, all_operators, options):
         resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
         with open(path, "wb", buffering=0) as file:
             for operator, values, _ in calls:
+                attempt_gradients(file, operator, values)
                 made = variations(operator, values, options.vary)
                 for origin, varied in [("", values), *made]:
                     if origin:
                         attempt(file, operator, varied, origin)
+                        if origin in ("layouts", "sizes"):
+                            attempt_gradients(file, operator, varied)
                     # A twin of a variation too, every few.
                     if not origin or random.random() < 0.3:
                         for twin, kind, args in siblings(all_operators, operator, varied):
