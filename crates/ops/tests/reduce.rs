@@ -372,6 +372,17 @@ fn types_and_arguments_are_checked() {
 }
 
 #[test]
+fn spreads_keep_nan() {
+    for special in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let t = Tensor::from([[1.0f32, special, 2.0], [3.0, 4.0, 5.0]]);
+        let all = ops::var_correction(&t, None, None, false).unwrap();
+        assert!(all.item::<f32>().unwrap().is_nan(), "var with {special}");
+        let rows = ops::std_correction(&t, Some(&[1]), None, false).unwrap().to_vec::<f32>().unwrap();
+        assert!(rows[0].is_nan() && rows[1] == 1.0, "std with {special}: {rows:?}");
+    }
+}
+
+#[test]
 fn out_takes_any_layout_and_may_share_memory() {
     let t = sample(&[6, 40], ScalarType::F32, 2);
     let want = values(&ops::sum_dim_intlist(&t, Some(&[1]), false, None).unwrap());

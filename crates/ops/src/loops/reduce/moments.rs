@@ -63,7 +63,9 @@ macro_rules! moment_element {
                     let centre = f64::from((f64::from(fold_dense(from, n, Sum)) / count) as $float);
                     let off = f64::from(fold_dense_floats(from, n, Deviations::<false>(centre)));
                     let squares = f64::from(fold_dense_floats(from, n, Deviations::<true>(centre)));
-                    Moments { count, mean: centre + off / count, squares: (squares - off * off / count).max(0.0) }
+                    let squares = squares - off * off / count;
+                    // Not `max`, which would take a NaN for nothing.
+                    Moments { count, mean: centre + off / count, squares: if squares < 0.0 { 0.0 } else { squares } }
                 }
             }
         }
