@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flambeau_core::ErrorKind;
-use flambeau_ops::Tensor;
 use flambeau_ops::tensor::index::{Ellipsis, Indices, NewAxis, Step, TensorIndex, slice};
+use flambeau_ops::{Tensor, ops};
 
 /// 0, 1, 2, ... in `sizes`.
 fn arange(sizes: &[i64]) -> Tensor {
@@ -130,4 +130,14 @@ fn faults_name_position_and_size() {
     let reader = t.accessor::<i64, 2>().unwrap();
     assert_eq!(kind(t.assign(0, 1)), ErrorKind::Busy);
     drop(reader);
+}
+
+/// Sources that share memory with what is written are copied first, whatever their strides.
+#[test]
+fn scatter_of_its_own_columns() {
+    let x = Tensor::from_vec((0..12i64).collect(), &[3, 4]).unwrap();
+    let columns = ops::slice_tensor(&x, 1, Some(1), Some(4), 2).unwrap();
+    let index = Tensor::from_vec(vec![0i64, 2, 1, 0, 3, 1], &[3, 2]).unwrap();
+    ops::scatter_add_(&x, 1, &index, &columns).unwrap();
+    assert_eq!(x.to_vec::<i64>().unwrap(), [1, 1, 5, 3, 11, 10, 6, 7, 8, 20, 10, 20]);
 }

@@ -113,13 +113,17 @@ pub(super) fn with_slices<R>(
     })
 }
 
-/// `tensor`, or a copy of it where it shares memory with what is about to be written.
+/// `tensor`, or a copy of it where it shares memory with what is about to be written: of the same strides, which the
+/// caller may have read already.
 pub(super) fn apart(tensor: &Tensor, written: &Tensor) -> Result<Tensor> {
-    if Storage::ptr_eq(tensor.storage(), written.storage()) {
-        crate::structured::private_copy(tensor)
-    } else {
-        Ok(tensor.clone())
+    if !Storage::ptr_eq(tensor.storage(), written.storage()) {
+        return Ok(tensor.clone());
     }
+    let (sizes, strides) = (tensor.sizes(), tensor.strides());
+    let last: i64 = sizes.iter().zip(strides).map(|(size, stride)| (size - 1) * stride).sum();
+    let span = if tensor.numel() == 0 { 0 } else { last + 1 };
+    let reached = tensor.alias_as(&[span], &[1], tensor.storage_offset())?;
+    crate::structured::private_copy(&reached)?.alias_as(sizes, strides, 0)
 }
 
 /// A slice that threads write disjoint parts of.
