@@ -3,7 +3,7 @@
 use super::random::generator_or_default;
 use crate::{Tensor, dispatch_all_types, loops, ops};
 use flambeau_core::{
-    Device, Element, Generator, Layout, MemoryFormat, Philox, Result, Scalar, ScalarType, ensure,
+    Device, Element, Generator, Layout, MemoryFormat, Philox, Result, Scalar, ScalarType, ensure, shape,
 };
 
 /// An operator that makes a tensor and fills it, with a generator and without.
@@ -154,7 +154,13 @@ pub fn multinomial(
     let rows = if self_.dim() == 2 { self_.sizes()[0] as usize } else { 1 };
     let sizes = if self_.dim() == 2 { vec![rows as i64, num_samples] } else { vec![num_samples] };
     let draws = num_samples as usize;
-    let mut chosen: Vec<i64> = Vec::with_capacity(rows * draws);
+    let count = shape::numel(&sizes)?;
+    let mut chosen: Vec<i64> = Vec::new();
+    ensure!(
+        chosen.try_reserve_exact(count as usize).is_ok(),
+        OutOfMemory,
+        "multinomial: expected memory for {count} samples"
+    );
     let per_row = if replacement { draws } else { places };
     let philox = generator_or_default(generator).reserve_words((rows * per_row) as i64, 2)?;
     let all = probabilities(self_)?;
