@@ -1,5 +1,13 @@
 //! Derivatives that are more than a line; formulas in `derivatives.yaml` may call them.
 
+mod lists;
+
+pub use lists::{
+    cat_backward, constant_pad_backward, embedding_double_backward, index_backward, masked_select_backward,
+    repeat_backward, roll_backward, split_backward, split_with_sizes_backward, take_backward,
+    unbind_backward,
+};
+
 use crate::engine::Context;
 use crate::handle;
 use crate::node::{Backward, Gradients, OutputInfo};

@@ -2,10 +2,42 @@
 
 //! Recording of the operators in `embedding`.
 
-use crate::record;
 use crate::record::register;
+use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
+
+#[derive(Clone)]
+pub(super) struct EmbeddingBackward0 {
+    pub(super) indices: SavedVariable,
+    pub(super) padding_idx: i64,
+    pub(super) scale_grad_by_freq: bool,
+    pub(super) sparse: bool,
+    pub(super) weight_size0: i64,
+}
+
+impl Backward for EmbeddingBackward0 {
+    const NAME: &'static str = "EmbeddingBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let indices = &self.indices.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::embedding_backward(
+                    grad,
+                    indices,
+                    self.weight_size0,
+                    self.padding_idx,
+                    self.scale_grad_by_freq,
+                    self.sparse,
+                )
+            }],
+        )
+    }
+}
 
 fn embedding(
     _: DispatchKeySet,
@@ -19,9 +51,16 @@ fn embedding(
         let _below = record::below();
         ops::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)?
     };
-    if record::any_requires_grad(&[weight, indices]) {
-        let edges = record::edges(&[weight, indices])?;
-        record::set_history(&result, edges, record::NotImplemented("embedding"));
+    if record::any_requires_grad(&[weight]) {
+        let edges = record::edges(&[weight])?;
+        let backward = EmbeddingBackward0 {
+            indices: SavedVariable::input(indices, &record::edge_of(indices)?)?,
+            padding_idx,
+            scale_grad_by_freq,
+            sparse,
+            weight_size0: weight.size(0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -44,6 +83,29 @@ fn embedding_out(
 
 register!(EMBEDDING_OUT, Autograd, embedding_out);
 
+#[derive(Clone)]
+pub(super) struct EmbeddingDenseBackwardBackward0 {
+    pub(super) indices: SavedVariable,
+    pub(super) padding_idx: i64,
+    pub(super) scale_grad_by_freq: bool,
+}
+
+impl Backward for EmbeddingDenseBackwardBackward0 {
+    const NAME: &'static str = "EmbeddingDenseBackwardBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let indices = &self.indices.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                formulas::embedding_double_backward(grad, indices, self.padding_idx, self.scale_grad_by_freq)
+            }],
+        )
+    }
+}
+
 fn embedding_dense_backward(
     _: DispatchKeySet,
     grad_output: &Tensor,
@@ -56,9 +118,14 @@ fn embedding_dense_backward(
         let _below = record::below();
         ops::embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)?
     };
-    if record::any_requires_grad(&[grad_output, indices]) {
-        let edges = record::edges(&[grad_output, indices])?;
-        record::set_history(&result, edges, record::NotImplemented("embedding_dense_backward"));
+    if record::any_requires_grad(&[grad_output]) {
+        let edges = record::edges(&[grad_output])?;
+        let backward = EmbeddingDenseBackwardBackward0 {
+            indices: SavedVariable::input(indices, &record::edge_of(indices)?)?,
+            padding_idx,
+            scale_grad_by_freq,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

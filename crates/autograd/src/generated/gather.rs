@@ -2,19 +2,45 @@
 
 //! Recording of the operators in `gather`.
 
-use crate::record;
 use crate::record::register;
+use crate::{Backward, Context, Gradients, SavedVariable, record};
 use flambeau_core::{DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
+
+#[derive(Clone)]
+pub(super) struct GatherBackward0 {
+    pub(super) dim: i64,
+    pub(super) index: SavedVariable,
+    pub(super) self_: SavedVariable,
+    pub(super) sparse_grad: bool,
+}
+
+impl Backward for GatherBackward0 {
+    const NAME: &'static str = "GatherBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let index = &self.index.unpack(cx)?;
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(cx, [&|| ops::gather_backward(grad, self_, self.dim, index, self.sparse_grad)])
+    }
+}
 
 fn gather(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
     let result = {
         let _below = record::below();
         ops::gather(self_, dim, index, sparse_grad)?
     };
-    if record::any_requires_grad(&[self_, index]) {
-        let edges = record::edges(&[self_, index])?;
-        record::set_history(&result, edges, record::NotImplemented("gather"));
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = GatherBackward0 {
+            dim,
+            index: SavedVariable::input(index, &record::edge_of(index)?)?,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            sparse_grad,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -36,14 +62,38 @@ fn gather_out(
 
 register!(GATHER_OUT, Autograd, gather_out);
 
+#[derive(Clone)]
+pub(super) struct ScatterBackward0 {
+    pub(super) dim: i64,
+    pub(super) index: SavedVariable,
+}
+
+impl Backward for ScatterBackward0 {
+    const NAME: &'static str = "ScatterBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let index = &self.index.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::scatter_value(grad, self.dim, index, Scalar::Int(0)), &|| {
+                ops::gather(grad, self.dim, index, false)
+            }],
+        )
+    }
+}
+
 fn scatter_src(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     let result = {
         let _below = record::below();
         ops::scatter_src(self_, dim, index, src)?
     };
-    if record::any_requires_grad(&[self_, index, src]) {
-        let edges = record::edges(&[self_, index, src])?;
-        record::set_history(&result, edges, record::NotImplemented("scatter"));
+    if record::any_requires_grad(&[self_, src]) {
+        let edges = record::edges(&[self_, src])?;
+        let backward =
+            ScatterBackward0 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -66,20 +116,38 @@ fn scatter_src_out(
 register!(SCATTER_SRC_OUT, Autograd, scatter_src_out);
 
 fn scatter__src(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, index, src]) {
+    if !record::any_requires_grad(&[self_, src]) {
         let _below = record::below();
         return ops::scatter__src(self_, dim, index, src);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, index, src])?;
+    let edges = record::edges(&[self_, src])?;
+    let backward = ScatterBackward0 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
     {
         let _below = record::below();
         ops::scatter__src(self_, dim, index, src)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("scatter_"))
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(SCATTER__SRC, Autograd, scatter__src);
+
+#[derive(Clone)]
+pub(super) struct ScatterBackward1 {
+    pub(super) dim: i64,
+    pub(super) index: SavedVariable,
+}
+
+impl Backward for ScatterBackward1 {
+    const NAME: &'static str = "ScatterBackward1";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let index = &self.index.unpack(cx)?;
+        record::gradients(cx, [&|| ops::scatter_value(grad, self.dim, index, Scalar::Int(0))])
+    }
+}
 
 fn scatter_value(
     _: DispatchKeySet,
@@ -92,9 +160,11 @@ fn scatter_value(
         let _below = record::below();
         ops::scatter_value(self_, dim, index, value)?
     };
-    if record::any_requires_grad(&[self_, index]) {
-        let edges = record::edges(&[self_, index])?;
-        record::set_history(&result, edges, record::NotImplemented("scatter"));
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward =
+            ScatterBackward1 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -117,17 +187,18 @@ fn scatter_value_out(
 register!(SCATTER_VALUE_OUT, Autograd, scatter_value_out);
 
 fn scatter__value(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_, index]) {
+    if !record::any_requires_grad(&[self_]) {
         let _below = record::below();
         return ops::scatter__value(self_, dim, index, value);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, index])?;
+    let edges = record::edges(&[self_])?;
+    let backward = ScatterBackward1 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
     {
         let _below = record::below();
         ops::scatter__value(self_, dim, index, value)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("scatter_"))
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(SCATTER__VALUE, Autograd, scatter__value);
@@ -252,14 +323,40 @@ fn scatter__value_reduce(
 
 register!(SCATTER__VALUE_REDUCE, Autograd, scatter__value_reduce);
 
+#[derive(Clone)]
+pub(super) struct ScatterAddBackward0 {
+    pub(super) dim: i64,
+    pub(super) index: Option<SavedVariable>,
+}
+
+impl Backward for ScatterAddBackward0 {
+    const NAME: &'static str = "ScatterAddBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [&|| Ok(grad.clone()), &|| {
+                let index = &record::unpack(&self.index, cx)?;
+                ops::gather(grad, self.dim, index, false)
+            }],
+        )
+    }
+}
+
 fn scatter_add(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     let result = {
         let _below = record::below();
         ops::scatter_add(self_, dim, index, src)?
     };
-    if record::any_requires_grad(&[self_, index, src]) {
-        let edges = record::edges(&[self_, index, src])?;
-        record::set_history(&result, edges, record::NotImplemented("scatter_add"));
+    if record::any_requires_grad(&[self_, src]) {
+        let edges = record::edges(&[self_, src])?;
+        let backward = ScatterAddBackward0 {
+            dim,
+            index: record::saved_input(edges[1].is_some(), index, &record::edge_of(index)?)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -282,17 +379,21 @@ fn scatter_add_out(
 register!(SCATTER_ADD_OUT, Autograd, scatter_add_out);
 
 fn scatter_add_(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, index, src]) {
+    if !record::any_requires_grad(&[self_, src]) {
         let _below = record::below();
         return ops::scatter_add_(self_, dim, index, src);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, index, src])?;
+    let edges = record::edges(&[self_, src])?;
+    let backward = ScatterAddBackward0 {
+        dim,
+        index: record::saved_input(edges[1].is_some(), index, &record::edge_of(index)?)?,
+    };
     {
         let _below = record::below();
         ops::scatter_add_(self_, dim, index, src)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("scatter_add_"))
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(SCATTER_ADD_, Autograd, scatter_add_);

@@ -2,19 +2,40 @@
 
 //! Recording of the operators in `index`.
 
-use crate::record;
 use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
+use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
+use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
+
+#[derive(Clone)]
+pub(super) struct IndexBackward0 {
+    pub(super) indices: Vec<Option<SavedVariable>>,
+    pub(super) self_sizes: DimVec,
+}
+
+impl Backward for IndexBackward0 {
+    const NAME: &'static str = "IndexBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let indices = &record::unpack_optionals(&self.indices, cx)?;
+        record::gradients(cx, [&|| formulas::index_backward(grad, &self.self_sizes, indices)])
+    }
+}
 
 fn index_tensor(_: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     let result = {
         let _below = record::below();
         ops::index_tensor(self_, indices)?
     };
-    if record::any_requires_grad_of(&[&self_, &indices]) {
-        let edges = record::edges_of(&[&self_, &indices])?;
-        record::set_history(&result, edges, record::NotImplemented("index"));
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = IndexBackward0 {
+            indices: record::saved_optionals(indices)?,
+            self_sizes: DimVec::from_slice(self_.sizes()),
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -41,20 +62,61 @@ fn index_put_(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<()> {
-    if !record::any_requires_grad_of(&[&self_, &indices, &values]) {
+    if !record::any_requires_grad(&[self_, values]) {
         let _below = record::below();
         return ops::index_put_(self_, indices, values, accumulate);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges_of(&[&self_, &indices, &values])?;
+    let edges = record::edges(&[self_, values])?;
+    let backward = IndexPutBackward0 {
+        accumulate,
+        indices: record::saved_optionals(indices)?,
+        values: record::saved_input(edges[0].is_some(), values, &edges[1])?,
+    };
     {
         let _below = record::below();
         ops::index_put_(self_, indices, values, accumulate)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("index_put_"))
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(INDEX_PUT_, Autograd, index_put_);
+
+#[derive(Clone)]
+pub(super) struct IndexPutBackward0 {
+    pub(super) accumulate: bool,
+    pub(super) indices: Vec<Option<SavedVariable>>,
+    pub(super) values: Option<SavedVariable>,
+}
+
+impl Backward for IndexPutBackward0 {
+    const NAME: &'static str = "IndexPutBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let indices = &record::unpack_optionals(&self.indices, cx)?;
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    let values = &record::unpack(&self.values, cx)?;
+                    Ok(if self.accumulate {
+                        grad.clone()
+                    } else {
+                        ops::index_put(
+                            grad,
+                            indices,
+                            &ops::zeros_like(values, None, None, None, None, None)?,
+                            false,
+                        )?
+                    })
+                },
+                &|| ops::index_tensor(grad, indices),
+            ],
+        )
+    }
+}
 
 fn index_put(
     _: DispatchKeySet,
@@ -67,9 +129,14 @@ fn index_put(
         let _below = record::below();
         ops::index_put(self_, indices, values, accumulate)?
     };
-    if record::any_requires_grad_of(&[&self_, &indices, &values]) {
-        let edges = record::edges_of(&[&self_, &indices, &values])?;
-        record::set_history(&result, edges, record::NotImplemented("index_put"));
+    if record::any_requires_grad(&[self_, values]) {
+        let edges = record::edges(&[self_, values])?;
+        let backward = IndexPutBackward0 {
+            accumulate,
+            indices: record::saved_optionals(indices)?,
+            values: record::saved_input(edges[0].is_some(), values, &edges[1])?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -91,14 +158,35 @@ fn index_put_out(
 
 register!(INDEX_PUT_OUT, Autograd, index_put_out);
 
+#[derive(Clone)]
+pub(super) struct TakeBackward0 {
+    pub(super) index: SavedVariable,
+    pub(super) self_sizes: DimVec,
+}
+
+impl Backward for TakeBackward0 {
+    const NAME: &'static str = "TakeBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let index = &self.index.unpack(cx)?;
+        record::gradients(cx, [&|| formulas::take_backward(grad, &self.self_sizes, index)])
+    }
+}
+
 fn take(_: DispatchKeySet, self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     let result = {
         let _below = record::below();
         ops::take(self_, index)?
     };
-    if record::any_requires_grad(&[self_, index]) {
-        let edges = record::edges(&[self_, index])?;
-        record::set_history(&result, edges, record::NotImplemented("take"));
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = TakeBackward0 {
+            index: SavedVariable::input(index, &record::edge_of(index)?)?,
+            self_sizes: DimVec::from_slice(self_.sizes()),
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -114,20 +202,56 @@ fn take_out(_: DispatchKeySet, self_: &Tensor, index: &Tensor, out: &Tensor) -> 
 register!(TAKE_OUT, Autograd, take_out);
 
 fn put_(_: DispatchKeySet, self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
-    if !record::any_requires_grad(&[self_, index, source]) {
+    if !record::any_requires_grad(&[self_, source]) {
         let _below = record::below();
         return ops::put_(self_, index, source, accumulate);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, index, source])?;
+    let edges = record::edges(&[self_, source])?;
+    let backward = PutBackward0 {
+        accumulate,
+        index: SavedVariable::input(index, &record::edge_of(index)?)?,
+        source: SavedVariable::input(source, &edges[1])?,
+    };
     {
         let _below = record::below();
         ops::put_(self_, index, source, accumulate)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("put_"))
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(PUT_, Autograd, put_);
+
+#[derive(Clone)]
+pub(super) struct PutBackward0 {
+    pub(super) accumulate: bool,
+    pub(super) index: SavedVariable,
+    pub(super) source: SavedVariable,
+}
+
+impl Backward for PutBackward0 {
+    const NAME: &'static str = "PutBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let index = &self.index.unpack(cx)?;
+        let source = &self.source.unpack(cx)?;
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    Ok(if self.accumulate {
+                        grad.clone()
+                    } else {
+                        ops::put(grad, index, &ops::zeros_like(source, None, None, None, None, None)?, false)?
+                    })
+                },
+                &|| ops::reshape(&ops::take(grad, index)?, source.sizes()),
+            ],
+        )
+    }
+}
 
 fn put(
     _: DispatchKeySet,
@@ -140,9 +264,14 @@ fn put(
         let _below = record::below();
         ops::put(self_, index, source, accumulate)?
     };
-    if record::any_requires_grad(&[self_, index, source]) {
-        let edges = record::edges(&[self_, index, source])?;
-        record::set_history(&result, edges, record::NotImplemented("put"));
+    if record::any_requires_grad(&[self_, source]) {
+        let edges = record::edges(&[self_, source])?;
+        let backward = PutBackward0 {
+            accumulate,
+            index: SavedVariable::input(index, &record::edge_of(index)?)?,
+            source: SavedVariable::input(source, &edges[1])?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

@@ -2,19 +2,42 @@
 
 //! Recording of the operators in `index_dim`.
 
-use crate::record;
 use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
+use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
+use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
+
+#[derive(Clone)]
+pub(super) struct IndexSelectBackward0 {
+    pub(super) dim: i64,
+    pub(super) index: SavedVariable,
+    pub(super) self_sizes: DimVec,
+}
+
+impl Backward for IndexSelectBackward0 {
+    const NAME: &'static str = "IndexSelectBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let index = &self.index.unpack(cx)?;
+        record::gradients(cx, [&|| ops::index_select_backward(grad, &self.self_sizes, self.dim, index)])
+    }
+}
 
 fn index_select(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     let result = {
         let _below = record::below();
         ops::index_select(self_, dim, index)?
     };
-    if record::any_requires_grad(&[self_, index]) {
-        let edges = record::edges(&[self_, index])?;
-        record::set_history(&result, edges, record::NotImplemented("index_select"));
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = IndexSelectBackward0 {
+            dim,
+            index: SavedVariable::input(index, &record::edge_of(index)?)?,
+            self_sizes: DimVec::from_slice(self_.sizes()),
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -29,6 +52,33 @@ fn index_select_out(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor,
 
 register!(INDEX_SELECT_OUT, Autograd, index_select_out);
 
+#[derive(Clone)]
+pub(super) struct IndexAddBackward0 {
+    pub(super) alpha: Scalar,
+    pub(super) dim: i64,
+    pub(super) index: Option<SavedVariable>,
+    pub(super) source_sizes: DimVec,
+}
+
+impl Backward for IndexAddBackward0 {
+    const NAME: &'static str = "IndexAddBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [&|| Ok(grad.clone()), &|| {
+                let index = &record::unpack(&self.index, cx)?;
+                formulas::maybe_multiply(
+                    &ops::reshape(&ops::index_select(grad, self.dim, index)?, &self.source_sizes)?,
+                    self.alpha,
+                )
+            }],
+        )
+    }
+}
+
 fn index_add(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -41,9 +91,15 @@ fn index_add(
         let _below = record::below();
         ops::index_add(self_, dim, index, source, alpha)?
     };
-    if record::any_requires_grad(&[self_, index, source]) {
-        let edges = record::edges(&[self_, index, source])?;
-        record::set_history(&result, edges, record::NotImplemented("index_add"));
+    if record::any_requires_grad(&[self_, source]) {
+        let edges = record::edges(&[self_, source])?;
+        let backward = IndexAddBackward0 {
+            alpha,
+            dim,
+            index: record::saved_input(edges[1].is_some(), index, &record::edge_of(index)?)?,
+            source_sizes: DimVec::from_slice(source.sizes()),
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -74,20 +130,49 @@ fn index_add_(
     source: &Tensor,
     alpha: Scalar,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, index, source]) {
+    if !record::any_requires_grad(&[self_, source]) {
         let _below = record::below();
         return ops::index_add_(self_, dim, index, source, alpha);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, index, source])?;
+    let edges = record::edges(&[self_, source])?;
+    let backward = IndexAddBackward0 {
+        alpha,
+        dim,
+        index: record::saved_input(edges[1].is_some(), index, &record::edge_of(index)?)?,
+        source_sizes: DimVec::from_slice(source.sizes()),
+    };
     {
         let _below = record::below();
         ops::index_add_(self_, dim, index, source, alpha)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("index_add_"))
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(INDEX_ADD_, Autograd, index_add_);
+
+#[derive(Clone)]
+pub(super) struct IndexCopyBackward0 {
+    pub(super) dim: i64,
+    pub(super) index: SavedVariable,
+    pub(super) source_sizes: DimVec,
+}
+
+impl Backward for IndexCopyBackward0 {
+    const NAME: &'static str = "IndexCopyBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let index = &self.index.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::index_fill_int_scalar(grad, self.dim, index, Scalar::Int(0)), &|| {
+                ops::reshape(&ops::index_select(grad, self.dim, index)?, &self.source_sizes)
+            }],
+        )
+    }
+}
 
 fn index_copy(
     _: DispatchKeySet,
@@ -100,9 +185,14 @@ fn index_copy(
         let _below = record::below();
         ops::index_copy(self_, dim, index, source)?
     };
-    if record::any_requires_grad(&[self_, index, source]) {
-        let edges = record::edges(&[self_, index, source])?;
-        record::set_history(&result, edges, record::NotImplemented("index_copy"));
+    if record::any_requires_grad(&[self_, source]) {
+        let edges = record::edges(&[self_, source])?;
+        let backward = IndexCopyBackward0 {
+            dim,
+            index: SavedVariable::input(index, &record::edge_of(index)?)?,
+            source_sizes: DimVec::from_slice(source.sizes()),
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -125,20 +215,42 @@ fn index_copy_out(
 register!(INDEX_COPY_OUT, Autograd, index_copy_out);
 
 fn index_copy_(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, index, source]) {
+    if !record::any_requires_grad(&[self_, source]) {
         let _below = record::below();
         return ops::index_copy_(self_, dim, index, source);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, index, source])?;
+    let edges = record::edges(&[self_, source])?;
+    let backward = IndexCopyBackward0 {
+        dim,
+        index: SavedVariable::input(index, &record::edge_of(index)?)?,
+        source_sizes: DimVec::from_slice(source.sizes()),
+    };
     {
         let _below = record::below();
         ops::index_copy_(self_, dim, index, source)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("index_copy_"))
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(INDEX_COPY_, Autograd, index_copy_);
+
+#[derive(Clone)]
+pub(super) struct IndexFillBackward0 {
+    pub(super) dim: i64,
+    pub(super) index: SavedVariable,
+}
+
+impl Backward for IndexFillBackward0 {
+    const NAME: &'static str = "IndexFillBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let index = &self.index.unpack(cx)?;
+        record::gradients(cx, [&|| ops::index_fill_int_scalar(grad, self.dim, index, Scalar::Int(0))])
+    }
+}
 
 fn index_fill_int_scalar(
     _: DispatchKeySet,
@@ -151,9 +263,11 @@ fn index_fill_int_scalar(
         let _below = record::below();
         ops::index_fill_int_scalar(self_, dim, index, value)?
     };
-    if record::any_requires_grad(&[self_, index]) {
-        let edges = record::edges(&[self_, index])?;
-        record::set_history(&result, edges, record::NotImplemented("index_fill"));
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward =
+            IndexFillBackward0 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -182,17 +296,18 @@ fn index_fill__int_scalar(
     index: &Tensor,
     value: Scalar,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, index]) {
+    if !record::any_requires_grad(&[self_]) {
         let _below = record::below();
         return ops::index_fill__int_scalar(self_, dim, index, value);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, index])?;
+    let edges = record::edges(&[self_])?;
+    let backward = IndexFillBackward0 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
     {
         let _below = record::below();
         ops::index_fill__int_scalar(self_, dim, index, value)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("index_fill_"))
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(INDEX_FILL__INT_SCALAR, Autograd, index_fill__int_scalar);

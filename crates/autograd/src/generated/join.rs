@@ -2,10 +2,28 @@
 
 //! Recording of the operators in `join`.
 
-use crate::record;
 use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
+use crate::{Backward, Context, Gradients, formulas, record};
+use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
+
+#[derive(Clone)]
+pub(super) struct CatBackward0 {
+    pub(super) dim: i64,
+    pub(super) tensors_sizes: Vec<DimVec>,
+}
+
+impl Backward for CatBackward0 {
+    const NAME: &'static str = "CatBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let mut inputs = record::InputGradients::new(cx);
+        inputs.list(|| formulas::cat_backward(grad, &self.tensors_sizes, self.dim))?;
+        Ok(inputs.finish())
+    }
+}
 
 fn cat(_: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let result = {
@@ -14,7 +32,8 @@ fn cat(_: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     };
     if record::any_requires_grad_of(&[&tensors]) {
         let edges = record::edges_of(&[&tensors])?;
-        record::set_history(&result, edges, record::NotImplemented("cat"));
+        let backward = CatBackward0 { dim, tensors_sizes: formulas::sizes_of(tensors) };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -29,6 +48,23 @@ fn cat_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Res
 
 register!(CAT_OUT, Autograd, cat_out);
 
+#[derive(Clone)]
+pub(super) struct StackBackward0 {
+    pub(super) dim: i64,
+}
+
+impl Backward for StackBackward0 {
+    const NAME: &'static str = "StackBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let mut inputs = record::InputGradients::new(cx);
+        inputs.list(|| ops::unbind_int(grad, self.dim))?;
+        Ok(inputs.finish())
+    }
+}
+
 fn stack(_: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -36,7 +72,8 @@ fn stack(_: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     };
     if record::any_requires_grad_of(&[&tensors]) {
         let edges = record::edges_of(&[&tensors])?;
-        record::set_history(&result, edges, record::NotImplemented("stack"));
+        let backward = StackBackward0 { dim };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

@@ -2,41 +2,55 @@
 
 //! Recording of the operators in `mask`.
 
-use crate::record;
 use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
+use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
+use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
 fn nonzero(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::nonzero(self_)?
-    };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("nonzero"));
-    }
-    Ok(result)
+    let _below = record::below();
+    ops::nonzero(self_)
 }
 
 register!(NONZERO, Autograd, nonzero);
 
 fn nonzero_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("nonzero", &[self_, out])?;
+    record::check_out("nonzero", &[out])?;
     let _below = record::below();
     ops::nonzero_out(self_, out)
 }
 
 register!(NONZERO_OUT, Autograd, nonzero_out);
 
+#[derive(Clone)]
+pub(super) struct MaskedSelectBackward0 {
+    pub(super) mask: SavedVariable,
+    pub(super) self_sizes: DimVec,
+}
+
+impl Backward for MaskedSelectBackward0 {
+    const NAME: &'static str = "MaskedSelectBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let mask = &self.mask.unpack(cx)?;
+        record::gradients(cx, [&|| formulas::masked_select_backward(grad, &self.self_sizes, mask)])
+    }
+}
+
 fn masked_select(_: DispatchKeySet, self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let result = {
         let _below = record::below();
         ops::masked_select(self_, mask)?
     };
-    if record::any_requires_grad(&[self_, mask]) {
-        let edges = record::edges(&[self_, mask])?;
-        record::set_history(&result, edges, record::NotImplemented("masked_select"));
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = MaskedSelectBackward0 {
+            mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,
+            self_sizes: DimVec::from_slice(self_.sizes()),
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -52,29 +66,59 @@ fn masked_select_out(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, out: &Ten
 register!(MASKED_SELECT_OUT, Autograd, masked_select_out);
 
 fn masked_scatter_(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, mask, source]) {
+    if !record::any_requires_grad(&[self_, source]) {
         let _below = record::below();
         return ops::masked_scatter_(self_, mask, source);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, mask, source])?;
+    let edges = record::edges(&[self_, source])?;
+    let backward = MaskedScatterBackward0 {
+        mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,
+        source_sizes: DimVec::from_slice(source.sizes()),
+    };
     {
         let _below = record::below();
         ops::masked_scatter_(self_, mask, source)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("masked_scatter_"))
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(MASKED_SCATTER_, Autograd, masked_scatter_);
+
+#[derive(Clone)]
+pub(super) struct MaskedScatterBackward0 {
+    pub(super) mask: SavedVariable,
+    pub(super) source_sizes: DimVec,
+}
+
+impl Backward for MaskedScatterBackward0 {
+    const NAME: &'static str = "MaskedScatterBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let mask = &self.mask.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::masked_fill_scalar(grad, mask, Scalar::Int(0)), &|| {
+                ops::masked_scatter_backward(grad, mask, &self.source_sizes)
+            }],
+        )
+    }
+}
 
 fn masked_scatter(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
     let result = {
         let _below = record::below();
         ops::masked_scatter(self_, mask, source)?
     };
-    if record::any_requires_grad(&[self_, mask, source]) {
-        let edges = record::edges(&[self_, mask, source])?;
-        record::set_history(&result, edges, record::NotImplemented("masked_scatter"));
+    if record::any_requires_grad(&[self_, source]) {
+        let edges = record::edges(&[self_, source])?;
+        let backward = MaskedScatterBackward0 {
+            mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,
+            source_sizes: DimVec::from_slice(source.sizes()),
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -95,6 +139,29 @@ fn masked_scatter_out(
 
 register!(MASKED_SCATTER_OUT, Autograd, masked_scatter_out);
 
+#[derive(Clone)]
+pub(super) struct MaskedScatterBackwardBackward0 {
+    pub(super) grad_output: SavedVariable,
+    pub(super) mask: SavedVariable,
+}
+
+impl Backward for MaskedScatterBackwardBackward0 {
+    const NAME: &'static str = "MaskedScatterBackwardBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let grad_output = &self.grad_output.unpack(cx)?;
+        let mask = &self.mask.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::masked_scatter(&ops::zeros_like(grad_output, None, None, None, None, None)?, mask, grad)
+            }],
+        )
+    }
+}
+
 fn masked_scatter_backward(
     _: DispatchKeySet,
     grad_output: &Tensor,
@@ -105,9 +172,13 @@ fn masked_scatter_backward(
         let _below = record::below();
         ops::masked_scatter_backward(grad_output, mask, sizes)?
     };
-    if record::any_requires_grad(&[grad_output, mask]) {
-        let edges = record::edges(&[grad_output, mask])?;
-        record::set_history(&result, edges, record::NotImplemented("masked_scatter_backward"));
+    if record::any_requires_grad(&[grad_output]) {
+        let edges = record::edges(&[grad_output])?;
+        let backward = MaskedScatterBackwardBackward0 {
+            grad_output: SavedVariable::input(grad_output, &edges[0])?,
+            mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

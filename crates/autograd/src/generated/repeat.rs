@@ -2,10 +2,26 @@
 
 //! Recording of the operators in `repeat`.
 
-use crate::record;
 use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
+use crate::{Backward, Context, Gradients, formulas, record};
+use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
+
+#[derive(Clone)]
+pub(super) struct RepeatBackward0 {
+    pub(super) repeats: DimVec,
+    pub(super) self_sizes: DimVec,
+}
+
+impl Backward for RepeatBackward0 {
+    const NAME: &'static str = "RepeatBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| formulas::repeat_backward(grad, &self.repeats, &self.self_sizes)])
+    }
+}
 
 fn repeat(_: DispatchKeySet, self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     let result = {
@@ -14,7 +30,11 @@ fn repeat(_: DispatchKeySet, self_: &Tensor, repeats: &[i64]) -> Result<Tensor> 
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("repeat"));
+        let backward = RepeatBackward0 {
+            repeats: DimVec::from_slice(repeats),
+            self_sizes: DimVec::from_slice(self_.sizes()),
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -30,18 +50,26 @@ fn repeat_out(_: DispatchKeySet, self_: &Tensor, repeats: &[i64], out: &Tensor) 
 register!(REPEAT_OUT, Autograd, repeat_out);
 
 fn repeat_interleave_tensor(_: DispatchKeySet, repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::repeat_interleave_tensor(repeats, output_size)?
-    };
-    if record::any_requires_grad(&[repeats]) {
-        let edges = record::edges(&[repeats])?;
-        record::set_history(&result, edges, record::NotImplemented("repeat_interleave"));
-    }
-    Ok(result)
+    let _below = record::below();
+    ops::repeat_interleave_tensor(repeats, output_size)
 }
 
 register!(REPEAT_INTERLEAVE_TENSOR, Autograd, repeat_interleave_tensor);
+
+#[derive(Clone)]
+pub(super) struct FlipBackward0 {
+    pub(super) dims: DimVec,
+}
+
+impl Backward for FlipBackward0 {
+    const NAME: &'static str = "FlipBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::flip(grad, &self.dims)])
+    }
+}
 
 fn flip(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let result = {
@@ -50,7 +78,8 @@ fn flip(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("flip"));
+        let backward = FlipBackward0 { dims: DimVec::from_slice(dims) };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -65,6 +94,22 @@ fn flip_out(_: DispatchKeySet, self_: &Tensor, dims: &[i64], out: &Tensor) -> Re
 
 register!(FLIP_OUT, Autograd, flip_out);
 
+#[derive(Clone)]
+pub(super) struct RollBackward0 {
+    pub(super) dims: DimVec,
+    pub(super) shifts: DimVec,
+}
+
+impl Backward for RollBackward0 {
+    const NAME: &'static str = "RollBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| formulas::roll_backward(grad, &self.shifts, &self.dims)])
+    }
+}
+
 fn roll(_: DispatchKeySet, self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -72,7 +117,8 @@ fn roll(_: DispatchKeySet, self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Resu
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("roll"));
+        let backward = RollBackward0 { dims: DimVec::from_slice(dims), shifts: DimVec::from_slice(shifts) };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -87,6 +133,22 @@ fn roll_out(_: DispatchKeySet, self_: &Tensor, shifts: &[i64], dims: &[i64], out
 
 register!(ROLL_OUT, Autograd, roll_out);
 
+#[derive(Clone)]
+pub(super) struct Rot90Backward0 {
+    pub(super) dims: DimVec,
+    pub(super) k: i64,
+}
+
+impl Backward for Rot90Backward0 {
+    const NAME: &'static str = "Rot90Backward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::rot90(grad, -self.k, &self.dims)])
+    }
+}
+
 fn rot90(_: DispatchKeySet, self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -94,7 +156,8 @@ fn rot90(_: DispatchKeySet, self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tens
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("rot90"));
+        let backward = Rot90Backward0 { dims: DimVec::from_slice(dims), k };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -109,6 +172,21 @@ fn rot90_out(_: DispatchKeySet, self_: &Tensor, k: i64, dims: &[i64], out: &Tens
 
 register!(ROT90_OUT, Autograd, rot90_out);
 
+#[derive(Clone)]
+pub(super) struct ConstantPadNdBackward0 {
+    pub(super) pad: DimVec,
+}
+
+impl Backward for ConstantPadNdBackward0 {
+    const NAME: &'static str = "ConstantPadNdBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| formulas::constant_pad_backward(grad, &self.pad)])
+    }
+}
+
 fn constant_pad_nd(_: DispatchKeySet, self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -116,7 +194,8 @@ fn constant_pad_nd(_: DispatchKeySet, self_: &Tensor, pad: &[i64], value: Scalar
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("constant_pad_nd"));
+        let backward = ConstantPadNdBackward0 { pad: DimVec::from_slice(pad) };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

@@ -16,15 +16,8 @@ fn searchsorted_tensor(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::searchsorted_tensor(sorted_sequence, self_, out_int32, right, side, sorter)?
-    };
-    if record::any_requires_grad_of(&[&sorted_sequence, &self_, &sorter]) {
-        let edges = record::edges_of(&[&sorted_sequence, &self_, &sorter])?;
-        record::set_history(&result, edges, record::NotImplemented("searchsorted"));
-    }
-    Ok(result)
+    let _below = record::below();
+    ops::searchsorted_tensor(sorted_sequence, self_, out_int32, right, side, sorter)
 }
 
 register!(SEARCHSORTED_TENSOR, Autograd, searchsorted_tensor);
@@ -39,7 +32,7 @@ fn searchsorted_tensor_out(
     sorter: Option<&Tensor>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out_of("searchsorted", &[&sorted_sequence, &self_, &sorter, &out])?;
+    record::check_out("searchsorted", &[out])?;
     let _below = record::below();
     ops::searchsorted_tensor_out(sorted_sequence, self_, out_int32, right, side, sorter, out)
 }
@@ -55,15 +48,8 @@ fn searchsorted_scalar(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter)?
-    };
-    if record::any_requires_grad_of(&[&sorted_sequence, &sorter]) {
-        let edges = record::edges_of(&[&sorted_sequence, &sorter])?;
-        record::set_history(&result, edges, record::NotImplemented("searchsorted"));
-    }
-    Ok(result)
+    let _below = record::below();
+    ops::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter)
 }
 
 register!(SEARCHSORTED_SCALAR, Autograd, searchsorted_scalar);
@@ -75,15 +61,8 @@ fn bucketize_tensor(
     out_int32: bool,
     right: bool,
 ) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::bucketize_tensor(self_, boundaries, out_int32, right)?
-    };
-    if record::any_requires_grad(&[self_, boundaries]) {
-        let edges = record::edges(&[self_, boundaries])?;
-        record::set_history(&result, edges, record::NotImplemented("bucketize"));
-    }
-    Ok(result)
+    let _below = record::below();
+    ops::bucketize_tensor(self_, boundaries, out_int32, right)
 }
 
 register!(BUCKETIZE_TENSOR, Autograd, bucketize_tensor);
@@ -96,7 +75,7 @@ fn bucketize_tensor_out(
     right: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("bucketize", &[self_, boundaries, out])?;
+    record::check_out("bucketize", &[out])?;
     let _below = record::below();
     ops::bucketize_tensor_out(self_, boundaries, out_int32, right, out)
 }

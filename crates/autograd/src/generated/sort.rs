@@ -2,10 +2,31 @@
 
 //! Recording of the operators in `sort`.
 
-use crate::record;
 use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
+use crate::{Backward, Context, Gradients, SavedVariable, record};
+use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
+
+#[derive(Clone)]
+pub(super) struct SortBackward0 {
+    pub(super) dim: i64,
+    pub(super) self_sizes: DimVec,
+    pub(super) indices: SavedVariable,
+}
+
+impl Backward for SortBackward0 {
+    const NAME: &'static str = "SortBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let indices = &self.indices.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, true)],
+        )
+    }
+}
 
 fn sort(_: DispatchKeySet, self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
     let (values, indices) = {
@@ -14,12 +35,38 @@ fn sort(_: DispatchKeySet, self_: &Tensor, dim: i64, descending: bool) -> Result
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history_of_all(&[&values, &indices], edges, record::NotImplemented("sort"));
+        let backward = SortBackward0 {
+            dim,
+            self_sizes: DimVec::from_slice(self_.sizes()),
+            indices: SavedVariable::output(&indices, 1)?,
+        };
+        record::set_history_of_some(&[&values, &indices], &[true, false], edges, backward);
     }
     Ok((values, indices))
 }
 
 register!(SORT, Autograd, sort);
+
+#[derive(Clone)]
+pub(super) struct SortBackward1 {
+    pub(super) dim: i64,
+    pub(super) self_sizes: DimVec,
+    pub(super) indices: SavedVariable,
+}
+
+impl Backward for SortBackward1 {
+    const NAME: &'static str = "SortBackward1";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let indices = &self.indices.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, true)],
+        )
+    }
+}
 
 fn sort_stable(
     _: DispatchKeySet,
@@ -34,7 +81,12 @@ fn sort_stable(
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history_of_all(&[&values, &indices], edges, record::NotImplemented("sort"));
+        let backward = SortBackward1 {
+            dim,
+            self_sizes: DimVec::from_slice(self_.sizes()),
+            indices: SavedVariable::output(&indices, 1)?,
+        };
+        record::set_history_of_some(&[&values, &indices], &[true, false], edges, backward);
     }
     Ok((values, indices))
 }
@@ -48,6 +100,27 @@ fn msort_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(MSORT_OUT, Autograd, msort_out);
+
+#[derive(Clone)]
+pub(super) struct TopkBackward0 {
+    pub(super) dim: i64,
+    pub(super) self_sizes: DimVec,
+    pub(super) indices: SavedVariable,
+}
+
+impl Backward for TopkBackward0 {
+    const NAME: &'static str = "TopkBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let indices = &self.indices.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, true)],
+        )
+    }
+}
 
 fn topk(
     _: DispatchKeySet,
@@ -63,7 +136,12 @@ fn topk(
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history_of_all(&[&values, &indices], edges, record::NotImplemented("topk"));
+        let backward = TopkBackward0 {
+            dim,
+            self_sizes: DimVec::from_slice(self_.sizes()),
+            indices: SavedVariable::output(&indices, 1)?,
+        };
+        record::set_history_of_some(&[&values, &indices], &[true, false], edges, backward);
     }
     Ok((values, indices))
 }

@@ -2,10 +2,29 @@
 
 //! Recording of the operators in `split`.
 
-use crate::record;
 use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
+use crate::{Backward, Context, Gradients, formulas, record};
+use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
+
+#[derive(Clone)]
+pub(super) struct SplitBackward0 {
+    pub(super) dim: i64,
+    pub(super) self_sizes: DimVec,
+    pub(super) split_size: i64,
+}
+
+impl Backward for SplitBackward0 {
+    const NAME: &'static str = "SplitBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        record::gradients(
+            cx,
+            [&|| formulas::split_backward(grads, self.split_size, self.dim, &self.self_sizes)],
+        )
+    }
+}
 
 fn split_tensor(_: DispatchKeySet, self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
     let result = {
@@ -14,11 +33,8 @@ fn split_tensor(_: DispatchKeySet, self_: &Tensor, split_size: i64, dim: i64) ->
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history_of_all(
-            &result.iter().collect::<Vec<_>>(),
-            edges,
-            record::NotImplemented("split"),
-        );
+        let backward = SplitBackward0 { dim, self_sizes: DimVec::from_slice(self_.sizes()), split_size };
+        record::set_history_of_all(&result.iter().collect::<Vec<_>>(), edges, backward);
     }
     Ok(result)
 }
@@ -31,6 +47,25 @@ fn split_tensor_tracked(_: DispatchKeySet, self_: &Tensor, split_size: i64, dim:
 
 register!(SPLIT_TENSOR, ADInplaceOrView, split_tensor_tracked);
 
+#[derive(Clone)]
+pub(super) struct SplitWithSizesBackward0 {
+    pub(super) dim: i64,
+    pub(super) self_sizes: DimVec,
+    pub(super) split_sizes: DimVec,
+}
+
+impl Backward for SplitWithSizesBackward0 {
+    const NAME: &'static str = "SplitWithSizesBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        record::gradients(
+            cx,
+            [&|| formulas::split_with_sizes_backward(grads, &self.split_sizes, self.dim, &self.self_sizes)],
+        )
+    }
+}
+
 fn split_with_sizes(_: DispatchKeySet, self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
     let result = {
         let _below = record::below();
@@ -38,11 +73,12 @@ fn split_with_sizes(_: DispatchKeySet, self_: &Tensor, split_sizes: &[i64], dim:
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history_of_all(
-            &result.iter().collect::<Vec<_>>(),
-            edges,
-            record::NotImplemented("split_with_sizes"),
-        );
+        let backward = SplitWithSizesBackward0 {
+            dim,
+            self_sizes: DimVec::from_slice(self_.sizes()),
+            split_sizes: DimVec::from_slice(split_sizes),
+        };
+        record::set_history_of_all(&result.iter().collect::<Vec<_>>(), edges, backward);
     }
     Ok(result)
 }
@@ -60,6 +96,20 @@ fn split_with_sizes_tracked(
 
 register!(SPLIT_WITH_SIZES, ADInplaceOrView, split_with_sizes_tracked);
 
+#[derive(Clone)]
+pub(super) struct UnbindBackward0 {
+    pub(super) dim: i64,
+}
+
+impl Backward for UnbindBackward0 {
+    const NAME: &'static str = "UnbindBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        record::gradients(cx, [&|| formulas::unbind_backward(grads, self.dim)])
+    }
+}
+
 fn unbind_int(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     let result = {
         let _below = record::below();
@@ -67,11 +117,8 @@ fn unbind_int(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Vec<Tensor>
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history_of_all(
-            &result.iter().collect::<Vec<_>>(),
-            edges,
-            record::NotImplemented("unbind"),
-        );
+        let backward = UnbindBackward0 { dim };
+        record::set_history_of_all(&result.iter().collect::<Vec<_>>(), edges, backward);
     }
     Ok(result)
 }

@@ -394,6 +394,21 @@ fn unsqueeze_tracked(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tens
 
 register!(UNSQUEEZE, ADInplaceOrView, unsqueeze_tracked);
 
+#[derive(Clone)]
+pub(super) struct SqueezeBackward0 {
+    pub(super) self_sizes: DimVec,
+}
+
+impl Backward for SqueezeBackward0 {
+    const NAME: &'static str = "SqueezeBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::reshape(grad, &self.self_sizes)])
+    }
+}
+
 fn squeeze(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -401,7 +416,8 @@ fn squeeze(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("squeeze"));
+        let backward = SqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -414,6 +430,21 @@ fn squeeze_tracked(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 
 register!(SQUEEZE, ADInplaceOrView, squeeze_tracked);
 
+#[derive(Clone)]
+pub(super) struct SqueezeBackward1 {
+    pub(super) self_sizes: DimVec,
+}
+
+impl Backward for SqueezeBackward1 {
+    const NAME: &'static str = "SqueezeBackward1";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::reshape(grad, &self.self_sizes)])
+    }
+}
+
 fn squeeze_dim(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -421,7 +452,8 @@ fn squeeze_dim(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("squeeze"));
+        let backward = SqueezeBackward1 { self_sizes: DimVec::from_slice(self_.sizes()) };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -434,6 +466,21 @@ fn squeeze_dim_tracked(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Te
 
 register!(SQUEEZE_DIM, ADInplaceOrView, squeeze_dim_tracked);
 
+#[derive(Clone)]
+pub(super) struct SqueezeBackward2 {
+    pub(super) self_sizes: DimVec,
+}
+
+impl Backward for SqueezeBackward2 {
+    const NAME: &'static str = "SqueezeBackward2";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::reshape(grad, &self.self_sizes)])
+    }
+}
+
 fn squeeze_dims(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -441,7 +488,8 @@ fn squeeze_dims(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("squeeze"));
+        let backward = SqueezeBackward2 { self_sizes: DimVec::from_slice(self_.sizes()) };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -454,6 +502,27 @@ fn squeeze_dims_tracked(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Resul
 
 register!(SQUEEZE_DIMS, ADInplaceOrView, squeeze_dims_tracked);
 
+#[derive(Clone)]
+pub(super) struct DiagonalBackward0 {
+    pub(super) dim1: i64,
+    pub(super) dim2: i64,
+    pub(super) offset: i64,
+    pub(super) self_sizes: DimVec,
+}
+
+impl Backward for DiagonalBackward0 {
+    const NAME: &'static str = "DiagonalBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [&|| ops::diagonal_backward(grad, &self.self_sizes, self.offset, self.dim1, self.dim2)],
+        )
+    }
+}
+
 fn diagonal(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -461,7 +530,9 @@ fn diagonal(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i64
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("diagonal"));
+        let backward =
+            DiagonalBackward0 { dim1, dim2, offset, self_sizes: DimVec::from_slice(self_.sizes()) };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -474,6 +545,27 @@ fn diagonal_tracked(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, d
 
 register!(DIAGONAL, ADInplaceOrView, diagonal_tracked);
 
+#[derive(Clone)]
+pub(super) struct UnfoldBackward0 {
+    pub(super) dimension: i64,
+    pub(super) self_sizes: DimVec,
+    pub(super) size: i64,
+    pub(super) step: i64,
+}
+
+impl Backward for UnfoldBackward0 {
+    const NAME: &'static str = "UnfoldBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [&|| ops::unfold_backward(grad, &self.self_sizes, self.dimension, self.size, self.step)],
+        )
+    }
+}
+
 fn unfold(_: DispatchKeySet, self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -481,7 +573,9 @@ fn unfold(_: DispatchKeySet, self_: &Tensor, dimension: i64, size: i64, step: i6
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("unfold"));
+        let backward =
+            UnfoldBackward0 { dimension, self_sizes: DimVec::from_slice(self_.sizes()), size, step };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

@@ -2,10 +2,26 @@
 
 //! Recording of the operators in `view_backward`.
 
-use crate::record;
 use crate::record::register;
+use crate::{Backward, Context, Gradients, SavedVariable, record};
 use flambeau_core::{DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
+
+#[derive(Clone)]
+pub(super) struct SelectBackwardBackward0 {
+    pub(super) dim: i64,
+    pub(super) index: i64,
+}
+
+impl Backward for SelectBackwardBackward0 {
+    const NAME: &'static str = "SelectBackwardBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::select_int(grad, self.dim, self.index)])
+    }
+}
 
 fn select_backward(
     _: DispatchKeySet,
@@ -20,12 +36,34 @@ fn select_backward(
     };
     if record::any_requires_grad(&[grad_output]) {
         let edges = record::edges(&[grad_output])?;
-        record::set_history(&result, edges, record::NotImplemented("select_backward"));
+        let backward = SelectBackwardBackward0 { dim, index };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
 
 register!(SELECT_BACKWARD, Autograd, select_backward);
+
+#[derive(Clone)]
+pub(super) struct SliceBackwardBackward0 {
+    pub(super) dim: i64,
+    pub(super) end: i64,
+    pub(super) start: i64,
+    pub(super) step: i64,
+}
+
+impl Backward for SliceBackwardBackward0 {
+    const NAME: &'static str = "SliceBackwardBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [&|| ops::slice_tensor(grad, self.dim, Some(self.start), Some(self.end), self.step)],
+        )
+    }
+}
 
 fn slice_backward(
     _: DispatchKeySet,
@@ -42,12 +80,30 @@ fn slice_backward(
     };
     if record::any_requires_grad(&[grad_output]) {
         let edges = record::edges(&[grad_output])?;
-        record::set_history(&result, edges, record::NotImplemented("slice_backward"));
+        let backward = SliceBackwardBackward0 { dim, end, start, step };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
 
 register!(SLICE_BACKWARD, Autograd, slice_backward);
+
+#[derive(Clone)]
+pub(super) struct DiagonalBackwardBackward0 {
+    pub(super) dim1: i64,
+    pub(super) dim2: i64,
+    pub(super) offset: i64,
+}
+
+impl Backward for DiagonalBackwardBackward0 {
+    const NAME: &'static str = "DiagonalBackwardBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::diagonal(grad, self.offset, self.dim1, self.dim2)])
+    }
+}
 
 fn diagonal_backward(
     _: DispatchKeySet,
@@ -63,12 +119,30 @@ fn diagonal_backward(
     };
     if record::any_requires_grad(&[grad_output]) {
         let edges = record::edges(&[grad_output])?;
-        record::set_history(&result, edges, record::NotImplemented("diagonal_backward"));
+        let backward = DiagonalBackwardBackward0 { dim1, dim2, offset };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
 
 register!(DIAGONAL_BACKWARD, Autograd, diagonal_backward);
+
+#[derive(Clone)]
+pub(super) struct UnfoldBackwardBackward0 {
+    pub(super) dim: i64,
+    pub(super) size: i64,
+    pub(super) step: i64,
+}
+
+impl Backward for UnfoldBackwardBackward0 {
+    const NAME: &'static str = "UnfoldBackwardBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::unfold(grad, self.dim, self.size, self.step)])
+    }
+}
 
 fn unfold_backward(
     _: DispatchKeySet,
@@ -84,12 +158,44 @@ fn unfold_backward(
     };
     if record::any_requires_grad(&[grad_in]) {
         let edges = record::edges(&[grad_in])?;
-        record::set_history(&result, edges, record::NotImplemented("unfold_backward"));
+        let backward = UnfoldBackwardBackward0 { dim, size, step };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
 
 register!(UNFOLD_BACKWARD, Autograd, unfold_backward);
+
+#[derive(Clone)]
+pub(super) struct SelectScatterBackward0 {
+    pub(super) dim: i64,
+    pub(super) index: i64,
+    pub(super) src: Option<SavedVariable>,
+}
+
+impl Backward for SelectScatterBackward0 {
+    const NAME: &'static str = "SelectScatterBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    let src = &record::unpack(&self.src, cx)?;
+                    ops::select_scatter(
+                        grad,
+                        &ops::zeros_like(src, None, None, None, None, None)?,
+                        self.dim,
+                        self.index,
+                    )
+                },
+                &|| ops::select_int(grad, self.dim, self.index),
+            ],
+        )
+    }
+}
 
 fn select_scatter(_: DispatchKeySet, self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let result = {
@@ -98,12 +204,52 @@ fn select_scatter(_: DispatchKeySet, self_: &Tensor, src: &Tensor, dim: i64, ind
     };
     if record::any_requires_grad(&[self_, src]) {
         let edges = record::edges(&[self_, src])?;
-        record::set_history(&result, edges, record::NotImplemented("select_scatter"));
+        let backward = SelectScatterBackward0 {
+            dim,
+            index,
+            src: record::saved_input(edges[0].is_some(), src, &edges[1])?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
 
 register!(SELECT_SCATTER, Autograd, select_scatter);
+
+#[derive(Clone)]
+pub(super) struct SliceScatterBackward0 {
+    pub(super) dim: i64,
+    pub(super) end: Option<i64>,
+    pub(super) src: Option<SavedVariable>,
+    pub(super) start: Option<i64>,
+    pub(super) step: i64,
+}
+
+impl Backward for SliceScatterBackward0 {
+    const NAME: &'static str = "SliceScatterBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    let src = &record::unpack(&self.src, cx)?;
+                    ops::slice_scatter(
+                        grad,
+                        &ops::zeros_like(src, None, None, None, None, None)?,
+                        self.dim,
+                        self.start,
+                        self.end,
+                        self.step,
+                    )
+                },
+                &|| ops::slice_tensor(grad, self.dim, self.start, self.end, self.step),
+            ],
+        )
+    }
+}
 
 fn slice_scatter(
     _: DispatchKeySet,
@@ -120,12 +266,52 @@ fn slice_scatter(
     };
     if record::any_requires_grad(&[self_, src]) {
         let edges = record::edges(&[self_, src])?;
-        record::set_history(&result, edges, record::NotImplemented("slice_scatter"));
+        let backward = SliceScatterBackward0 {
+            dim,
+            end,
+            src: record::saved_input(edges[0].is_some(), src, &edges[1])?,
+            start,
+            step,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
 
 register!(SLICE_SCATTER, Autograd, slice_scatter);
+
+#[derive(Clone)]
+pub(super) struct DiagonalScatterBackward0 {
+    pub(super) dim1: i64,
+    pub(super) dim2: i64,
+    pub(super) offset: i64,
+    pub(super) src: Option<SavedVariable>,
+}
+
+impl Backward for DiagonalScatterBackward0 {
+    const NAME: &'static str = "DiagonalScatterBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    let src = &record::unpack(&self.src, cx)?;
+                    ops::diagonal_scatter(
+                        grad,
+                        &ops::zeros_like(src, None, None, None, None, None)?,
+                        self.offset,
+                        self.dim1,
+                        self.dim2,
+                    )
+                },
+                &|| ops::diagonal(grad, self.offset, self.dim1, self.dim2),
+            ],
+        )
+    }
+}
 
 fn diagonal_scatter(
     _: DispatchKeySet,
@@ -141,12 +327,35 @@ fn diagonal_scatter(
     };
     if record::any_requires_grad(&[self_, src]) {
         let edges = record::edges(&[self_, src])?;
-        record::set_history(&result, edges, record::NotImplemented("diagonal_scatter"));
+        let backward = DiagonalScatterBackward0 {
+            dim1,
+            dim2,
+            offset,
+            src: record::saved_input(edges[0].is_some(), src, &edges[1])?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
 
 register!(DIAGONAL_SCATTER, Autograd, diagonal_scatter);
+
+#[derive(Clone)]
+pub(super) struct DiagEmbedBackward0 {
+    pub(super) dim1: i64,
+    pub(super) dim2: i64,
+    pub(super) offset: i64,
+}
+
+impl Backward for DiagEmbedBackward0 {
+    const NAME: &'static str = "DiagEmbedBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::diagonal(grad, self.offset, self.dim1, self.dim2)])
+    }
+}
 
 fn diag_embed(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     let result = {
@@ -155,7 +364,8 @@ fn diag_embed(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("diag_embed"));
+        let backward = DiagEmbedBackward0 { dim1, dim2, offset };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

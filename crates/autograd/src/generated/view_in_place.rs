@@ -14,11 +14,12 @@ fn squeeze_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
     }
     record::check_inplace(self_)?;
     let edges = record::edges(&[self_])?;
+    let backward = super::view::SqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
     {
         let _below = record::below();
         ops::squeeze_(self_)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("squeeze_"))
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(SQUEEZE_, Autograd, squeeze_);
@@ -30,11 +31,12 @@ fn squeeze__dim(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
     }
     record::check_inplace(self_)?;
     let edges = record::edges(&[self_])?;
+    let backward = super::view::SqueezeBackward1 { self_sizes: DimVec::from_slice(self_.sizes()) };
     {
         let _below = record::below();
         ops::squeeze__dim(self_, dim)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("squeeze_"))
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(SQUEEZE__DIM, Autograd, squeeze__dim);
@@ -46,11 +48,12 @@ fn squeeze__dims(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<()> {
     }
     record::check_inplace(self_)?;
     let edges = record::edges(&[self_])?;
+    let backward = super::view::SqueezeBackward2 { self_sizes: DimVec::from_slice(self_.sizes()) };
     {
         let _below = record::below();
         ops::squeeze__dims(self_, dim)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("squeeze_"))
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(SQUEEZE__DIMS, Autograd, squeeze__dims);
