@@ -99,6 +99,29 @@ pub fn dropout_scale(p: f64, train: Option<bool>) -> Result<f64> {
     })
 }
 
+/// The gradient of a mean over `dim` (all dimensions where there are none) of a tensor of `sizes`.
+pub fn mean_backward(grad: &Tensor, sizes: &[i64], dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    let spread = sum_backward(grad, sizes, dim, keepdim)?;
+    let count = shape::numel(sizes)? as f64 / (grad.numel() as f64).max(1.0);
+    ops::mul_scalar(&spread, Scalar::Float(1.0 / count))
+}
+
+/// A tensor that was reduced over `dim` (all dimensions where there are none) from `sizes`, with those dimensions back as
+/// ones of size 1.
+pub fn restored_dims(tensor: &Tensor, sizes: &[i64], dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    if keepdim || sizes.is_empty() {
+        return Ok(tensor.clone());
+    }
+    let mut kept = DimVec::from_slice(sizes);
+    if dim.is_empty() {
+        kept.fill(1);
+    }
+    for d in dim {
+        kept[shape::wrap_dim(*d, sizes.len())?] = 1;
+    }
+    ops::reshape(tensor, &kept)
+}
+
 /// The gradient of `permute`: the dimensions back in their places.
 pub fn permute_backward(grad: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let mut back = DimVec::from_elem(0, dims.len());

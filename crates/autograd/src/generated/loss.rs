@@ -2,10 +2,34 @@
 
 //! Recording of the operators in `loss`.
 
-use crate::record;
 use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
+use crate::{Backward, Context, Gradients, SavedVariable, record};
+use flambeau_core::{DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
+
+#[derive(Clone)]
+pub(super) struct MseLossBackward0 {
+    pub(super) reduction: i64,
+    pub(super) self_: SavedVariable,
+    pub(super) target: SavedVariable,
+}
+
+impl Backward for MseLossBackward0 {
+    const NAME: &'static str = "MseLossBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let target = &self.target.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::mse_loss_backward(grad, self_, target, self.reduction), &|| {
+                ops::mse_loss_backward(grad, target, self_, self.reduction)
+            }],
+        )
+    }
+}
 
 fn mse_loss(_: DispatchKeySet, self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
     let result = {
@@ -14,7 +38,12 @@ fn mse_loss(_: DispatchKeySet, self_: &Tensor, target: &Tensor, reduction: i64) 
     };
     if record::any_requires_grad(&[self_, target]) {
         let edges = record::edges(&[self_, target])?;
-        record::set_history(&result, edges, record::NotImplemented("mse_loss"));
+        let backward = MseLossBackward0 {
+            reduction,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            target: SavedVariable::input(target, &edges[1])?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -35,6 +64,55 @@ fn mse_loss_out(
 
 register!(MSE_LOSS_OUT, Autograd, mse_loss_out);
 
+#[derive(Clone)]
+pub(super) struct MseLossBackwardBackward0 {
+    pub(super) grad_output: Option<SavedVariable>,
+    pub(super) reduction: i64,
+    pub(super) self_: SavedVariable,
+    pub(super) target: Option<SavedVariable>,
+}
+
+impl Backward for MseLossBackwardBackward0 {
+    const NAME: &'static str = "MseLossBackwardBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    let target = &record::unpack(&self.target, cx)?;
+                    ops::mse_loss_backward(grad, self_, target, self.reduction)
+                },
+                &|| {
+                    let grad_output = &record::unpack(&self.grad_output, cx)?;
+                    Ok(if self.reduction == 1 {
+                        ops::mul_scalar(
+                            &ops::mul_tensor(grad, grad_output)?,
+                            Scalar::Float(2.0 / (self_.numel() as f64)),
+                        )?
+                    } else {
+                        ops::mul_scalar(&ops::mul_tensor(grad, grad_output)?, Scalar::Int(2))?
+                    })
+                },
+                &|| {
+                    let grad_output = &record::unpack(&self.grad_output, cx)?;
+                    Ok(if self.reduction == 1 {
+                        ops::mul_scalar(
+                            &ops::mul_tensor(grad, grad_output)?,
+                            Scalar::Float(-2.0 / (self_.numel() as f64)),
+                        )?
+                    } else {
+                        ops::mul_scalar(&ops::mul_tensor(grad, grad_output)?, Scalar::Int(-2))?
+                    })
+                },
+            ],
+        )
+    }
+}
+
 fn mse_loss_backward(
     _: DispatchKeySet,
     grad_output: &Tensor,
@@ -48,12 +126,47 @@ fn mse_loss_backward(
     };
     if record::any_requires_grad(&[grad_output, self_, target]) {
         let edges = record::edges(&[grad_output, self_, target])?;
-        record::set_history(&result, edges, record::NotImplemented("mse_loss_backward"));
+        let backward = MseLossBackwardBackward0 {
+            grad_output: record::saved_input(
+                edges[1].is_some() || edges[2].is_some(),
+                grad_output,
+                &edges[0],
+            )?,
+            reduction,
+            self_: SavedVariable::input(self_, &edges[1])?,
+            target: record::saved_input(edges[0].is_some(), target, &edges[2])?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
 
 register!(MSE_LOSS_BACKWARD, Autograd, mse_loss_backward);
+
+#[derive(Clone)]
+pub(super) struct SmoothL1LossBackward0 {
+    pub(super) beta: f64,
+    pub(super) reduction: i64,
+    pub(super) self_: SavedVariable,
+    pub(super) target: SavedVariable,
+}
+
+impl Backward for SmoothL1LossBackward0 {
+    const NAME: &'static str = "SmoothL1LossBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let target = &self.target.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::smooth_l1_loss_backward(grad, self_, target, self.reduction, self.beta), &|| {
+                ops::smooth_l1_loss_backward(grad, target, self_, self.reduction, self.beta)
+            }],
+        )
+    }
+}
 
 fn smooth_l1_loss(
     _: DispatchKeySet,
@@ -68,7 +181,13 @@ fn smooth_l1_loss(
     };
     if record::any_requires_grad(&[self_, target]) {
         let edges = record::edges(&[self_, target])?;
-        record::set_history(&result, edges, record::NotImplemented("smooth_l1_loss"));
+        let backward = SmoothL1LossBackward0 {
+            beta,
+            reduction,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            target: SavedVariable::input(target, &edges[1])?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -111,6 +230,31 @@ fn smooth_l1_loss_backward(
 
 register!(SMOOTH_L1_LOSS_BACKWARD, Autograd, smooth_l1_loss_backward);
 
+#[derive(Clone)]
+pub(super) struct HuberLossBackward0 {
+    pub(super) delta: f64,
+    pub(super) reduction: i64,
+    pub(super) self_: SavedVariable,
+    pub(super) target: SavedVariable,
+}
+
+impl Backward for HuberLossBackward0 {
+    const NAME: &'static str = "HuberLossBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let target = &self.target.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::huber_loss_backward(grad, self_, target, self.reduction, self.delta), &|| {
+                ops::huber_loss_backward(grad, target, self_, self.reduction, self.delta)
+            }],
+        )
+    }
+}
+
 fn huber_loss(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -124,7 +268,13 @@ fn huber_loss(
     };
     if record::any_requires_grad(&[self_, target]) {
         let edges = record::edges(&[self_, target])?;
-        record::set_history(&result, edges, record::NotImplemented("huber_loss"));
+        let backward = HuberLossBackward0 {
+            delta,
+            reduction,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            target: SavedVariable::input(target, &edges[1])?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -167,6 +317,35 @@ fn huber_loss_backward(
 
 register!(HUBER_LOSS_BACKWARD, Autograd, huber_loss_backward);
 
+#[derive(Clone)]
+pub(super) struct BinaryCrossEntropyBackward0 {
+    pub(super) reduction: i64,
+    pub(super) self_: Option<SavedVariable>,
+    pub(super) target: Option<SavedVariable>,
+    pub(super) weight: Option<SavedVariable>,
+}
+
+impl Backward for BinaryCrossEntropyBackward0 {
+    const NAME: &'static str = "BinaryCrossEntropyBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    let self_ = &record::unpack(&self.self_, cx)?;
+                    let target = &record::unpack(&self.target, cx)?;
+                    let weight = &record::unpack_optional(&self.weight, cx)?;
+                    ops::binary_cross_entropy_backward(grad, self_, target, weight.as_ref(), self.reduction)
+                },
+                &|| record::not_implemented("binary_cross_entropy, for its target"),
+            ],
+        )
+    }
+}
+
 fn binary_cross_entropy(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -178,9 +357,15 @@ fn binary_cross_entropy(
         let _below = record::below();
         ops::binary_cross_entropy(self_, target, weight, reduction)?
     };
-    if record::any_requires_grad_of(&[&self_, &target, &weight]) {
-        let edges = record::edges_of(&[&self_, &target, &weight])?;
-        record::set_history(&result, edges, record::NotImplemented("binary_cross_entropy"));
+    if record::any_requires_grad(&[self_, target]) {
+        let edges = record::edges(&[self_, target])?;
+        let backward = BinaryCrossEntropyBackward0 {
+            reduction,
+            self_: record::saved_input(edges[0].is_some(), self_, &edges[0])?,
+            target: record::saved_input(edges[0].is_some(), target, &edges[1])?,
+            weight: record::saved_optional(edges[0].is_some(), weight)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -295,6 +480,43 @@ fn kl_div_out(
 
 register!(KL_DIV_OUT, Autograd, kl_div_out);
 
+#[derive(Clone)]
+pub(super) struct NllLossBackward0 {
+    pub(super) ignore_index: i64,
+    pub(super) reduction: i64,
+    pub(super) self_: SavedVariable,
+    pub(super) target: SavedVariable,
+    pub(super) weight: Option<SavedVariable>,
+    pub(super) total_weight: SavedVariable,
+}
+
+impl Backward for NllLossBackward0 {
+    const NAME: &'static str = "NllLossBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let target = &self.target.unpack(cx)?;
+        let weight = &record::unpack_optional(&self.weight, cx)?;
+        let total_weight = &self.total_weight.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::nll_loss_backward(
+                    grad,
+                    self_,
+                    target,
+                    weight.as_ref(),
+                    self.reduction,
+                    self.ignore_index,
+                    total_weight,
+                )
+            }],
+        )
+    }
+}
+
 fn nll_loss_forward(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -307,18 +529,50 @@ fn nll_loss_forward(
         let _below = record::below();
         ops::nll_loss_forward(self_, target, weight, reduction, ignore_index)?
     };
-    if record::any_requires_grad_of(&[&self_, &target, &weight]) {
-        let edges = record::edges_of(&[&self_, &target, &weight])?;
-        record::set_history_of_all(
-            &[&output, &total_weight],
-            edges,
-            record::NotImplemented("nll_loss_forward"),
-        );
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = NllLossBackward0 {
+            ignore_index,
+            reduction,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            target: SavedVariable::input(target, &record::edge_of(target)?)?,
+            weight: record::saved_optional(true, weight)?,
+            total_weight: SavedVariable::output(&total_weight, 1)?,
+        };
+        record::set_history_of_some(&[&output, &total_weight], &[true, false], edges, backward);
     }
     Ok((output, total_weight))
 }
 
 register!(NLL_LOSS_FORWARD, Autograd, nll_loss_forward);
+
+#[derive(Clone)]
+pub(super) struct NllLossBackwardBackward0 {
+    pub(super) ignore_index: i64,
+    pub(super) reduction: i64,
+    pub(super) target: Option<SavedVariable>,
+    pub(super) weight: Option<SavedVariable>,
+}
+
+impl Backward for NllLossBackwardBackward0 {
+    const NAME: &'static str = "NllLossBackwardBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::optional_gradients(
+            cx,
+            [
+                &|| {
+                    let target = &record::unpack(&self.target, cx)?;
+                    let weight = &record::unpack_optional(&self.weight, cx)?;
+                    Ok(Some(ops::nll_loss(grad, target, weight.as_ref(), self.reduction, self.ignore_index)?))
+                },
+                &|| Ok(None),
+            ],
+        )
+    }
+}
 
 fn nll_loss_backward(
     _: DispatchKeySet,
@@ -334,9 +588,15 @@ fn nll_loss_backward(
         let _below = record::below();
         ops::nll_loss_backward(grad_output, self_, target, weight, reduction, ignore_index, total_weight)?
     };
-    if record::any_requires_grad_of(&[&grad_output, &self_, &target, &weight, &total_weight]) {
-        let edges = record::edges_of(&[&grad_output, &self_, &target, &weight, &total_weight])?;
-        record::set_history(&result, edges, record::NotImplemented("nll_loss_backward"));
+    if record::any_requires_grad(&[grad_output, self_]) {
+        let edges = record::edges(&[grad_output, self_])?;
+        let backward = NllLossBackwardBackward0 {
+            ignore_index,
+            reduction,
+            target: record::saved_input(edges[0].is_some(), target, &record::edge_of(target)?)?,
+            weight: record::saved_optional(edges[0].is_some(), weight)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

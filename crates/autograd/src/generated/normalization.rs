@@ -2,10 +2,49 @@
 
 //! Recording of the operators in `normalization`.
 
-use crate::record;
 use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
+use crate::{Backward, Context, Gradients, SavedVariable, record};
+use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
+
+#[derive(Clone)]
+pub(super) struct NativeLayerNormBackward0 {
+    pub(super) bias: Option<SavedVariable>,
+    pub(super) input: SavedVariable,
+    pub(super) normalized_shape: DimVec,
+    pub(super) weight: Option<SavedVariable>,
+    pub(super) result1: SavedVariable,
+    pub(super) result2: SavedVariable,
+}
+
+impl Backward for NativeLayerNormBackward0 {
+    const NAME: &'static str = "NativeLayerNormBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let bias = &record::unpack_optional(&self.bias, cx)?;
+        let input = &self.input.unpack(cx)?;
+        let weight = &record::unpack_optional(&self.weight, cx)?;
+        let result1 = &self.result1.unpack(cx)?;
+        let result2 = &self.result2.unpack(cx)?;
+        let mut inputs = record::InputGradients::new(cx);
+        inputs.several(|mask| {
+            let (grad0, grad1, grad2) = ops::native_layer_norm_backward(
+                grad,
+                input,
+                &self.normalized_shape,
+                result1,
+                result2,
+                weight.as_ref(),
+                bias.as_ref(),
+                mask,
+            )?;
+            Ok([Some(grad0), Some(grad1), Some(grad2)])
+        })?;
+        Ok(inputs.finish())
+    }
+}
 
 fn native_layer_norm(
     _: DispatchKeySet,
@@ -21,11 +60,15 @@ fn native_layer_norm(
     };
     if record::any_requires_grad_of(&[&input, &weight, &bias]) {
         let edges = record::edges_of(&[&input, &weight, &bias])?;
-        record::set_history_of_all(
-            &[&result0, &result1, &result2],
-            edges,
-            record::NotImplemented("native_layer_norm"),
-        );
+        let backward = NativeLayerNormBackward0 {
+            bias: record::saved_optional(true, bias)?,
+            input: SavedVariable::input(input, &edges[0])?,
+            normalized_shape: DimVec::from_slice(normalized_shape),
+            weight: record::saved_optional(true, weight)?,
+            result1: SavedVariable::output(&result1, 1)?,
+            result2: SavedVariable::output(&result2, 2)?,
+        };
+        record::set_history_of_some(&[&result0, &result1, &result2], &[true, false, false], edges, backward);
     }
     Ok((result0, result1, result2))
 }
@@ -123,6 +166,48 @@ fn native_layer_norm_backward_out(
 
 register!(NATIVE_LAYER_NORM_BACKWARD_OUT, Autograd, native_layer_norm_backward_out);
 
+#[derive(Clone)]
+pub(super) struct NativeGroupNormBackward0 {
+    pub(super) C: i64,
+    pub(super) HxW: i64,
+    pub(super) N: i64,
+    pub(super) group: i64,
+    pub(super) input: SavedVariable,
+    pub(super) weight: Option<SavedVariable>,
+    pub(super) result1: SavedVariable,
+    pub(super) result2: SavedVariable,
+}
+
+impl Backward for NativeGroupNormBackward0 {
+    const NAME: &'static str = "NativeGroupNormBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let input = &self.input.unpack(cx)?;
+        let weight = &record::unpack_optional(&self.weight, cx)?;
+        let result1 = &self.result1.unpack(cx)?;
+        let result2 = &self.result2.unpack(cx)?;
+        let mut inputs = record::InputGradients::new(cx);
+        inputs.several(|mask| {
+            let (grad0, grad1, grad2) = ops::native_group_norm_backward(
+                grad,
+                input,
+                result1,
+                result2,
+                weight.as_ref(),
+                self.N,
+                self.C,
+                self.HxW,
+                self.group,
+                mask,
+            )?;
+            Ok([Some(grad0), Some(grad1), Some(grad2)])
+        })?;
+        Ok(inputs.finish())
+    }
+}
+
 fn native_group_norm(
     _: DispatchKeySet,
     input: &Tensor,
@@ -140,11 +225,17 @@ fn native_group_norm(
     };
     if record::any_requires_grad_of(&[&input, &weight, &bias]) {
         let edges = record::edges_of(&[&input, &weight, &bias])?;
-        record::set_history_of_all(
-            &[&result0, &result1, &result2],
-            edges,
-            record::NotImplemented("native_group_norm"),
-        );
+        let backward = NativeGroupNormBackward0 {
+            C,
+            HxW,
+            N,
+            group,
+            input: SavedVariable::input(input, &edges[0])?,
+            weight: record::saved_optional(true, weight)?,
+            result1: SavedVariable::output(&result1, 1)?,
+            result2: SavedVariable::output(&result2, 2)?,
+        };
+        record::set_history_of_some(&[&result0, &result1, &result2], &[true, false, false], edges, backward);
     }
     Ok((result0, result1, result2))
 }
@@ -242,6 +333,50 @@ fn native_group_norm_backward_out(
 
 register!(NATIVE_GROUP_NORM_BACKWARD_OUT, Autograd, native_group_norm_backward_out);
 
+#[derive(Clone)]
+pub(super) struct NativeBatchNormBackward0 {
+    pub(super) eps: f64,
+    pub(super) input: SavedVariable,
+    pub(super) running_mean: Option<SavedVariable>,
+    pub(super) running_var: Option<SavedVariable>,
+    pub(super) training: bool,
+    pub(super) weight: Option<SavedVariable>,
+    pub(super) result1: SavedVariable,
+    pub(super) result2: SavedVariable,
+}
+
+impl Backward for NativeBatchNormBackward0 {
+    const NAME: &'static str = "NativeBatchNormBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let input = &self.input.unpack(cx)?;
+        let running_mean = &record::unpack_optional(&self.running_mean, cx)?;
+        let running_var = &record::unpack_optional(&self.running_var, cx)?;
+        let weight = &record::unpack_optional(&self.weight, cx)?;
+        let result1 = &self.result1.unpack(cx)?;
+        let result2 = &self.result2.unpack(cx)?;
+        let mut inputs = record::InputGradients::new(cx);
+        inputs.several(|mask| {
+            let (grad0, grad1, grad2) = ops::native_batch_norm_backward(
+                grad,
+                input,
+                weight.as_ref(),
+                running_mean.as_ref(),
+                running_var.as_ref(),
+                Some(result1),
+                Some(result2),
+                self.training,
+                self.eps,
+                mask,
+            )?;
+            Ok([Some(grad0), Some(grad1), Some(grad2)])
+        })?;
+        Ok(inputs.finish())
+    }
+}
+
 fn native_batch_norm(
     _: DispatchKeySet,
     input: &Tensor,
@@ -257,13 +392,19 @@ fn native_batch_norm(
         let _below = record::below();
         ops::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)?
     };
-    if record::any_requires_grad_of(&[&input, &weight, &bias, &running_mean, &running_var]) {
-        let edges = record::edges_of(&[&input, &weight, &bias, &running_mean, &running_var])?;
-        record::set_history_of_all(
-            &[&result0, &result1, &result2],
-            edges,
-            record::NotImplemented("native_batch_norm"),
-        );
+    if record::any_requires_grad_of(&[&input, &weight, &bias]) {
+        let edges = record::edges_of(&[&input, &weight, &bias])?;
+        let backward = NativeBatchNormBackward0 {
+            eps,
+            input: SavedVariable::input(input, &edges[0])?,
+            running_mean: record::saved_optional(true, running_mean)?,
+            running_var: record::saved_optional(true, running_var)?,
+            training,
+            weight: record::saved_optional(true, weight)?,
+            result1: SavedVariable::output(&result1, 1)?,
+            result2: SavedVariable::output(&result2, 2)?,
+        };
+        record::set_history_of_some(&[&result0, &result1, &result2], &[true, false, false], edges, backward);
     }
     Ok((result0, result1, result2))
 }
@@ -378,6 +519,39 @@ fn native_batch_norm_backward_out(
 
 register!(NATIVE_BATCH_NORM_BACKWARD_OUT, Autograd, native_batch_norm_backward_out);
 
+#[derive(Clone)]
+pub(super) struct FusedRmsNormBackward0 {
+    pub(super) input: SavedVariable,
+    pub(super) normalized_shape: DimVec,
+    pub(super) weight: Option<SavedVariable>,
+    pub(super) result1: SavedVariable,
+}
+
+impl Backward for FusedRmsNormBackward0 {
+    const NAME: &'static str = "FusedRmsNormBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let input = &self.input.unpack(cx)?;
+        let weight = &record::unpack_optional(&self.weight, cx)?;
+        let result1 = &self.result1.unpack(cx)?;
+        let mut inputs = record::InputGradients::new(cx);
+        inputs.several(|mask| {
+            let (grad0, grad1) = ops::_fused_rms_norm_backward(
+                grad,
+                input,
+                &self.normalized_shape,
+                result1,
+                weight.as_ref(),
+                mask,
+            )?;
+            Ok([Some(grad0), Some(grad1)])
+        })?;
+        Ok(inputs.finish())
+    }
+}
+
 fn _fused_rms_norm(
     _: DispatchKeySet,
     input: &Tensor,
@@ -391,7 +565,13 @@ fn _fused_rms_norm(
     };
     if record::any_requires_grad_of(&[&input, &weight]) {
         let edges = record::edges_of(&[&input, &weight])?;
-        record::set_history_of_all(&[&result0, &result1], edges, record::NotImplemented("_fused_rms_norm"));
+        let backward = FusedRmsNormBackward0 {
+            input: SavedVariable::input(input, &edges[0])?,
+            normalized_shape: DimVec::from_slice(normalized_shape),
+            weight: record::saved_optional(true, weight)?,
+            result1: SavedVariable::output(&result1, 1)?,
+        };
+        record::set_history_of_some(&[&result0, &result1], &[true, false], edges, backward);
     }
     Ok((result0, result1))
 }

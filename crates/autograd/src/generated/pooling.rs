@@ -2,10 +2,47 @@
 
 //! Recording of the operators in `pooling`.
 
-use crate::record;
 use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
+use crate::{Backward, Context, Gradients, SavedVariable, record};
+use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
+
+#[derive(Clone)]
+pub(super) struct MaxPool2DWithIndicesBackward0 {
+    pub(super) ceil_mode: bool,
+    pub(super) dilation: DimVec,
+    pub(super) kernel_size: DimVec,
+    pub(super) padding: DimVec,
+    pub(super) self_: SavedVariable,
+    pub(super) stride: DimVec,
+    pub(super) result1: SavedVariable,
+}
+
+impl Backward for MaxPool2DWithIndicesBackward0 {
+    const NAME: &'static str = "MaxPool2DWithIndicesBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result1 = &self.result1.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::max_pool2d_with_indices_backward(
+                    grad,
+                    self_,
+                    &self.kernel_size,
+                    &self.stride,
+                    &self.padding,
+                    &self.dilation,
+                    self.ceil_mode,
+                    result1,
+                )
+            }],
+        )
+    }
+}
 
 fn max_pool2d_with_indices(
     _: DispatchKeySet,
@@ -22,11 +59,16 @@ fn max_pool2d_with_indices(
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history_of_all(
-            &[&result0, &result1],
-            edges,
-            record::NotImplemented("max_pool2d_with_indices"),
-        );
+        let backward = MaxPool2DWithIndicesBackward0 {
+            ceil_mode,
+            dilation: DimVec::from_slice(dilation),
+            kernel_size: DimVec::from_slice(kernel_size),
+            padding: DimVec::from_slice(padding),
+            self_: SavedVariable::input(self_, &edges[0])?,
+            stride: DimVec::from_slice(stride),
+            result1: SavedVariable::output(&result1, 1)?,
+        };
+        record::set_history_of_some(&[&result0, &result1], &[true, false], edges, backward);
     }
     Ok((result0, result1))
 }
@@ -84,6 +126,42 @@ fn max_pool2d_with_indices_backward(
 
 register!(MAX_POOL2D_WITH_INDICES_BACKWARD, Autograd, max_pool2d_with_indices_backward);
 
+#[derive(Clone)]
+pub(super) struct AvgPool2DBackward0 {
+    pub(super) ceil_mode: bool,
+    pub(super) count_include_pad: bool,
+    pub(super) divisor_override: Option<i64>,
+    pub(super) kernel_size: DimVec,
+    pub(super) padding: DimVec,
+    pub(super) self_: SavedVariable,
+    pub(super) stride: DimVec,
+}
+
+impl Backward for AvgPool2DBackward0 {
+    const NAME: &'static str = "AvgPool2DBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::avg_pool2d_backward(
+                    grad,
+                    self_,
+                    &self.kernel_size,
+                    &self.stride,
+                    &self.padding,
+                    self.ceil_mode,
+                    self.count_include_pad,
+                    self.divisor_override,
+                )
+            }],
+        )
+    }
+}
+
 fn avg_pool2d(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -100,7 +178,16 @@ fn avg_pool2d(
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("avg_pool2d"));
+        let backward = AvgPool2DBackward0 {
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+            kernel_size: DimVec::from_slice(kernel_size),
+            padding: DimVec::from_slice(padding),
+            self_: SavedVariable::input(self_, &edges[0])?,
+            stride: DimVec::from_slice(stride),
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -134,6 +221,42 @@ fn avg_pool2d_out(
 
 register!(AVG_POOL2D_OUT, Autograd, avg_pool2d_out);
 
+#[derive(Clone)]
+pub(super) struct AvgPool2DBackwardBackward0 {
+    pub(super) ceil_mode: bool,
+    pub(super) count_include_pad: bool,
+    pub(super) divisor_override: Option<i64>,
+    pub(super) kernel_size: DimVec,
+    pub(super) padding: DimVec,
+    pub(super) stride: DimVec,
+}
+
+impl Backward for AvgPool2DBackwardBackward0 {
+    const NAME: &'static str = "AvgPool2DBackwardBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::optional_gradients(
+            cx,
+            [
+                &|| {
+                    Ok(Some(ops::avg_pool2d(
+                        grad,
+                        &self.kernel_size,
+                        &self.stride,
+                        &self.padding,
+                        self.ceil_mode,
+                        self.count_include_pad,
+                        self.divisor_override,
+                    )?))
+                },
+                &|| Ok(None),
+            ],
+        )
+    }
+}
+
 fn avg_pool2d_backward(
     _: DispatchKeySet,
     grad_output: &Tensor,
@@ -160,12 +283,36 @@ fn avg_pool2d_backward(
     };
     if record::any_requires_grad(&[grad_output, self_]) {
         let edges = record::edges(&[grad_output, self_])?;
-        record::set_history(&result, edges, record::NotImplemented("avg_pool2d_backward"));
+        let backward = AvgPool2DBackwardBackward0 {
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+            kernel_size: DimVec::from_slice(kernel_size),
+            padding: DimVec::from_slice(padding),
+            stride: DimVec::from_slice(stride),
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
 
 register!(AVG_POOL2D_BACKWARD, Autograd, avg_pool2d_backward);
+
+#[derive(Clone)]
+pub(super) struct AdaptiveAvgPool2DBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for AdaptiveAvgPool2DBackward0 {
+    const NAME: &'static str = "AdaptiveAvgPool2DBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(cx, [&|| ops::_adaptive_avg_pool2d_backward(grad, self_)])
+    }
+}
 
 fn _adaptive_avg_pool2d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     let result = {
@@ -174,7 +321,8 @@ fn _adaptive_avg_pool2d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) 
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("_adaptive_avg_pool2d"));
+        let backward = AdaptiveAvgPool2DBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -194,6 +342,33 @@ fn _adaptive_avg_pool2d_out(
 
 register!(_ADAPTIVE_AVG_POOL2D_OUT, Autograd, _adaptive_avg_pool2d_out);
 
+#[derive(Clone)]
+pub(super) struct AdaptiveAvgPool2DBackwardBackward0 {
+    pub(super) grad_output_size_back2: i64,
+    pub(super) grad_output_size_back1: i64,
+}
+
+impl Backward for AdaptiveAvgPool2DBackwardBackward0 {
+    const NAME: &'static str = "AdaptiveAvgPool2DBackwardBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::optional_gradients(
+            cx,
+            [
+                &|| {
+                    Ok(Some(ops::_adaptive_avg_pool2d(
+                        grad,
+                        &[self.grad_output_size_back2, self.grad_output_size_back1],
+                    )?))
+                },
+                &|| Ok(None),
+            ],
+        )
+    }
+}
+
 fn _adaptive_avg_pool2d_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -201,7 +376,11 @@ fn _adaptive_avg_pool2d_backward(_: DispatchKeySet, grad_output: &Tensor, self_:
     };
     if record::any_requires_grad(&[grad_output, self_]) {
         let edges = record::edges(&[grad_output, self_])?;
-        record::set_history(&result, edges, record::NotImplemented("_adaptive_avg_pool2d_backward"));
+        let backward = AdaptiveAvgPool2DBackwardBackward0 {
+            grad_output_size_back2: grad_output.size(-2)?,
+            grad_output_size_back1: grad_output.size(-1)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

@@ -3,7 +3,7 @@
 //! Recording of the operators in `reduce`.
 
 use crate::record::register;
-use crate::{Backward, Context, Gradients, formulas, record};
+use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
@@ -140,6 +140,31 @@ fn nansum_out(
 
 register!(NANSUM_OUT, Autograd, nansum_out);
 
+#[derive(Clone)]
+pub(super) struct MeanBackward0 {
+    pub(super) self_sizes: DimVec,
+    pub(super) self_numel: i64,
+}
+
+impl Backward for MeanBackward0 {
+    const NAME: &'static str = "MeanBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [&|| {
+                ops::expand(
+                    &ops::mul_scalar(grad, Scalar::Float(1.0 / (self.self_numel as f64)))?,
+                    &self.self_sizes,
+                    false,
+                )
+            }],
+        )
+    }
+}
+
 fn mean(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -147,7 +172,9 @@ fn mean(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("mean"));
+        let backward =
+            MeanBackward0 { self_sizes: DimVec::from_slice(self_.sizes()), self_numel: self_.numel() };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -162,6 +189,26 @@ fn mean_dtype_out(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>, 
 
 register!(MEAN_DTYPE_OUT, Autograd, mean_dtype_out);
 
+#[derive(Clone)]
+pub(super) struct MeanBackward1 {
+    pub(super) dim: Option<DimVec>,
+    pub(super) keepdim: bool,
+    pub(super) self_sizes: DimVec,
+}
+
+impl Backward for MeanBackward1 {
+    const NAME: &'static str = "MeanBackward1";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [&|| formulas::mean_backward(grad, &self.self_sizes, self.dim.as_deref(), self.keepdim)],
+        )
+    }
+}
+
 fn mean_dim(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -175,7 +222,12 @@ fn mean_dim(
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("mean"));
+        let backward = MeanBackward1 {
+            dim: dim.map(DimVec::from_slice),
+            keepdim,
+            self_sizes: DimVec::from_slice(self_.sizes()),
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -255,21 +307,14 @@ fn prod_int_out(
 register!(PROD_INT_OUT, Autograd, prod_int_out);
 
 fn any(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::any(self_)?
-    };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("any"));
-    }
-    Ok(result)
+    let _below = record::below();
+    ops::any(self_)
 }
 
 register!(ANY, Autograd, any);
 
 fn any_all_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("any", &[self_, out])?;
+    record::check_out("any", &[out])?;
     let _below = record::below();
     ops::any_all_out(self_, out)
 }
@@ -277,21 +322,14 @@ fn any_all_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 register!(ANY_ALL_OUT, Autograd, any_all_out);
 
 fn any_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::any_dim(self_, dim, keepdim)?
-    };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("any"));
-    }
-    Ok(result)
+    let _below = record::below();
+    ops::any_dim(self_, dim, keepdim)
 }
 
 register!(ANY_DIM, Autograd, any_dim);
 
 fn any_out(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
-    record::check_out("any", &[self_, out])?;
+    record::check_out("any", &[out])?;
     let _below = record::below();
     ops::any_out(self_, dim, keepdim, out)
 }
@@ -299,15 +337,8 @@ fn any_out(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Ten
 register!(ANY_OUT, Autograd, any_out);
 
 fn any_dims(_: DispatchKeySet, self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::any_dims(self_, dim, keepdim)?
-    };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("any"));
-    }
-    Ok(result)
+    let _below = record::below();
+    ops::any_dims(self_, dim, keepdim)
 }
 
 register!(ANY_DIMS, Autograd, any_dims);
@@ -319,7 +350,7 @@ fn any_dims_out(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("any", &[self_, out])?;
+    record::check_out("any", &[out])?;
     let _below = record::below();
     ops::any_dims_out(self_, dim, keepdim, out)
 }
@@ -327,21 +358,14 @@ fn any_dims_out(
 register!(ANY_DIMS_OUT, Autograd, any_dims_out);
 
 fn all(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::all(self_)?
-    };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("all"));
-    }
-    Ok(result)
+    let _below = record::below();
+    ops::all(self_)
 }
 
 register!(ALL, Autograd, all);
 
 fn all_all_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("all", &[self_, out])?;
+    record::check_out("all", &[out])?;
     let _below = record::below();
     ops::all_all_out(self_, out)
 }
@@ -349,21 +373,14 @@ fn all_all_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 register!(ALL_ALL_OUT, Autograd, all_all_out);
 
 fn all_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::all_dim(self_, dim, keepdim)?
-    };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("all"));
-    }
-    Ok(result)
+    let _below = record::below();
+    ops::all_dim(self_, dim, keepdim)
 }
 
 register!(ALL_DIM, Autograd, all_dim);
 
 fn all_out(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
-    record::check_out("all", &[self_, out])?;
+    record::check_out("all", &[out])?;
     let _below = record::below();
     ops::all_out(self_, dim, keepdim, out)
 }
@@ -371,15 +388,8 @@ fn all_out(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Ten
 register!(ALL_OUT, Autograd, all_out);
 
 fn all_dims(_: DispatchKeySet, self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::all_dims(self_, dim, keepdim)?
-    };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("all"));
-    }
-    Ok(result)
+    let _below = record::below();
+    ops::all_dims(self_, dim, keepdim)
 }
 
 register!(ALL_DIMS, Autograd, all_dims);
@@ -391,7 +401,7 @@ fn all_dims_out(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("all", &[self_, out])?;
+    record::check_out("all", &[out])?;
     let _below = record::below();
     ops::all_dims_out(self_, dim, keepdim, out)
 }
@@ -399,21 +409,14 @@ fn all_dims_out(
 register!(ALL_DIMS_OUT, Autograd, all_dims_out);
 
 fn count_nonzero(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::count_nonzero(self_, dim)?
-    };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("count_nonzero"));
-    }
-    Ok(result)
+    let _below = record::below();
+    ops::count_nonzero(self_, dim)
 }
 
 register!(COUNT_NONZERO, Autograd, count_nonzero);
 
 fn count_nonzero_out(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, out: &Tensor) -> Result<()> {
-    record::check_out("count_nonzero", &[self_, out])?;
+    record::check_out("count_nonzero", &[out])?;
     let _below = record::below();
     ops::count_nonzero_out(self_, dim, out)
 }
@@ -421,26 +424,51 @@ fn count_nonzero_out(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, out: &
 register!(COUNT_NONZERO_OUT, Autograd, count_nonzero_out);
 
 fn count_nonzero_dim_intlist(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::count_nonzero_dim_intlist(self_, dim)?
-    };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("count_nonzero"));
-    }
-    Ok(result)
+    let _below = record::below();
+    ops::count_nonzero_dim_intlist(self_, dim)
 }
 
 register!(COUNT_NONZERO_DIM_INTLIST, Autograd, count_nonzero_dim_intlist);
 
 fn count_nonzero_dim_intlist_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("count_nonzero", &[self_, out])?;
+    record::check_out("count_nonzero", &[out])?;
     let _below = record::below();
     ops::count_nonzero_dim_intlist_out(self_, dim, out)
 }
 
 register!(COUNT_NONZERO_DIM_INTLIST_OUT, Autograd, count_nonzero_dim_intlist_out);
+
+#[derive(Clone)]
+pub(super) struct LogsumexpBackward0 {
+    pub(super) dim: DimVec,
+    pub(super) keepdim: bool,
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for LogsumexpBackward0 {
+    const NAME: &'static str = "LogsumexpBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::mul_tensor(
+                    &formulas::restored_dims(grad, self_.sizes(), &self.dim, self.keepdim)?,
+                    &ops::exp(&ops::sub_tensor(
+                        self_,
+                        &formulas::restored_dims(result, self_.sizes(), &self.dim, self.keepdim)?,
+                        Scalar::Int(1),
+                    )?)?,
+                )
+            }],
+        )
+    }
+}
 
 fn logsumexp(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let result = {
@@ -449,7 +477,13 @@ fn logsumexp(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> R
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("logsumexp"));
+        let backward = LogsumexpBackward0 {
+            dim: DimVec::from_slice(dim),
+            keepdim,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -523,15 +557,8 @@ fn amax_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool, out: 
 register!(AMAX_OUT, Autograd, amax_out);
 
 fn argmax(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::argmax(self_, dim, keepdim)?
-    };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("argmax"));
-    }
-    Ok(result)
+    let _below = record::below();
+    ops::argmax(self_, dim, keepdim)
 }
 
 register!(ARGMAX, Autograd, argmax);
@@ -543,7 +570,7 @@ fn argmax_out(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("argmax", &[self_, out])?;
+    record::check_out("argmax", &[out])?;
     let _below = record::below();
     ops::argmax_out(self_, dim, keepdim, out)
 }
@@ -609,15 +636,8 @@ fn amin_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool, out: 
 register!(AMIN_OUT, Autograd, amin_out);
 
 fn argmin(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-    let result = {
-        let _below = record::below();
-        ops::argmin(self_, dim, keepdim)?
-    };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("argmin"));
-    }
-    Ok(result)
+    let _below = record::below();
+    ops::argmin(self_, dim, keepdim)
 }
 
 register!(ARGMIN, Autograd, argmin);
@@ -629,7 +649,7 @@ fn argmin_out(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("argmin", &[self_, out])?;
+    record::check_out("argmin", &[out])?;
     let _below = record::below();
     ops::argmin_out(self_, dim, keepdim, out)
 }

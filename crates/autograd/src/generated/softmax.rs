@@ -2,9 +2,9 @@
 
 //! Recording of the operators in `softmax`.
 
-use crate::record;
 use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, ScalarType};
+use crate::{Backward, Context, Gradients, SavedVariable, record};
+use flambeau_core::{DispatchKeySet, Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
 fn softmax_int_out(
@@ -21,6 +21,24 @@ fn softmax_int_out(
 
 register!(SOFTMAX_INT_OUT, Autograd, softmax_int_out);
 
+#[derive(Clone)]
+pub(super) struct SoftmaxBackward0 {
+    pub(super) dim: i64,
+    pub(super) self_dtype: ScalarType,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for SoftmaxBackward0 {
+    const NAME: &'static str = "SoftmaxBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let result = &self.result.unpack(cx)?;
+        record::gradients(cx, [&|| ops::_softmax_backward_data(grad, result, self.dim, self.self_dtype)])
+    }
+}
+
 fn _softmax(_: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -28,7 +46,9 @@ fn _softmax(_: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) ->
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("_softmax"));
+        let backward =
+            SoftmaxBackward0 { dim, self_dtype: self_.dtype(), result: SavedVariable::output(&result, 0)? };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -49,6 +69,55 @@ fn _softmax_out(
 
 register!(_SOFTMAX_OUT, Autograd, _softmax_out);
 
+#[derive(Clone)]
+pub(super) struct SoftmaxBackwardDataBackward0 {
+    pub(super) dim: i64,
+    pub(super) grad_output: Option<SavedVariable>,
+    pub(super) input_dtype: ScalarType,
+    pub(super) output: SavedVariable,
+}
+
+impl Backward for SoftmaxBackwardDataBackward0 {
+    const NAME: &'static str = "SoftmaxBackwardDataBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let output = &self.output.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::_softmax_backward_data(grad, output, self.dim, self.input_dtype), &|| {
+                let grad_output = &record::unpack(&self.grad_output, cx)?;
+                ops::sub_tensor(
+                    &ops::sub_tensor(
+                        &ops::mul_tensor(grad_output, grad)?,
+                        &ops::mul_tensor(
+                            &ops::sum_dim_intlist(
+                                &ops::mul_tensor(output, grad_output)?,
+                                Some(&[self.dim]),
+                                true,
+                                None,
+                            )?,
+                            grad,
+                        )?,
+                        Scalar::Int(1),
+                    )?,
+                    &ops::mul_tensor(
+                        grad_output,
+                        &ops::sum_dim_intlist(
+                            &ops::mul_tensor(output, grad)?,
+                            Some(&[self.dim]),
+                            true,
+                            None,
+                        )?,
+                    )?,
+                    Scalar::Int(1),
+                )
+            }],
+        )
+    }
+}
+
 fn _softmax_backward_data(
     _: DispatchKeySet,
     grad_output: &Tensor,
@@ -62,7 +131,13 @@ fn _softmax_backward_data(
     };
     if record::any_requires_grad(&[grad_output, output]) {
         let edges = record::edges(&[grad_output, output])?;
-        record::set_history(&result, edges, record::NotImplemented("_softmax_backward_data"));
+        let backward = SoftmaxBackwardDataBackward0 {
+            dim,
+            grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
+            input_dtype,
+            output: SavedVariable::input(output, &edges[1])?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -98,6 +173,24 @@ fn log_softmax_int_out(
 
 register!(LOG_SOFTMAX_INT_OUT, Autograd, log_softmax_int_out);
 
+#[derive(Clone)]
+pub(super) struct LogSoftmaxBackward0 {
+    pub(super) dim: i64,
+    pub(super) self_dtype: ScalarType,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for LogSoftmaxBackward0 {
+    const NAME: &'static str = "LogSoftmaxBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let result = &self.result.unpack(cx)?;
+        record::gradients(cx, [&|| ops::_log_softmax_backward_data(grad, result, self.dim, self.self_dtype)])
+    }
+}
+
 fn _log_softmax(_: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -105,7 +198,12 @@ fn _log_softmax(_: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("_log_softmax"));
+        let backward = LogSoftmaxBackward0 {
+            dim,
+            self_dtype: self_.dtype(),
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -126,6 +224,50 @@ fn _log_softmax_out(
 
 register!(_LOG_SOFTMAX_OUT, Autograd, _log_softmax_out);
 
+#[derive(Clone)]
+pub(super) struct LogSoftmaxBackwardDataBackward0 {
+    pub(super) dim: i64,
+    pub(super) grad_output: Option<SavedVariable>,
+    pub(super) output: SavedVariable,
+}
+
+impl Backward for LogSoftmaxBackwardDataBackward0 {
+    const NAME: &'static str = "LogSoftmaxBackwardDataBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let output = &self.output.unpack(cx)?;
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    ops::sub_tensor(
+                        grad,
+                        &ops::sum_dim_intlist(
+                            &ops::mul_tensor(grad, &ops::exp(output)?)?,
+                            Some(&[self.dim]),
+                            true,
+                            None,
+                        )?,
+                        Scalar::Int(1),
+                    )
+                },
+                &|| {
+                    let grad_output = &record::unpack(&self.grad_output, cx)?;
+                    ops::neg(&ops::mul_tensor(
+                        &ops::mul_tensor(
+                            &ops::sum_dim_intlist(grad_output, Some(&[self.dim]), true, None)?,
+                            &ops::exp(output)?,
+                        )?,
+                        grad,
+                    )?)
+                },
+            ],
+        )
+    }
+}
+
 fn _log_softmax_backward_data(
     _: DispatchKeySet,
     grad_output: &Tensor,
@@ -139,7 +281,12 @@ fn _log_softmax_backward_data(
     };
     if record::any_requires_grad(&[grad_output, output]) {
         let edges = record::edges(&[grad_output, output])?;
-        record::set_history(&result, edges, record::NotImplemented("_log_softmax_backward_data"));
+        let backward = LogSoftmaxBackwardDataBackward0 {
+            dim,
+            grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
+            output: SavedVariable::input(output, &edges[1])?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

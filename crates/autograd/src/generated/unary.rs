@@ -1894,3 +1894,54 @@ fn frac_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(FRAC_OUT, Autograd, frac_out);
+
+#[derive(Clone)]
+pub(super) struct Deg2RadBackward0;
+
+impl Backward for Deg2RadBackward0 {
+    const NAME: &'static str = "Deg2RadBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::deg2rad(grad)])
+    }
+}
+
+fn deg2rad(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::deg2rad(self_)?
+    };
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        record::set_history(&result, edges, Deg2RadBackward0);
+    }
+    Ok(result)
+}
+
+register!(DEG2RAD, Autograd, deg2rad);
+
+fn deg2rad_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad(&[self_]) {
+        let _below = record::below();
+        return ops::deg2rad_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges(&[self_])?;
+    {
+        let _below = record::below();
+        ops::deg2rad_(self_)?;
+    }
+    record::rebase_history(self_, edges, Deg2RadBackward0)
+}
+
+register!(DEG2RAD_, Autograd, deg2rad_);
+
+fn deg2rad_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("deg2rad", &[self_, out])?;
+    let _below = record::below();
+    ops::deg2rad_out(self_, out)
+}
+
+register!(DEG2RAD_OUT, Autograd, deg2rad_out);

@@ -5,6 +5,7 @@
 
 mod anomaly;
 mod engine;
+mod families;
 mod functions;
 mod gradients;
 mod hooks;

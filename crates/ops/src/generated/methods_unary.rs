@@ -368,4 +368,15 @@ impl Tensor {
         super::unary::frac_(self)?;
         Ok(self)
     }
+
+    /// Angles in degrees as radians.
+    pub fn deg2rad(&self) -> Result<Tensor> {
+        super::unary::deg2rad(self)
+    }
+
+    /// Angles in degrees as radians. The result is written into `self`.
+    pub fn deg2rad_(&self) -> Result<&Tensor> {
+        super::unary::deg2rad_(self)?;
+        Ok(self)
+    }
 }

@@ -3966,3 +3966,126 @@ fn frac_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("frac.out", given, 2)?;
     frac_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
+
+/// A kernel of `deg2rad`.
+pub type Deg2radFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `deg2rad`.
+pub static DEG2RAD: Operator<Deg2radFn> = Operator::new(
+    "deg2rad",
+    "deg2rad(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, deg2rad_cpu as Deg2radFn),
+        Kernel::new(DispatchKey::Meta, deg2rad_meta as Deg2radFn),
+    ],
+    deg2rad_boxed,
+);
+
+/// Angles in degrees as radians.
+///
+/// `deg2rad(Tensor self) -> Tensor`
+#[inline]
+pub fn deg2rad(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = DEG2RAD.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn deg2rad_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("deg2rad");
+    native::unary::deg2rad_meta(&mut iter, self_)?;
+    native::unary::deg2rad(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn deg2rad_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("deg2rad");
+    native::unary::deg2rad_meta(&mut iter, self_)?;
+    iter.into_output()
+}
+
+fn deg2rad_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("deg2rad", given, 1)?;
+    deg2rad(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `deg2rad_`.
+pub type Deg2radInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `deg2rad_`.
+pub static DEG2RAD_: Operator<Deg2radInPlaceFn> = Operator::new(
+    "deg2rad_",
+    "deg2rad_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, deg2rad__cpu as Deg2radInPlaceFn),
+        Kernel::new(DispatchKey::Meta, deg2rad__meta as Deg2radInPlaceFn),
+    ],
+    deg2rad__boxed,
+);
+
+/// Angles in degrees as radians.
+///
+/// `deg2rad_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn deg2rad_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = DEG2RAD_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn deg2rad__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("deg2rad_", self_);
+    native::unary::deg2rad_meta(&mut iter, self_)?;
+    native::unary::deg2rad(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn deg2rad__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("deg2rad_", self_);
+    native::unary::deg2rad_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn deg2rad__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("deg2rad_", given, 1)?;
+    deg2rad_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `deg2rad.out`.
+pub type Deg2radOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `deg2rad.out`.
+pub static DEG2RAD_OUT: Operator<Deg2radOutFn> = Operator::new(
+    "deg2rad.out",
+    "deg2rad.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, deg2rad_out_cpu as Deg2radOutFn),
+        Kernel::new(DispatchKey::Meta, deg2rad_out_meta as Deg2radOutFn),
+    ],
+    deg2rad_out_boxed,
+);
+
+/// Angles in degrees as radians.
+///
+/// `deg2rad.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn deg2rad_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = DEG2RAD_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn deg2rad_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("deg2rad.out", out);
+    native::unary::deg2rad_meta(&mut iter, self_)?;
+    native::unary::deg2rad(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn deg2rad_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("deg2rad.out", out);
+    native::unary::deg2rad_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn deg2rad_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("deg2rad.out", given, 2)?;
+    deg2rad_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}

@@ -10,6 +10,8 @@ use flambeau_core::{Result, Scalar};
 formulas! { float_kernel(FloatFormula, Float) -> V:
     /// e^x.
     fn exp, exp_meta = build_unary_float_op(self_: x) => x.exp();
+    /// Degrees as radians.
+    fn deg2rad, deg2rad_meta = build_unary_float_op(self_: x) => x * V::constant(std::f64::consts::PI / 180.0);
     /// 2^x.
     fn exp2, exp2_meta = build_unary_float_op(self_: x) => x.exp2();
     /// e^x - 1, without cancellation near 0.
