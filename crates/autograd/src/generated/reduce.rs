@@ -105,6 +105,33 @@ fn sum_intlist_out(
 
 register!(SUM_INTLIST_OUT, Autograd, sum_intlist_out);
 
+#[derive(Clone)]
+pub(super) struct NansumBackward0 {
+    pub(super) dim: Option<DimVec>,
+    pub(super) keepdim: bool,
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for NansumBackward0 {
+    const NAME: &'static str = "NansumBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::where_scalarself(
+                    &ops::isnan(self_)?,
+                    Scalar::Int(0),
+                    &formulas::sum_backward(grad, self_.sizes(), self.dim.as_deref(), self.keepdim)?,
+                )
+            }],
+        )
+    }
+}
+
 fn nansum(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -118,7 +145,12 @@ fn nansum(
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("nansum"));
+        let backward = NansumBackward0 {
+            dim: dim.map(DimVec::from_slice),
+            keepdim,
+            self_: SavedVariable::input(self_, &edges[0])?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -498,6 +530,32 @@ fn logsumexp_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool, 
 
 register!(LOGSUMEXP_OUT, Autograd, logsumexp_out);
 
+#[derive(Clone)]
+pub(super) struct MaxBackward0 {
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for MaxBackward0 {
+    const NAME: &'static str = "MaxBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::div_tensor(
+                    &ops::mul_tensor(grad, &ops::eq_tensor(self_, result)?)?,
+                    &ops::sum(&ops::eq_tensor(self_, result)?, None)?,
+                )
+            }],
+        )
+    }
+}
+
 fn max(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -505,7 +563,11 @@ fn max(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("max"));
+        let backward = MaxBackward0 {
+            self_: SavedVariable::input(self_, &edges[0])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -534,6 +596,48 @@ fn max_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result
 
 register!(MAX_DIM, Autograd, max_dim);
 
+#[derive(Clone)]
+pub(super) struct AmaxBackward0 {
+    pub(super) dim: DimVec,
+    pub(super) keepdim: bool,
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for AmaxBackward0 {
+    const NAME: &'static str = "AmaxBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::div_tensor(
+                    &ops::mul_tensor(
+                        &formulas::restored_dims(grad, self_.sizes(), &self.dim, self.keepdim)?,
+                        &ops::eq_tensor(
+                            self_,
+                            &formulas::restored_dims(result, self_.sizes(), &self.dim, self.keepdim)?,
+                        )?,
+                    )?,
+                    &ops::sum_dim_intlist(
+                        &ops::eq_tensor(
+                            self_,
+                            &formulas::restored_dims(result, self_.sizes(), &self.dim, self.keepdim)?,
+                        )?,
+                        Some(&self.dim),
+                        true,
+                        None,
+                    )?,
+                )
+            }],
+        )
+    }
+}
+
 fn amax(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -541,7 +645,13 @@ fn amax(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("amax"));
+        let backward = AmaxBackward0 {
+            dim: DimVec::from_slice(dim),
+            keepdim,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -577,6 +687,32 @@ fn argmax_out(
 
 register!(ARGMAX_OUT, Autograd, argmax_out);
 
+#[derive(Clone)]
+pub(super) struct MinBackward0 {
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for MinBackward0 {
+    const NAME: &'static str = "MinBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::div_tensor(
+                    &ops::mul_tensor(grad, &ops::eq_tensor(self_, result)?)?,
+                    &ops::sum(&ops::eq_tensor(self_, result)?, None)?,
+                )
+            }],
+        )
+    }
+}
+
 fn min(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -584,7 +720,11 @@ fn min(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("min"));
+        let backward = MinBackward0 {
+            self_: SavedVariable::input(self_, &edges[0])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -613,6 +753,48 @@ fn min_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result
 
 register!(MIN_DIM, Autograd, min_dim);
 
+#[derive(Clone)]
+pub(super) struct AminBackward0 {
+    pub(super) dim: DimVec,
+    pub(super) keepdim: bool,
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for AminBackward0 {
+    const NAME: &'static str = "AminBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::div_tensor(
+                    &ops::mul_tensor(
+                        &formulas::restored_dims(grad, self_.sizes(), &self.dim, self.keepdim)?,
+                        &ops::eq_tensor(
+                            self_,
+                            &formulas::restored_dims(result, self_.sizes(), &self.dim, self.keepdim)?,
+                        )?,
+                    )?,
+                    &ops::sum_dim_intlist(
+                        &ops::eq_tensor(
+                            self_,
+                            &formulas::restored_dims(result, self_.sizes(), &self.dim, self.keepdim)?,
+                        )?,
+                        Some(&self.dim),
+                        true,
+                        None,
+                    )?,
+                )
+            }],
+        )
+    }
+}
+
 fn amin(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -620,7 +802,13 @@ fn amin(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("amin"));
+        let backward = AminBackward0 {
+            dim: DimVec::from_slice(dim),
+            keepdim,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

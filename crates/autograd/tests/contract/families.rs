@@ -41,9 +41,14 @@ fn convolutions() {
 fn reductions() {
     let x = [sample(&[2, 3], 0)];
     check(|x| ops::mean(&x[0], None), &x);
+    check(|x| ops::max(&x[0]), &x);
+    check(|x| ops::min(&x[0]), &x);
     for keepdim in [false, true] {
         for dim in [&[0][..], &[1], &[-1, 0], &[]] {
             check(|x| ops::mean_dim(&x[0], Some(dim), keepdim, None), &x);
+            check(|x| ops::nansum(&x[0], Some(dim), keepdim, None), &x);
+            check(|x| ops::amax(&x[0], dim, keepdim), &x);
+            check(|x| ops::amin(&x[0], dim, keepdim), &x);
         }
         for dim in [&[0][..], &[1], &[-1, 0]] {
             check(|x| ops::logsumexp(&x[0], dim, keepdim), &x);
