@@ -3,6 +3,7 @@
 mod binary;
 mod index;
 mod join;
+mod linalg;
 mod unary;
 mod view;
 
@@ -10,5 +11,8 @@ use crate::row::Row;
 
 /// Every row.
 pub fn rows() -> Vec<Row> {
-    [unary::rows(), binary::rows(), view::rows(), join::rows(), index::rows()].into_iter().flatten().collect()
+    [unary::rows(), binary::rows(), linalg::rows(), view::rows(), join::rows(), index::rows()]
+        .into_iter()
+        .flatten()
+        .collect()
 }

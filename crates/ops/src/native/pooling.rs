@@ -45,6 +45,12 @@ pub fn max_pool2d_with_indices(
 ) -> Result<()> {
     let given = Given { kernel_size, stride, padding, dilation, ceil_mode };
     let pool = Pool::new("max_pool2d", &given, self_.sizes())?;
+    let taps = |d: usize| pool.taps(d).end - pool.taps(d).start;
+    ensure!(
+        taps(0).saturating_mul(taps(1)) < i64::from(u32::MAX),
+        NotImplemented,
+        "max_pool2d: windows of more than 2^32 - 2 elements are not implemented"
+    );
     dispatch_all_types!(numbers, self_.dtype(), "max_pool2d", T => {
         with_guards("max_pool2d", &[self_], &[out, indices], || {
             // SAFETY: the guards are held; the sizes are the meta function's, and outputs share no memory with the input.

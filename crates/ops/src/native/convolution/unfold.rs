@@ -53,10 +53,11 @@ struct Run {
 fn runs(conv: &Conv, place: [usize; 2], pixels: &Range<usize>, strides: [isize; 4], mut f: impl FnMut(Run)) {
     let width = conv.output[1];
     let shift = |d: usize| (place[d] * conv.dilation[d]) as isize - conv.padding[d] as isize;
-    // The first output pixel that reads at or after `bound`.
+    // The first output pixel that reads at or after `bound`; no sum here passes what the sizes were checked for.
     let first = |bound: isize| {
-        let step = conv.stride[1] as isize;
-        ((bound - shift(1) + step - 1).div_euclid(step)).clamp(0, width as isize) as usize
+        let ahead = bound - shift(1);
+        let reached = if ahead <= 0 { 0 } else { (ahead as usize - 1) / conv.stride[1] + 1 };
+        reached.min(width)
     };
     let (low, high) = (first(0), first(conv.input[1] as isize));
     let (mut pixel, mut column) = (pixels.start, 0);

@@ -117,7 +117,8 @@ const UNSET: u32 = u32::MAX;
 /// # Safety
 /// - `x` is readable as `pool` says, `y` and `at` writable, disjoint from it and from each other; nobody else uses them.
 pub(super) unsafe fn max<T: Pooled>(pool: &Pool, x: &Planes<T>, y: &Planes<T>, at: &Planes<i64>) {
-    let work = (pool.output[0] * pool.output[1] * pool.kernel[0] * pool.kernel[1]) as usize;
+    let taps = |d: usize| (pool.taps(d).end - pool.taps(d).start).max(0) as usize;
+    let work = (pool.output[0] * pool.output[1]) as usize * taps(0) * taps(1);
     each_plane(x.count, work, |i| {
         // SAFETY: the caller's conditions; planes are apart.
         unsafe { dispatch(MaxPlane { pool, x: x.plane(i), y: y.plane(i), at: at.plane(i) }) }
@@ -161,23 +162,25 @@ impl<T: Pooled> MaxPlane<'_, T> {
     #[inline(always)]
     unsafe fn row(&self, y: usize, best: &mut [T::Sum], taps: &mut [u32]) {
         let p = self.pool;
-        for ky in 0..p.kernel[0] {
+        let (rows, columns) = (p.taps(0), p.taps(1));
+        for ky in rows.clone() {
             let from_y = self.source(0, y, ky);
             if !(0..p.input[0]).contains(&from_y) {
                 continue;
             }
-            for kx in 0..p.kernel[1] {
+            for kx in columns.clone() {
                 // The first output places that read at or after the beginning, and at or after the end.
                 let first = |bound: i64| {
-                    let shift = self.source(1, 0, kx);
-                    (bound - shift + p.stride[1] - 1).div_euclid(p.stride[1]).clamp(0, p.output[1]) as usize
+                    let ahead = bound - self.source(1, 0, kx);
+                    let reached = if ahead <= 0 { 0 } else { (ahead - 1) / p.stride[1] + 1 };
+                    reached.min(p.output[1]) as usize
                 };
                 let (low, high) = (first(0), first(p.input[1]));
                 if low >= high {
                     continue;
                 }
                 let from = self.x.pixel(from_y as usize, self.source(1, low, kx) as usize);
-                let tap = (ky * p.kernel[1] + kx) as u32;
+                let tap = ((ky - rows.start) * (columns.end - columns.start) + kx - columns.start) as u32;
                 let (best, taps) = (&mut best[low..high], &mut taps[low..high]);
                 // SAFETY: pixels inside the plane. A step known to the compiler becomes shuffles.
                 unsafe {
@@ -193,9 +196,10 @@ impl<T: Pooled> MaxPlane<'_, T> {
 
     #[inline(always)]
     unsafe fn finish(&self, y: usize, best: &[T::Sum], taps: &[u32]) {
-        let columns = self.pool.kernel[1];
+        let (rows, columns) = (self.pool.taps(0), self.pool.taps(1));
+        let wide = columns.end - columns.start;
         for (x, (best, tap)) in best.iter().zip(taps).enumerate() {
-            let (ky, kx) = (i64::from(*tap) / columns, i64::from(*tap) % columns);
+            let (ky, kx) = (rows.start + i64::from(*tap) / wide, columns.start + i64::from(*tap) % wide);
             let index = self.source(0, y, ky) * self.pool.input[1] + self.source(1, x, kx);
             // SAFETY: the output's place.
             unsafe {
@@ -261,7 +265,7 @@ pub(super) struct Mean {
 
 impl Mean {
     fn count(&self, row: &Window, column: &Window) -> i64 {
-        self.divisor.unwrap_or(row.counted * column.counted)
+        self.divisor.unwrap_or_else(|| row.counted.saturating_mul(column.counted))
     }
 
     fn work(&self) -> usize {

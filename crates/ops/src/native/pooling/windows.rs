@@ -107,12 +107,21 @@ impl Pool {
         Ok(size)
     }
 
+    /// The places in the kernel along dimension `d` that any window has inside the input.
+    pub(super) fn taps(&self, d: usize) -> Range<i64> {
+        let furthest = (self.output[d] - 1).saturating_mul(self.stride[d]);
+        let before = self.padding[d].saturating_sub(furthest).max(0);
+        let first = before / self.dilation[d] + i64::from(before % self.dilation[d] != 0);
+        let end = (self.input[d].saturating_add(self.padding[d]) - 1) / self.dilation[d] + 1;
+        first..end.min(self.kernel[d])
+    }
+
     /// The windows along dimension `d` of a mean; places in the padding count if `padded`.
     pub(super) fn windows(&self, d: usize, padded: bool) -> Vec<Window> {
         let (k, p, size) = (self.kernel[d], self.padding[d], self.input[d]);
         let window = |o: i64| {
             let start = o * self.stride[d] - p;
-            let end = (start + k).min(size + p);
+            let end = start.saturating_add(k).min(size.saturating_add(p));
             let inside = start.clamp(0, size) as usize..end.clamp(0, size) as usize;
             let counted = if padded { end - start } else { inside.len() as i64 };
             Window { inside, counted }
