@@ -44,8 +44,7 @@ fn reshaped(a: &Array, sizes: &[usize]) -> Array {
 /// `beta * self + alpha * product`, the two numbers last in `args`.
 fn added(args: &[Arg], product: &Array) -> Array {
     let (beta, alpha) = (args[3].number(), args[4].number());
-    let sum = args[0].array().expand(&product.sizes).zip(product, |c, p| beta * c + alpha * p);
-    sum
+    args[0].array().expand(&product.sizes).zip(product, |c, p| beta * c + alpha * p)
 }
 
 /// A column of a vector.

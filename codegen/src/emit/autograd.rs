@@ -115,6 +115,7 @@ fn module(families: &BTreeMap<&str, String>) -> String {
         text.clone().any(|body| body.lines().any(|line| line.starts_with("fn ") && line.contains("__")));
     let mut module = "//! The node of every derivative, and the kernels that record them.\n\n".to_owned();
     module += "#![allow(clippy::too_many_arguments, reason = \"as many as the schema has\")]\n";
+    module += "#![allow(clippy::approx_constant, reason = \"formulas write numbers out, as derivatives.yaml does\")]\n";
     if doubled {
         module += "#![expect(non_snake_case, reason = \"`add_.Tensor` is `add__tensor`, so that names tell overloads apart\")]\n";
     }

@@ -13,7 +13,7 @@ fn hash(i: u32, seed: u32) -> u32 {
 }
 
 /// Numbers in [-1, 1).
-pub fn fill(sizes: &[i64], seed: u32) -> Result<Tensor> {
+pub(super) fn fill(sizes: &[i64], seed: u32) -> Result<Tensor> {
     let count = sizes.iter().product::<i64>() as u32;
     let value = |i: u32| (hash(i, seed) >> 8) as f32 * 2f32.powi(-23) - 1.0;
     Tensor::from_vec((0..count).map(value).collect(), sizes)

@@ -12,7 +12,7 @@ fn leaf(sizes: &[i64], seed: u32) -> Result<Tensor> {
     Ok(x)
 }
 
-pub fn workloads() -> Vec<Workload> {
+pub(super) fn workloads() -> Vec<Workload> {
     vec![
         Workload::new("dispatch.add1_nograd", || {
             let (a, b) = (fill(&[1], 1)?, fill(&[1], 2)?);

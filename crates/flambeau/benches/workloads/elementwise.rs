@@ -10,7 +10,7 @@ const SIZES: [(&str, i64); 3] = [("1e3", 1_000), ("1e5", 100_000), ("1e7", 10_00
 type Unary = fn(&Tensor) -> Result<Tensor>;
 type Binary = fn(&Tensor, &Tensor) -> Result<Tensor>;
 
-pub fn workloads() -> Vec<Workload> {
+pub(super) fn workloads() -> Vec<Workload> {
     let unary: [(&str, Unary); 4] =
         [("relu", |x| x.relu()), ("exp", |x| x.exp()), ("tanh", |x| x.tanh()), ("sigmoid", |x| x.sigmoid())];
     let binary: [(&str, Binary); 2] = [("add", |a, b| a.add(b)), ("mul", |a, b| a.mul(b))];

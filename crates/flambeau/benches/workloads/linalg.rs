@@ -3,7 +3,7 @@
 use super::Workload;
 use super::data::fill;
 
-pub fn workloads() -> Vec<Workload> {
+pub(super) fn workloads() -> Vec<Workload> {
     [64i64, 128, 256, 512, 1024]
         .into_iter()
         .map(|n| {

@@ -14,7 +14,7 @@ use flambeau_core::Result;
 use flambeau_ops::Tensor;
 
 /// A workload: its name, and a function that builds the inputs and returns the call to time.
-pub struct Workload {
+struct Workload {
     name: String,
     setup: Setup,
 }

@@ -3,7 +3,7 @@
 use super::Workload;
 use super::data::fill;
 
-pub fn workloads() -> Vec<Workload> {
+pub(super) fn workloads() -> Vec<Workload> {
     [("1e3", 1_000i64), ("1e5", 100_000), ("1e7", 10_000_000)]
         .into_iter()
         .map(|(size, n)| {
