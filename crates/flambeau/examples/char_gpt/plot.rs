@@ -6,20 +6,20 @@ use std::path::Path;
 
 /// One measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point {
+pub(crate) struct Point {
     /// After how many steps.
-    pub step: u64,
+    pub(crate) step: u64,
     /// The mean training loss since the measurement before, in nats a character.
-    pub train: f64,
+    pub(crate) train: f64,
     /// The held-out loss, in nats a character.
-    pub held_out: f64,
+    pub(crate) held_out: f64,
 }
 
 /// Writes `loss.csv` and `loss.svg` into `folder`.
 ///
 /// # Errors
 /// `Io` naming what could not be written.
-pub fn write(folder: &Path, points: &[Point], bigram: f64) -> Result<()> {
+pub(crate) fn write(folder: &Path, points: &[Point], bigram: f64) -> Result<()> {
     let rows: String = points.iter().map(|p| format!("{},{},{}\n", p.step, p.train, p.held_out)).collect();
     let table = folder.join("loss.csv");
     std::fs::write(&table, format!("step,train,held_out\n{rows}"))

@@ -10,13 +10,13 @@ const ENDINGS: [&str; 6] = ["md", "txt", "rs", "toml", "yaml", "py"];
 const HELD_OUT: f64 = 0.1;
 
 /// Characters as numbers.
-pub struct Text {
+pub(crate) struct Text {
     /// The character of each number, in order of code points.
-    pub alphabet: Vec<char>,
+    pub(crate) alphabet: Vec<char>,
     /// What is trained on.
-    pub train: Vec<i64>,
+    pub(crate) train: Vec<i64>,
     /// What is not.
-    pub held_out: Vec<i64>,
+    pub(crate) held_out: Vec<i64>,
 }
 
 impl Text {
@@ -24,7 +24,7 @@ impl Text {
     ///
     /// # Errors
     /// `Io` naming the file that is missing or not UTF-8, `InvalidArgument` where there is too little text for `context`.
-    pub fn read(path: &Path, context: usize) -> Result<Text> {
+    pub(crate) fn read(path: &Path, context: usize) -> Result<Text> {
         let files = files(path)?;
         let texts = files.iter().map(|f| read(f)).collect::<Result<Vec<String>>>()?;
         let alphabet: Vec<char> =
@@ -49,12 +49,12 @@ impl Text {
     }
 
     /// The number of a character of the alphabet.
-    pub fn number(&self, c: char) -> Option<i64> {
+    pub(crate) fn number(&self, c: char) -> Option<i64> {
         self.alphabet.binary_search(&c).ok().map(|i| i as i64)
     }
 
     /// The characters of numbers.
-    pub fn characters(&self, numbers: &[i64]) -> String {
+    pub(crate) fn characters(&self, numbers: &[i64]) -> String {
         numbers.iter().filter_map(|n| self.alphabet.get(*n as usize)).collect()
     }
 }

@@ -1,0 +1,109 @@
+//! The model: a GPT-2 in small, pre-norm, with learned positions and an untied head.
+
+use crate::args::Args;
+use flambeau::nn::{Dropout, Embedding, LayerNorm, Linear, Module, MultiHeadAttention, fields};
+use flambeau::{Result, Tensor, no_grad, ops};
+
+/// One transformer block.
+struct Block {
+    norm1: LayerNorm,
+    attention: MultiHeadAttention,
+    norm2: LayerNorm,
+    widen: Linear,
+    narrow: Linear,
+    dropout: Dropout,
+}
+
+impl Block {
+    fn new(args: &Args) -> Result<Self> {
+        let width = args.width as i64;
+        Ok(Block {
+            norm1: LayerNorm::new(&[width])?,
+            attention: MultiHeadAttention::new(width, args.heads as i64)?.causal(true),
+            norm2: LayerNorm::new(&[width])?,
+            widen: Linear::new(width, 4 * width)?,
+            narrow: Linear::new(4 * width, width)?,
+            dropout: Dropout::new(args.dropout)?,
+        })
+    }
+}
+
+impl Module for Block {
+    fields!(norm1, attention, norm2, widen, narrow, dropout);
+
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let looked = self.attention.forward(&self.norm1.forward(x)?)?;
+        let x = x.add(&self.dropout.forward(&looked)?)?;
+        let wide = ops::gelu(&self.widen.forward(&self.norm2.forward(&x)?)?, "none")?;
+        let thought = self.narrow.forward(&wide)?;
+        x.add(&self.dropout.forward(&thought)?)
+    }
+}
+
+/// Characters in, the likelihood of the next character out.
+pub(crate) struct Gpt {
+    tokens: Embedding,
+    positions: Embedding,
+    dropout: Dropout,
+    blocks: Vec<Block>,
+    norm: LayerNorm,
+    head: Linear,
+    context: i64,
+}
+
+impl Gpt {
+    /// A model for an alphabet of so many characters.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for sizes that do not fit together.
+    pub(crate) fn new(args: &Args, alphabet: usize) -> Result<Self> {
+        let width = args.width as i64;
+        Ok(Gpt {
+            tokens: Embedding::new(alphabet as i64, width)?,
+            positions: Embedding::new(args.context as i64, width)?,
+            dropout: Dropout::new(args.dropout)?,
+            blocks: (0..args.layers).map(|_| Block::new(args)).collect::<Result<_>>()?,
+            norm: LayerNorm::new(&[width])?,
+            head: Linear::without_bias(width, alphabet as i64)?,
+            context: args.context as i64,
+        })
+    }
+
+    /// The mean negative log likelihood of `next` after `text`, both `[batch, length]`, in nats a character.
+    ///
+    /// # Errors
+    /// Those of the operators.
+    pub(crate) fn loss(&self, text: &Tensor, next: &Tensor) -> Result<Tensor> {
+        let logits = self.forward(text)?;
+        let flat = logits.reshape(&[-1, logits.size(-1)?])?;
+        ops::cross_entropy_loss(&flat, &next.reshape(&[-1])?, None, 1, -100, 0.0)
+    }
+
+    /// The likelihoods of the character after `text`.
+    ///
+    /// # Errors
+    /// Those of the operators.
+    pub(crate) fn next(&self, text: &[i64]) -> Result<Tensor> {
+        let _unrecorded = no_grad();
+        let seen = &text[text.len().saturating_sub(self.context as usize)..];
+        let input = Tensor::from_vec(seen.to_vec(), &[1, seen.len() as i64])?;
+        let logits = self.forward(&input)?.i((0, -1))?;
+        ops::softmax_int(&logits, -1, None)
+    }
+}
+
+impl Module for Gpt {
+    fields!(tokens, positions, dropout, blocks, norm, head);
+
+    /// `[batch, length]` of character numbers to `[batch, length, alphabet]` of logits.
+    fn forward(&self, text: &Tensor) -> Result<Tensor> {
+        let length = text.size(-1)?;
+        let places = Tensor::from_vec((0..length).collect::<Vec<i64>>(), &[length])?;
+        let embedded = self.tokens.forward(text)?.add(&self.positions.forward(&places)?)?;
+        let mut x = self.dropout.forward(&embedded)?;
+        for block in &self.blocks {
+            x = block.forward(&x)?;
+        }
+        self.head.forward(&self.norm.forward(&x)?)
+    }
+}
