@@ -29,6 +29,43 @@ fn sizes(args: &[Arg]) -> usize {
     args.iter().map(of).max().unwrap_or(0)
 }
 
+const NO_DERIVATIVE: &str = "no derivative yet: an error in the backward pass says so";
+const HALF: &str = "a sample converts to half precision, whose steps are larger than the differences";
+const REPEATED: &str = "a sample writes one place twice: the gradient is that of either write, as in PyTorch";
+const SMALLER_INDEX: &str =
+    "a sample has an index smaller than its source, for which PyTorch has no gradient either";
+
+/// Rows left out here, with the reason.
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("scatter.src", SMALLER_INDEX),
+    ("scatter_add", SMALLER_INDEX),
+    ("scatter.reduce", NO_DERIVATIVE),
+    ("scatter.value_reduce", NO_DERIVATIVE),
+    ("scatter_reduce.two", NO_DERIVATIVE),
+    ("index_fill.int_Tensor", NO_DERIVATIVE),
+    ("embedding_dense_backward", NO_DERIVATIVE),
+    ("index_copy", REPEATED),
+    ("index_put", REPEATED),
+    ("_to_copy", HALF),
+    ("to.device", HALF),
+    ("to.dtype", HALF),
+    ("to.dtype_layout", HALF),
+    ("to.other", HALF),
+    ("type_as", HALF),
+    ("sort", "a sample has ties and NaN, where differences mean nothing"),
+    ("view", "odd strides are refused, as they should be"),
+    ("view_as", "odd strides are refused, as they should be"),
+];
+
+fn rows() -> Vec<Row> {
+    let reason = |name: &str| LEFT_OUT.iter().find(|(row, _)| *row == name).map(|(_, reason)| *reason);
+    let marked = |row: Row| match reason(row.name) {
+        Some(reason) => row.skip(Check::Gradients, reason).skip(Check::SecondGradients, reason),
+        None => row,
+    };
+    op_db::rows().into_iter().map(marked).collect()
+}
+
 fn samples(row: &Row, most: usize) -> impl Iterator<Item = (usize, &Vec<Arg>)> {
     row.samples.iter().enumerate().filter(move |(_, args)| sizes(args) <= most)
 }
@@ -69,7 +106,7 @@ type Checker = fn(&dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>, &[Tensor]) -> Resul
 
 fn check(which: Check, most: usize, checker: Checker) {
     let mut report = Report::new(which);
-    for row in op_db::rows().iter().filter(|row| takes_part(row)) {
+    for row in rows().iter().filter(|row| takes_part(row)) {
         let Some(op) = operator(row.name) else { continue };
         if !report.enter(row) {
             continue;
@@ -107,7 +144,7 @@ fn second_derivatives_are_those_of_differences() {
 #[test]
 fn gradients_of_two_uses_add_up() {
     let mut report = Report::new(Check::Gradients);
-    for row in op_db::rows().iter().filter(|row| takes_part(row)) {
+    for row in rows().iter().filter(|row| takes_part(row)) {
         let Some(op) = operator(row.name) else { continue };
         if !report.enter(row) {
             continue;

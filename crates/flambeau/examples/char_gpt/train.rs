@@ -43,8 +43,16 @@ impl Training {
         let mut optimizer = AdamW::new(model.parameters(), options)?;
         let schedule = LinearWarmupCosine { warmup: args.steps / 20, total: args.steps, min: args.lr / 20.0 };
         let scheduler = Scheduler::new(schedule, &mut optimizer)?;
-        let mut training =
-            Training { args, text, model, optimizer, scheduler, points: Vec::new(), recent: Vec::new(), step: 0 };
+        let mut training = Training {
+            args,
+            text,
+            model,
+            optimizer,
+            scheduler,
+            points: Vec::new(),
+            recent: Vec::new(),
+            step: 0,
+        };
         if training.args.resume {
             training.restore(schedule)?;
         }
@@ -102,7 +110,8 @@ impl Training {
         let context = self.args.context;
         let last = self.text.held_out.len() - context - 1;
         let count = MEASURED.min(last / context + 1);
-        let starts: Vec<usize> = (0..count).map(|i| i * last / count.max(2).saturating_sub(1).max(1)).collect();
+        let starts: Vec<usize> =
+            (0..count).map(|i| i * last / count.max(2).saturating_sub(1).max(1)).collect();
         let (text, next) = sequences(&self.text.held_out, &starts, context)?;
         let held_out = self.model.loss(&text, &next)?.item::<f32>()? as f64;
         let train = self.recent.iter().sum::<f64>() / self.recent.len().max(1) as f64;
@@ -198,7 +207,10 @@ impl Training {
         let here: String = self.text.alphabet.iter().collect();
         match notes.get("alphabet") {
             Some(there) if *there == here => Ok(()),
-            _ => Err(Error::new(ErrorKind::Io, "expected a checkpoint trained on this text but its characters differ")),
+            _ => Err(Error::new(
+                ErrorKind::Io,
+                "expected a checkpoint trained on this text but its characters differ",
+            )),
         }
     }
 }

@@ -72,7 +72,8 @@ fn runs(conv: &Conv, place: [usize; 2], pixels: &Range<usize>, strides: [isize; 
         };
         let end = end.max(start);
         let from_x = (start * conv.stride[1]) as isize + shift(1);
-        let offset = from_y * strides[2] + from_x * strides[3];
+        // Of no use, and possibly past the range, where nothing lies inside.
+        let offset = from_y.wrapping_mul(strides[2]).wrapping_add(from_x.wrapping_mul(strides[3]));
         f(Run { column, before: start - x, inside: end - start, after: x + count - end, offset });
         pixel += count;
         column += count;
