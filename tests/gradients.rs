@@ -53,6 +53,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("to.other", HALF),
     ("type_as", HALF),
     ("sort", "a sample has ties and NaN, where differences mean nothing"),
+    ("sort.stable", "a sample has ties and NaN, where differences mean nothing"),
     ("view", "odd strides are refused, as they should be"),
     ("view_as", "odd strides are refused, as they should be"),
 ];

@@ -42,8 +42,8 @@ fn draw(path: &Path, points: &[Point], bigram: f64) -> std::result::Result<(), B
         .y_label_area_size(55)
         .build_cartesian_2d(0..last.step.max(1), low * 0.95..high * 1.02)?;
     chart.configure_mesh().x_desc("step").y_desc("loss, nats a character").draw()?;
-    let lines: [(&str, RGBColor, fn(&Point) -> f64); 2] =
-        [("training", BLUE, |p| p.train), ("held out", RED, |p| p.held_out)];
+    type Line = (&'static str, RGBColor, fn(&Point) -> f64);
+    let lines: [Line; 2] = [("training", BLUE, |p| p.train), ("held out", RED, |p| p.held_out)];
     for (name, colour, value) in lines {
         let line = LineSeries::new(points.iter().map(|p| (p.step, value(p))), colour.stroke_width(2));
         chart

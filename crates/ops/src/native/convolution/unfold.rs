@@ -71,8 +71,8 @@ fn runs(conv: &Conv, place: [usize; 2], pixels: &Range<usize>, strides: [isize; 
             (low.clamp(x, x + count), high.clamp(x, x + count))
         };
         let end = end.max(start);
-        let from_x = (start * conv.stride[1]) as isize + shift(1);
         // Of no use, and possibly past the range, where nothing lies inside.
+        let from_x = (start.wrapping_mul(conv.stride[1]) as isize).wrapping_add(shift(1));
         let offset = from_y.wrapping_mul(strides[2]).wrapping_add(from_x.wrapping_mul(strides[3]));
         f(Run { column, before: start - x, inside: end - start, after: x + count - end, offset });
         pixel += count;
