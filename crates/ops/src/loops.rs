@@ -11,7 +11,6 @@ pub(crate) mod reduce;
 mod rows;
 mod select;
 mod tiles;
-mod transpose;
 
 pub use copy::copy_kernel;
 pub use generate::{generate, generate_by_index, generate_by_word, generate_by_word64, generate_normal};

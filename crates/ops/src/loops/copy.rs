@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
 use super::tiles::{StridedConvert, copy_strided};
-use super::transpose::copy_transposed;
 use crate::tensor_iterator::{Pointers, TensorIterator};
 use flambeau_core::Result;
 
@@ -14,9 +13,6 @@ pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
     let (to, from) = (iter.operands()[0].dtype(), iter.operands()[1].dtype());
     let convert = StridedConvert::new(from, to)?;
     iter.with_pointers(|data| {
-        if to == from && copy_transposed(iter, data, to.size()) {
-            return;
-        }
         iter.for_each(data, |p, n, rows| {
             if to == from { copy_rows(&p, n, rows, to.size()) } else { convert_rows(&p, n, rows, convert) }
         });
