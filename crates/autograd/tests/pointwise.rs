@@ -175,7 +175,9 @@ fn dropout_passes_gradients_where_elements_stay() {
         x.requires_grad_(true).unwrap();
         let (y, _) = ops::native_dropout(&x, p, Some(train)).unwrap();
         let ones = Tensor::from_vec(vec![1.0f64; 40], &[40]).unwrap();
-        let grads = flambeau_autograd::grad(std::slice::from_ref(&y), &[x], &[Some(ones)], None, false, false).unwrap();
+        let grads =
+            flambeau_autograd::grad(std::slice::from_ref(&y), &[x], &[Some(ones)], None, false, false)
+                .unwrap();
         let gradient = grads[0].as_ref().unwrap().to_vec::<f64>().unwrap();
         assert_eq!(gradient, y.detach().unwrap().to_vec::<f64>().unwrap(), "{train} {p}");
     }
