@@ -4,6 +4,7 @@
 mod formulas;
 
 pub mod activation;
+pub mod attention;
 pub mod binary;
 pub mod choice;
 pub mod compare;

@@ -454,6 +454,34 @@ fn mul__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
 
 register!(MUL__SCALAR, Autograd, mul__scalar);
 
+fn _chain(_: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::_chain(grad_output, derivative)?
+    };
+    if record::any_requires_grad(&[grad_output, derivative]) {
+        let edges = record::edges(&[grad_output, derivative])?;
+        record::set_history(&result, edges, record::NotImplemented("_chain"));
+    }
+    Ok(result)
+}
+
+register!(_CHAIN, Autograd, _chain);
+
+fn _chain_div(_: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::_chain_div(grad_output, divisor)?
+    };
+    if record::any_requires_grad(&[grad_output, divisor]) {
+        let edges = record::edges(&[grad_output, divisor])?;
+        record::set_history(&result, edges, record::NotImplemented("_chain_div"));
+    }
+    Ok(result)
+}
+
+register!(_CHAIN_DIV, Autograd, _chain_div);
+
 #[derive(Clone)]
 pub(super) struct DivBackward0 {
     pub(super) other: SavedVariable,

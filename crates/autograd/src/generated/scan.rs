@@ -94,3 +94,23 @@ fn cumprod_out(
 }
 
 register!(CUMPROD_OUT, Autograd, cumprod_out);
+
+fn _linear_recurrence(
+    _: DispatchKeySet,
+    factor: &Tensor,
+    input: &Tensor,
+    dim: i64,
+    reverse: bool,
+) -> Result<Tensor> {
+    let result = {
+        let _below = record::below();
+        ops::_linear_recurrence(factor, input, dim, reverse)?
+    };
+    if record::any_requires_grad(&[factor, input]) {
+        let edges = record::edges(&[factor, input])?;
+        record::set_history(&result, edges, record::NotImplemented("_linear_recurrence"));
+    }
+    Ok(result)
+}
+
+register!(_LINEAR_RECURRENCE, Autograd, _linear_recurrence);

@@ -838,6 +838,88 @@ fn mul__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
     mul__scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
 }
 
+/// A kernel of `_chain`.
+pub type _ChainFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `_chain`.
+pub static _CHAIN: Operator<_ChainFn> = Operator::new(
+    "_chain",
+    "_chain(Tensor grad_output, Tensor derivative) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, _chain_cpu as _ChainFn),
+        Kernel::new(DispatchKey::Meta, _chain_meta as _ChainFn),
+    ],
+    _chain_boxed,
+);
+
+/// `grad_output * derivative`, and 0 where `grad_output` is 0, whatever the derivative is there.
+///
+/// `_chain(Tensor grad_output, Tensor derivative) -> Tensor`
+#[inline]
+pub fn _chain(grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = _CHAIN.select(grad_output.key_set() | derivative.key_set())?;
+    kernel(keys, grad_output, derivative)
+}
+
+fn _chain_cpu(_keys: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("_chain");
+    native::binary::chain_meta(&mut iter, grad_output, derivative)?;
+    native::binary::chain(&mut iter, grad_output, derivative)?;
+    iter.into_output()
+}
+
+fn _chain_meta(_keys: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("_chain");
+    native::binary::chain_meta(&mut iter, grad_output, derivative)?;
+    iter.into_output()
+}
+
+fn _chain_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_chain", given, 2)?;
+    _chain(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `_chain_div`.
+pub type _ChainDivFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `_chain_div`.
+pub static _CHAIN_DIV: Operator<_ChainDivFn> = Operator::new(
+    "_chain_div",
+    "_chain_div(Tensor grad_output, Tensor divisor) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, _chain_div_cpu as _ChainDivFn),
+        Kernel::new(DispatchKey::Meta, _chain_div_meta as _ChainDivFn),
+    ],
+    _chain_div_boxed,
+);
+
+/// `grad_output / divisor`, and 0 where `grad_output` is 0, whatever the divisor is there.
+///
+/// `_chain_div(Tensor grad_output, Tensor divisor) -> Tensor`
+#[inline]
+pub fn _chain_div(grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = _CHAIN_DIV.select(grad_output.key_set() | divisor.key_set())?;
+    kernel(keys, grad_output, divisor)
+}
+
+fn _chain_div_cpu(_keys: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("_chain_div");
+    native::binary::chain_div_meta(&mut iter, grad_output, divisor)?;
+    native::binary::chain_div(&mut iter, grad_output, divisor)?;
+    iter.into_output()
+}
+
+fn _chain_div_meta(_keys: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("_chain_div");
+    native::binary::chain_div_meta(&mut iter, grad_output, divisor)?;
+    iter.into_output()
+}
+
+fn _chain_div_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_chain_div", given, 2)?;
+    _chain_div(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
 /// A kernel of `div.Tensor`.
 pub type DivTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 

@@ -72,6 +72,16 @@ impl Tensor {
         Ok(self)
     }
 
+    /// `grad_output * derivative`, and 0 where `grad_output` is 0, whatever the derivative is there.
+    pub fn _chain(grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
+        super::binary::_chain(grad_output, derivative)
+    }
+
+    /// `grad_output / divisor`, and 0 where `grad_output` is 0, whatever the divisor is there.
+    pub fn _chain_div(grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
+        super::binary::_chain_div(grad_output, divisor)
+    }
+
     /// `self / other`, element by element; integers give the default floating point type.
     pub fn div(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::div_tensor(self, other)

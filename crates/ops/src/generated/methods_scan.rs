@@ -27,4 +27,9 @@ impl Tensor {
         super::scan::cumprod_(self, dim, None)?;
         Ok(self)
     }
+
+    /// `y[k] = input[k] + factor[k] * y[k - 1]` along a dimension; if `reverse` its transpose, `y[k] = input[k] + factor[k + 1] * y[k + 1]`. The first factor is not read.
+    pub fn _linear_recurrence(factor: &Tensor, input: &Tensor, dim: i64, reverse: bool) -> Result<Tensor> {
+        super::scan::_linear_recurrence(factor, input, dim, reverse)
+    }
 }

@@ -6,6 +6,7 @@
 #![expect(non_snake_case, reason = "`add_.Tensor` is `add__tensor`, so that names tell overloads apart")]
 
 mod activation;
+mod attention;
 mod binary;
 mod choice;
 mod compare;
@@ -27,6 +28,7 @@ mod loss;
 mod mask;
 mod matmul;
 mod methods_activation;
+mod methods_attention;
 mod methods_binary;
 mod methods_choice;
 mod methods_compare;
@@ -86,6 +88,7 @@ mod view_backward;
 mod view_in_place;
 
 pub use activation::*;
+pub use attention::*;
 pub use binary::*;
 pub use choice::*;
 pub use compare::*;
@@ -171,6 +174,7 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &LOG_SIGMOID_BACKWARD,
     &SIGMOID_BACKWARD,
     &TANH_BACKWARD,
+    &SCALED_DOT_PRODUCT_ATTENTION,
     &ADD_TENSOR,
     &ADD__TENSOR,
     &ADD_OUT,
@@ -193,6 +197,8 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &MUL_SCALAR,
     &MUL_SCALAR_OUT,
     &MUL__SCALAR,
+    &_CHAIN,
+    &_CHAIN_DIV,
     &DIV_TENSOR,
     &DIV__TENSOR,
     &DIV_OUT,
@@ -734,6 +740,7 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &CUMPROD,
     &CUMPROD_,
     &CUMPROD_OUT,
+    &_LINEAR_RECURRENCE,
     &SEARCHSORTED_TENSOR,
     &SEARCHSORTED_TENSOR_OUT,
     &SEARCHSORTED_SCALAR,

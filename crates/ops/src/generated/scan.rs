@@ -284,3 +284,42 @@ fn cumprod_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     cumprod_out(arguments.tensor()?, arguments.int()?, arguments.optional_scalar_type()?, arguments.tensor()?)
         .map(IntoValues::into_values)
 }
+
+/// A kernel of `_linear_recurrence`.
+pub type _LinearRecurrenceFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, bool) -> Result<Tensor>;
+
+/// The operator `_linear_recurrence`.
+pub static _LINEAR_RECURRENCE: Operator<_LinearRecurrenceFn> = Operator::new(
+    "_linear_recurrence",
+    "_linear_recurrence(Tensor factor, Tensor input, int dim, bool reverse) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, _linear_recurrence_kernel as _LinearRecurrenceFn),
+        Kernel::new(DispatchKey::Meta, _linear_recurrence_kernel as _LinearRecurrenceFn),
+    ],
+    _linear_recurrence_boxed,
+);
+
+/// `y[k] = input[k] + factor[k] * y[k - 1]` along a dimension; if `reverse` its transpose, `y[k] = input[k] + factor[k + 1] * y[k + 1]`.
+///
+/// `_linear_recurrence(Tensor factor, Tensor input, int dim, bool reverse) -> Tensor`
+#[inline]
+pub fn _linear_recurrence(factor: &Tensor, input: &Tensor, dim: i64, reverse: bool) -> Result<Tensor> {
+    let (keys, kernel) = _LINEAR_RECURRENCE.select(factor.key_set() | input.key_set())?;
+    kernel(keys, factor, input, dim, reverse)
+}
+
+fn _linear_recurrence_kernel(
+    _keys: DispatchKeySet,
+    factor: &Tensor,
+    input: &Tensor,
+    dim: i64,
+    reverse: bool,
+) -> Result<Tensor> {
+    native::scan::linear_recurrence(factor, input, dim, reverse)
+}
+
+fn _linear_recurrence_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_linear_recurrence", given, 4)?;
+    _linear_recurrence(arguments.tensor()?, arguments.tensor()?, arguments.int()?, arguments.bool()?)
+        .map(IntoValues::into_values)
+}

@@ -1,10 +1,15 @@
-//! Running sums and products along a dimension.
+//! Running sums and products along a dimension, and the recurrence that differentiates them.
 
+use super::reduce::as_dtype;
+use super::slices::{Slices, fill, with_slices};
 use crate::Tensor;
 use crate::loops::lines::{Scan, scan_lines};
+use crate::loops::reduce::computing_type;
 use crate::structured::TensorSpec;
-use crate::tensor_iterator::DimMask;
-use flambeau_core::{Result, ScalarType, ensure, shape};
+use crate::tensor_iterator::{DimMask, result_type};
+use bytemuck::Pod;
+use flambeau_core::{MemoryFormat, Result, ScalarType, ensure, shape};
+use std::ops::{Add, Mul};
 
 fn scan_meta(name: &str, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<TensorSpec> {
     shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
@@ -31,4 +36,70 @@ macro_rules! scans {
 scans! {
     "cumsum" Sum: cumsum cumsum_meta;
     "cumprod" Product: cumprod cumprod_meta;
+}
+
+/// `y[k] = input[k] + factor[k] * y[k - 1]` along a dimension or, its transpose, `y[k] = input[k] + factor[k + 1] * y[k + 1]`.
+/// The first factor is not read, and 0 times infinity is 0. Half precision runs in f32.
+pub fn linear_recurrence(factor: &Tensor, input: &Tensor, dim: i64, reverse: bool) -> Result<Tensor> {
+    const NAME: &str = "_linear_recurrence";
+    let dim = shape::wrap_dim(dim, input.dim()).map_err(|e| e.context(NAME))?;
+    let dtype = result_type([factor, input])?;
+    ensure!(
+        factor.sizes() == input.sizes(),
+        Shape,
+        "{NAME}: expected `factor` of sizes {:?} but got {:?}",
+        input.sizes(),
+        factor.sizes()
+    );
+    ensure!(dtype.is_floating_point(), NotImplemented, "\"{NAME}\" not implemented for '{dtype}'");
+    let kernel = computing_type(dtype);
+    let made = TensorSpec::like(input, input.sizes()).with_dtype(kernel).allocate(NAME)?;
+    if !made.device().is_meta() && made.numel() > 0 {
+        let dense = |t: &Tensor| crate::ops::contiguous(&as_dtype(t, kernel)?, MemoryFormat::Contiguous);
+        let (factor, input) = (dense(factor)?, dense(input)?);
+        let width: i64 = input.sizes().iter().skip(dim + 1).product();
+        let rows = input.sizes().get(dim).copied().unwrap_or(1);
+        let block = [rows as usize, width as usize];
+        with_slices(NAME, &[&factor, &input], &[&made], |s| match kernel {
+            ScalarType::F64 => recurrences::<f64>(s, block, reverse),
+            _ => recurrences::<f32>(s, block, reverse),
+        })?;
+    }
+    as_dtype(&made, dtype)
+}
+
+/// One recurrence for each column of each block of rows.
+fn recurrences<T>(s: &Slices<'_>, [rows, width]: [usize; 2], reverse: bool) -> Result<()>
+where
+    T: Pod + PartialEq + Add<Output = T> + Mul<Output = T> + Send + Sync,
+{
+    let (factor, input, out) = (s.read::<T>(0)?, s.read::<T>(1)?, s.write::<T>(0)?);
+    fill(out, rows * width, |range, part| {
+        part.copy_from_slice(&input[range.clone()]);
+        let blocks = part.chunks_exact_mut(rows * width).zip(factor[range].chunks_exact(rows * width));
+        blocks.for_each(|(y, factor)| recurrence(y, factor, width, reverse));
+    });
+    Ok(())
+}
+
+/// Rows of `y` after the first of the direction get their predecessor, times the factor that stands between the two.
+fn recurrence<T>(y: &mut [T], factor: &[T], width: usize, reverse: bool)
+where
+    T: Pod + PartialEq + Add<Output = T> + Mul<Output = T>,
+{
+    let zero = T::zeroed();
+    let rows = y.len() / width;
+    for row in 1..rows {
+        let boundary = width * if reverse { rows - row } else { row };
+        let (lower, upper) = y.split_at_mut(boundary);
+        let (lower, upper) = (&mut lower[boundary - width..], &mut upper[..width]);
+        let (done, next) = if reverse { (upper, lower) } else { (lower, upper) };
+        let between = &factor[boundary..boundary + width];
+        for ((to, from), factor) in next.iter_mut().zip(done.iter()).zip(between) {
+            // An infinity behind a factor of 0 is a product that overflowed: 0 times it is 0. NaN stays.
+            #[expect(clippy::eq_op, reason = "NaN does not equal itself")]
+            let ends = *factor == zero && *from == *from;
+            *to = *to + if ends { zero } else { *factor * *from };
+        }
+    }
 }

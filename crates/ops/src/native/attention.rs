@@ -1,0 +1,110 @@
+//! Attention: values averaged by how well their keys match a query.
+
+use crate::{Tensor, ops};
+use flambeau_core::{Result, Scalar, ScalarType, ensure};
+
+const NAME: &str = "scaled_dot_product_attention";
+const LOWEST: Scalar = Scalar::Float(f64::NEG_INFINITY);
+
+/// `softmax(query @ key^T * scale + mask) @ value`.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn scaled_dot_product_attention(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_mask: Option<&Tensor>,
+    dropout_p: f64,
+    is_causal: bool,
+    scale: Option<f64>,
+    enable_gqa: bool,
+) -> Result<Tensor> {
+    check(query, key, value, attn_mask, is_causal)?;
+    let (key, value) =
+        if enable_gqa { (shared(key, query)?, shared(value, query)?) } else { (key.clone(), value.clone()) };
+    let scale = scale.unwrap_or_else(|| 1.0 / (last(query, 1) as f64).sqrt());
+    let scaled = ops::mul_scalar(query, Scalar::Float(scale))?;
+    let scores = ops::matmul(&scaled, &ops::transpose_int(&key, -2, -1)?)?;
+    let weights = match (attn_mask, is_causal) {
+        (Some(mask), _) => masked_softmax(&masked(&scores, mask)?)?,
+        (None, true) => ops::softmax_int(&masked(&scores, &causal(&scores)?)?, -1, None)?,
+        (None, false) => ops::softmax_int(&scores, -1, None)?,
+    };
+    let kept = if dropout_p > 0.0 { ops::dropout(&weights, dropout_p, true)? } else { weights };
+    ops::matmul(&kept, &value)
+}
+
+/// The size of a dimension counted from the end, of which 1 is the last.
+fn last(tensor: &Tensor, back: usize) -> i64 {
+    tensor.sizes()[tensor.dim() - back]
+}
+
+fn check(query: &Tensor, key: &Tensor, value: &Tensor, mask: Option<&Tensor>, is_causal: bool) -> Result<()> {
+    for (which, tensor) in [("query", query), ("key", key), ("value", value)] {
+        ensure!(
+            tensor.dim() >= 2,
+            Shape,
+            "{NAME}: Expected query, key, and value to all be at least 2 dimensional, but got {which} of sizes {:?}",
+            tensor.sizes()
+        );
+        ensure!(
+            tensor.dtype() == query.dtype() && tensor.is_floating_point(),
+            Dtype,
+            "{NAME}: Expected query, key, and value to have the same floating point dtype, but got {which} of {} and query \
+             of {}",
+            tensor.dtype(),
+            query.dtype()
+        );
+    }
+    ensure!(
+        last(query, 1) == last(key, 1) && last(key, 2) == last(value, 2),
+        Shape,
+        "{NAME}: expected a key of the width of the query for each value but got query {:?}, key {:?}, value {:?}",
+        query.sizes(),
+        key.sizes(),
+        value.sizes()
+    );
+    let Some(mask) = mask else { return Ok(()) };
+    ensure!(!is_causal, InvalidArgument, "{NAME}: Explicit attn_mask should not be set when is_causal=True");
+    ensure!(
+        mask.dtype() == ScalarType::Bool || mask.dtype() == query.dtype(),
+        Dtype,
+        "{NAME}: Expected attn_mask dtype to be bool or to match query dtype, but got {} and query of {}",
+        mask.dtype(),
+        query.dtype()
+    );
+    Ok(())
+}
+
+/// Each head of `tensor` once for every head of `query` that it serves.
+fn shared(tensor: &Tensor, query: &Tensor) -> Result<Tensor> {
+    let heads = |t: &Tensor| if t.dim() >= 3 { last(t, 3) } else { 0 };
+    let (own, wanted) = (heads(tensor), heads(query));
+    ensure!(
+        own > 0 && wanted % own == 0,
+        Shape,
+        "{NAME}: Number of heads in key and value must divide the number of heads in query, but got {own} and {wanted}"
+    );
+    ops::repeat_interleave_self_int(tensor, wanted / own, Some(-3), None)
+}
+
+/// Query `i` sees keys `0..=i`.
+fn causal(scores: &Tensor) -> Result<Tensor> {
+    let sizes = [last(scores, 2), last(scores, 1)];
+    ops::tril(&ops::ones(&sizes, Some(ScalarType::Bool), None, Some(scores.device()), None)?, 0)
+}
+
+/// Scores without those that a mask of truth values leaves out, or with a mask of numbers added.
+fn masked(scores: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    if mask.dtype() == ScalarType::Bool {
+        return ops::where_scalarother(mask, scores, LOWEST);
+    }
+    ops::add_tensor(scores, mask, Scalar::Int(1))
+}
+
+/// The softmax of the last dimension, and zeros where all scores are minus infinity. Those are replaced before the softmax, not
+/// after it, so that no NaN is in its gradient either.
+fn masked_softmax(scores: &Tensor) -> Result<Tensor> {
+    let blind = ops::all_dim(&ops::eq_scalar(scores, LOWEST)?, -1, true)?;
+    let seen = ops::masked_fill_scalar(scores, &blind, Scalar::Int(0))?;
+    ops::masked_fill_scalar(&ops::softmax_int(&seen, -1, None)?, &blind, Scalar::Int(0))
+}
