@@ -1,12 +1,30 @@
 //! Derivatives that are more than a line; formulas in `derivatives.yaml` may call them.
 
 mod lists;
+mod losses;
+mod normalizations;
+mod reductions;
+mod scatters;
 
 pub use lists::{
     cat_backward, constant_pad_backward, embedding_double_backward, index_backward, masked_select_backward,
     repeat_backward, roll_backward, split_backward, split_with_sizes_backward, take_backward,
     unbind_backward,
 };
+pub use losses::{
+    binary_cross_entropy_double_backward, binary_cross_entropy_double_backward_target,
+    binary_cross_entropy_target_backward, binary_cross_entropy_with_logits_backward,
+    binary_cross_entropy_with_logits_target_backward, reduced_grad,
+};
+pub use normalizations::{
+    batch_norm_double_backward, group_norm_double_backward, layer_norm_double_backward,
+    rms_norm_double_backward,
+};
+pub use reductions::{
+    aminmax_backward, cumprod_backward, cumsum_backward, extreme_backward, linear_recurrence_backward,
+    norm_backward, prod_backward, std_backward, std_mean_backward, var_backward, var_mean_backward,
+};
+pub use scatters::{scatter_reduce_backward, scatter_source_backward};
 
 use crate::engine::Context;
 use crate::handle;

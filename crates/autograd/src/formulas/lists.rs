@@ -119,15 +119,20 @@ pub fn embedding_double_backward(
     padding_idx: i64,
     scale_grad_by_freq: bool,
 ) -> Result<Tensor> {
-    flambeau_core::ensure!(
-        !scale_grad_by_freq,
-        NotImplemented,
-        "the derivative for 'embedding_dense_backward' is not implemented with scale_grad_by_freq"
-    );
     let rows = ops::embedding(grad, indices, -1, false, false)?;
+    let rows = if scale_grad_by_freq { ops::div_tensor(&rows, &frequencies(grad, indices)?)? } else { rows };
     if padding_idx < 0 {
         return Ok(rows);
     }
     let padding = ops::unsqueeze(&ops::eq_scalar(indices, Scalar::Int(padding_idx))?, -1)?;
     ops::masked_fill_scalar(&rows, &padding, Scalar::Int(0))
+}
+
+/// How often each index is there, at each of its places, to divide rows of `weight` by.
+fn frequencies(weight: &Tensor, indices: &Tensor) -> Result<Tensor> {
+    let flat = ops::reshape(indices, &[-1])?;
+    let one = ops::ones(flat.sizes(), Some(weight.dtype()), None, Some(weight.device()), None)?;
+    let counts = ops::index_add(&zeros(&weight.sizes()[..1], weight)?, 0, &flat, &one, Scalar::Int(1))?;
+    let each = ops::reshape(&ops::index_select(&counts, 0, &flat)?, indices.sizes())?;
+    ops::unsqueeze(&each, -1)
 }

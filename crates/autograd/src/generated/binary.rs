@@ -342,11 +342,11 @@ impl Backward for MulBackward0 {
             [
                 &|| {
                     let other = &record::unpack(&self.other, cx)?;
-                    ops::mul_tensor(grad, other)
+                    ops::_chain(grad, other)
                 },
                 &|| {
                     let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::mul_tensor(grad, self_)
+                    ops::_chain(grad, self_)
                 },
             ],
         )
@@ -454,6 +454,34 @@ fn mul__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
 
 register!(MUL__SCALAR, Autograd, mul__scalar);
 
+#[derive(Clone)]
+pub(super) struct ChainBackward0 {
+    pub(super) derivative: Option<SavedVariable>,
+    pub(super) grad_output: Option<SavedVariable>,
+}
+
+impl Backward for ChainBackward0 {
+    const NAME: &'static str = "ChainBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    let derivative = &record::unpack(&self.derivative, cx)?;
+                    ops::_chain(grad, derivative)
+                },
+                &|| {
+                    let grad_output = &record::unpack(&self.grad_output, cx)?;
+                    ops::_chain(grad_output, grad)
+                },
+            ],
+        )
+    }
+}
+
 fn _chain(_: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -461,12 +489,39 @@ fn _chain(_: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Resul
     };
     if record::any_requires_grad(&[grad_output, derivative]) {
         let edges = record::edges(&[grad_output, derivative])?;
-        record::set_history(&result, edges, record::NotImplemented("_chain"));
+        let backward = ChainBackward0 {
+            derivative: record::saved_input(edges[0].is_some(), derivative, &edges[1])?,
+            grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
 
 register!(_CHAIN, Autograd, _chain);
+
+#[derive(Clone)]
+pub(super) struct ChainDivBackward0 {
+    pub(super) divisor: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for ChainDivBackward0 {
+    const NAME: &'static str = "ChainDivBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let divisor = &self.divisor.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::_chain_div(grad, divisor), &|| {
+                let result = &self.result.unpack(cx)?;
+                ops::neg(&ops::_chain(&ops::_chain_div(result, divisor)?, grad)?)
+            }],
+        )
+    }
+}
 
 fn _chain_div(_: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
     let result = {
@@ -475,7 +530,11 @@ fn _chain_div(_: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Resu
     };
     if record::any_requires_grad(&[grad_output, divisor]) {
         let edges = record::edges(&[grad_output, divisor])?;
-        record::set_history(&result, edges, record::NotImplemented("_chain_div"));
+        let backward = ChainDivBackward0 {
+            divisor: SavedVariable::input(divisor, &edges[1])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -497,9 +556,9 @@ impl Backward for DivBackward0 {
         let other = &self.other.unpack(cx)?;
         record::gradients(
             cx,
-            [&|| ops::div_tensor(grad, other), &|| {
+            [&|| ops::_chain_div(grad, other), &|| {
                 let self_ = &record::unpack(&self.self_, cx)?;
-                ops::mul_tensor(&ops::neg(grad)?, &ops::div_tensor(&ops::div_tensor(self_, other)?, other)?)
+                ops::neg(&ops::_chain(grad, &ops::div_tensor(&ops::div_tensor(self_, other)?, other)?)?)
             }],
         )
     }
@@ -910,24 +969,30 @@ impl Backward for Atan2Backward0 {
             cx,
             [
                 &|| {
-                    ops::div_tensor(
-                        &ops::mul_tensor(grad, other)?,
-                        &ops::add_tensor(
-                            &ops::mul_tensor(self_, self_)?,
-                            &ops::mul_tensor(other, other)?,
-                            Scalar::Int(1),
+                    ops::_chain(
+                        grad,
+                        &ops::div_tensor(
+                            other,
+                            &ops::add_tensor(
+                                &ops::mul_tensor(self_, self_)?,
+                                &ops::mul_tensor(other, other)?,
+                                Scalar::Int(1),
+                            )?,
                         )?,
                     )
                 },
                 &|| {
-                    ops::div_tensor(
-                        &ops::mul_tensor(&ops::neg(grad)?, self_)?,
-                        &ops::add_tensor(
-                            &ops::mul_tensor(self_, self_)?,
-                            &ops::mul_tensor(other, other)?,
-                            Scalar::Int(1),
+                    ops::neg(&ops::_chain(
+                        grad,
+                        &ops::div_tensor(
+                            self_,
+                            &ops::add_tensor(
+                                &ops::mul_tensor(self_, self_)?,
+                                &ops::mul_tensor(other, other)?,
+                                Scalar::Int(1),
+                            )?,
                         )?,
-                    )
+                    )?)
                 },
             ],
         )
@@ -999,11 +1064,11 @@ impl Backward for HypotBackward0 {
             [
                 &|| {
                     let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::div_tensor(&ops::mul_tensor(grad, self_)?, result)
+                    ops::_chain(grad, &ops::div_tensor(self_, result)?)
                 },
                 &|| {
                     let other = &record::unpack(&self.other, cx)?;
-                    ops::div_tensor(&ops::mul_tensor(grad, other)?, result)
+                    ops::_chain(grad, &ops::div_tensor(other, result)?)
                 },
             ],
         )
@@ -1075,7 +1140,7 @@ impl Backward for CopysignBackward0 {
                 &|| {
                     let self_ = &record::unpack(&self.self_, cx)?;
                     let result = &self.result.unpack(cx)?;
-                    ops::mul_tensor(
+                    ops::_chain(
                         grad,
                         &ops::masked_fill_scalar(
                             &ops::div_tensor(result, self_)?,
@@ -1151,7 +1216,7 @@ impl Backward for CopysignBackward1 {
         record::gradients(
             cx,
             [&|| {
-                ops::mul_tensor(
+                ops::_chain(
                     grad,
                     &ops::masked_fill_scalar(
                         &ops::div_tensor(result, self_)?,

@@ -28,7 +28,7 @@ impl Backward for DivBackward2 {
                     Ok(if self.rounding_mode.as_deref().is_some() {
                         ops::zeros_like(grad, None, None, None, None, None)?
                     } else {
-                        ops::div_tensor(grad, other)?
+                        ops::_chain_div(grad, other)?
                     })
                 },
                 &|| {
@@ -36,10 +36,10 @@ impl Backward for DivBackward2 {
                     Ok(if self.rounding_mode.as_deref().is_some() {
                         ops::zeros_like(grad, None, None, None, None, None)?
                     } else {
-                        ops::mul_tensor(
-                            &ops::neg(grad)?,
+                        ops::neg(&ops::_chain(
+                            grad,
                             &ops::div_tensor(&ops::div_tensor(self_, other)?, other)?,
-                        )?
+                        )?)?
                     })
                 },
             ],
@@ -192,6 +192,24 @@ fn div__scalar_mode(
 
 register!(DIV__SCALAR_MODE, Autograd, div__scalar_mode);
 
+#[derive(Clone)]
+pub(super) struct FloorDivideBackward0;
+
+impl Backward for FloorDivideBackward0 {
+    const NAME: &'static str = "FloorDivideBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [&|| ops::zeros_like(grad, None, None, None, None, None), &|| {
+                ops::zeros_like(grad, None, None, None, None, None)
+            }],
+        )
+    }
+}
+
 fn floor_divide(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -199,7 +217,7 @@ fn floor_divide(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Ten
     };
     if record::any_requires_grad(&[self_, other]) {
         let edges = record::edges(&[self_, other])?;
-        record::set_history(&result, edges, record::NotImplemented("floor_divide"));
+        record::set_history(&result, edges, FloorDivideBackward0);
     }
     Ok(result)
 }
@@ -217,7 +235,7 @@ fn floor_divide__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Re
         let _below = record::below();
         ops::floor_divide__tensor(self_, other)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("floor_divide_"))
+    record::rebase_history(self_, edges, FloorDivideBackward0)
 }
 
 register!(FLOOR_DIVIDE__TENSOR, Autograd, floor_divide__tensor);
@@ -230,6 +248,19 @@ fn floor_divide_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Ten
 
 register!(FLOOR_DIVIDE_OUT, Autograd, floor_divide_out);
 
+#[derive(Clone)]
+pub(super) struct FloorDivideBackward1;
+
+impl Backward for FloorDivideBackward1 {
+    const NAME: &'static str = "FloorDivideBackward1";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
+    }
+}
+
 fn floor_divide_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -237,7 +268,7 @@ fn floor_divide_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Resu
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("floor_divide"));
+        record::set_history(&result, edges, FloorDivideBackward1);
     }
     Ok(result)
 }
@@ -263,7 +294,7 @@ fn floor_divide__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Res
         let _below = record::below();
         ops::floor_divide__scalar(self_, other)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("floor_divide_"))
+    record::rebase_history(self_, edges, FloorDivideBackward1)
 }
 
 register!(FLOOR_DIVIDE__SCALAR, Autograd, floor_divide__scalar);
@@ -293,7 +324,7 @@ impl Backward for RemainderBackward0 {
             [&|| Ok(grad.clone()), &|| {
                 let other = &record::unpack(&self.other, cx)?;
                 let self_ = &record::unpack(&self.self_, cx)?;
-                ops::mul_tensor(&ops::neg(grad)?, &ops::div_tensor_mode(self_, other, Some("floor"))?)
+                ops::neg(&ops::_chain(grad, &ops::div_tensor_mode(self_, other, Some("floor"))?)?)
             }],
         )
     }
@@ -412,8 +443,8 @@ impl Backward for RemainderBackward2 {
         record::gradients(
             cx,
             [&|| {
-                ops::mul_tensor(
-                    &ops::neg(grad)?,
+                ops::neg(&ops::_chain(
+                    grad,
                     &ops::div_tensor_mode(
                         &ops::scalar_tensor(
                             self.self_,
@@ -425,7 +456,7 @@ impl Backward for RemainderBackward2 {
                         other,
                         Some("floor"),
                     )?,
-                )
+                )?)
             }],
         )
     }
@@ -471,7 +502,7 @@ impl Backward for FmodBackward0 {
             [&|| Ok(grad.clone()), &|| {
                 let other = &record::unpack(&self.other, cx)?;
                 let self_ = &record::unpack(&self.self_, cx)?;
-                ops::mul_tensor(&ops::neg(grad)?, &ops::div_tensor_mode(self_, other, Some("trunc"))?)
+                ops::neg(&ops::_chain(grad, &ops::div_tensor_mode(self_, other, Some("trunc"))?)?)
             }],
         )
     }

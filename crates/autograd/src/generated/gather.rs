@@ -3,8 +3,8 @@
 //! Recording of the operators in `gather`.
 
 use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, record};
-use flambeau_core::{DispatchKeySet, Result, Scalar};
+use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
+use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
 #[derive(Clone)]
@@ -66,6 +66,7 @@ register!(GATHER_OUT, Autograd, gather_out);
 pub(super) struct ScatterBackward0 {
     pub(super) dim: i64,
     pub(super) index: SavedVariable,
+    pub(super) src_sizes: DimVec,
 }
 
 impl Backward for ScatterBackward0 {
@@ -78,7 +79,7 @@ impl Backward for ScatterBackward0 {
         record::gradients(
             cx,
             [&|| ops::scatter_value(grad, self.dim, index, Scalar::Int(0)), &|| {
-                ops::gather(grad, self.dim, index, false)
+                formulas::scatter_source_backward(grad, self.dim, index, &self.src_sizes)
             }],
         )
     }
@@ -91,8 +92,11 @@ fn scatter_src(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src:
     };
     if record::any_requires_grad(&[self_, src]) {
         let edges = record::edges(&[self_, src])?;
-        let backward =
-            ScatterBackward0 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
+        let backward = ScatterBackward0 {
+            dim,
+            index: SavedVariable::input(index, &record::edge_of(index)?)?,
+            src_sizes: DimVec::from_slice(src.sizes()),
+        };
         record::set_history(&result, edges, backward);
     }
     Ok(result)
@@ -122,7 +126,11 @@ fn scatter__src(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src
     }
     record::check_inplace(self_)?;
     let edges = record::edges(&[self_, src])?;
-    let backward = ScatterBackward0 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
+    let backward = ScatterBackward0 {
+        dim,
+        index: SavedVariable::input(index, &record::edge_of(index)?)?,
+        src_sizes: DimVec::from_slice(src.sizes()),
+    };
     {
         let _below = record::below();
         ops::scatter__src(self_, dim, index, src)?;
@@ -203,6 +211,44 @@ fn scatter__value(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, v
 
 register!(SCATTER__VALUE, Autograd, scatter__value);
 
+#[derive(Clone)]
+pub(super) struct ScatterBackward2 {
+    pub(super) dim: i64,
+    pub(super) index: SavedVariable,
+    pub(super) reduce: String,
+    pub(super) self_: SavedVariable,
+    pub(super) src: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for ScatterBackward2 {
+    const NAME: &'static str = "ScatterBackward2";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let index = &self.index.unpack(cx)?;
+        let self_ = &self.self_.unpack(cx)?;
+        let src = &self.src.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        let mut inputs = record::InputGradients::new(cx);
+        inputs.several(|_| {
+            let (grad0, grad1) = formulas::scatter_reduce_backward(
+                grad,
+                self_,
+                self.dim,
+                index,
+                src,
+                &self.reduce,
+                true,
+                result,
+            )?;
+            Ok([Some(grad0), Some(grad1)])
+        })?;
+        Ok(inputs.finish())
+    }
+}
+
 fn scatter_reduce(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -215,9 +261,17 @@ fn scatter_reduce(
         let _below = record::below();
         ops::scatter_reduce(self_, dim, index, src, reduce)?
     };
-    if record::any_requires_grad(&[self_, index, src]) {
-        let edges = record::edges(&[self_, index, src])?;
-        record::set_history(&result, edges, record::NotImplemented("scatter"));
+    if record::any_requires_grad(&[self_, src]) {
+        let edges = record::edges(&[self_, src])?;
+        let backward = ScatterBackward2 {
+            dim,
+            index: SavedVariable::input(index, &record::edge_of(index)?)?,
+            reduce: str::to_owned(reduce),
+            self_: SavedVariable::input(self_, &edges[0])?,
+            src: SavedVariable::input(src, &edges[1])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -248,20 +302,70 @@ fn scatter__reduce(
     src: &Tensor,
     reduce: &str,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, index, src]) {
+    if !record::any_requires_grad(&[self_, src]) {
         let _below = record::below();
         return ops::scatter__reduce(self_, dim, index, src, reduce);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, index, src])?;
+    let edges = record::edges(&[self_, src])?;
+    let saved_dim = dim;
+    let saved_index = SavedVariable::input(index, &record::edge_of(index)?)?;
+    let saved_reduce = str::to_owned(reduce);
+    let saved_self = record::original_always(self_)?;
+    let saved_src = SavedVariable::input(src, &edges[1])?;
     {
         let _below = record::below();
         ops::scatter__reduce(self_, dim, index, src, reduce)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("scatter_"))
+    let backward = ScatterBackward2 {
+        dim: saved_dim,
+        index: saved_index,
+        reduce: saved_reduce,
+        self_: saved_self,
+        src: saved_src,
+        result: SavedVariable::output(self_, 0)?,
+    };
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(SCATTER__REDUCE, Autograd, scatter__reduce);
+
+#[derive(Clone)]
+pub(super) struct ScatterBackward3 {
+    pub(super) dim: i64,
+    pub(super) index: SavedVariable,
+    pub(super) reduce: String,
+    pub(super) value: Scalar,
+}
+
+impl Backward for ScatterBackward3 {
+    const NAME: &'static str = "ScatterBackward3";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let index = &self.index.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                Ok(if &self.reduce == "multiply" {
+                    ops::_chain(
+                        grad,
+                        &ops::scatter_value_reduce(
+                            &ops::ones_like(grad, None, None, None, None, None)?,
+                            self.dim,
+                            index,
+                            self.value,
+                            &self.reduce,
+                        )?,
+                    )?
+                } else {
+                    grad.clone()
+                })
+            }],
+        )
+    }
+}
 
 fn scatter_value_reduce(
     _: DispatchKeySet,
@@ -275,9 +379,15 @@ fn scatter_value_reduce(
         let _below = record::below();
         ops::scatter_value_reduce(self_, dim, index, value, reduce)?
     };
-    if record::any_requires_grad(&[self_, index]) {
-        let edges = record::edges(&[self_, index])?;
-        record::set_history(&result, edges, record::NotImplemented("scatter"));
+    if record::any_requires_grad(&[self_]) {
+        let edges = record::edges(&[self_])?;
+        let backward = ScatterBackward3 {
+            dim,
+            index: SavedVariable::input(index, &record::edge_of(index)?)?,
+            reduce: str::to_owned(reduce),
+            value,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -308,17 +418,23 @@ fn scatter__value_reduce(
     value: Scalar,
     reduce: &str,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, index]) {
+    if !record::any_requires_grad(&[self_]) {
         let _below = record::below();
         return ops::scatter__value_reduce(self_, dim, index, value, reduce);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, index])?;
+    let edges = record::edges(&[self_])?;
+    let backward = ScatterBackward3 {
+        dim,
+        index: SavedVariable::input(index, &record::edge_of(index)?)?,
+        reduce: str::to_owned(reduce),
+        value,
+    };
     {
         let _below = record::below();
         ops::scatter__value_reduce(self_, dim, index, value, reduce)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("scatter_"))
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(SCATTER__VALUE_REDUCE, Autograd, scatter__value_reduce);
@@ -327,6 +443,7 @@ register!(SCATTER__VALUE_REDUCE, Autograd, scatter__value_reduce);
 pub(super) struct ScatterAddBackward0 {
     pub(super) dim: i64,
     pub(super) index: Option<SavedVariable>,
+    pub(super) src_sizes: DimVec,
 }
 
 impl Backward for ScatterAddBackward0 {
@@ -339,7 +456,7 @@ impl Backward for ScatterAddBackward0 {
             cx,
             [&|| Ok(grad.clone()), &|| {
                 let index = &record::unpack(&self.index, cx)?;
-                ops::gather(grad, self.dim, index, false)
+                formulas::scatter_source_backward(grad, self.dim, index, &self.src_sizes)
             }],
         )
     }
@@ -355,6 +472,7 @@ fn scatter_add(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src:
         let backward = ScatterAddBackward0 {
             dim,
             index: record::saved_input(edges[1].is_some(), index, &record::edge_of(index)?)?,
+            src_sizes: DimVec::from_slice(src.sizes()),
         };
         record::set_history(&result, edges, backward);
     }
@@ -388,6 +506,7 @@ fn scatter_add_(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src
     let backward = ScatterAddBackward0 {
         dim,
         index: record::saved_input(edges[1].is_some(), index, &record::edge_of(index)?)?,
+        src_sizes: DimVec::from_slice(src.sizes()),
     };
     {
         let _below = record::below();
@@ -397,6 +516,45 @@ fn scatter_add_(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src
 }
 
 register!(SCATTER_ADD_, Autograd, scatter_add_);
+
+#[derive(Clone)]
+pub(super) struct ScatterReduceBackward0 {
+    pub(super) dim: i64,
+    pub(super) include_self: bool,
+    pub(super) index: SavedVariable,
+    pub(super) reduce: String,
+    pub(super) self_: SavedVariable,
+    pub(super) src: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for ScatterReduceBackward0 {
+    const NAME: &'static str = "ScatterReduceBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let index = &self.index.unpack(cx)?;
+        let self_ = &self.self_.unpack(cx)?;
+        let src = &self.src.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        let mut inputs = record::InputGradients::new(cx);
+        inputs.several(|_| {
+            let (grad0, grad1) = formulas::scatter_reduce_backward(
+                grad,
+                self_,
+                self.dim,
+                index,
+                src,
+                &self.reduce,
+                self.include_self,
+                result,
+            )?;
+            Ok([Some(grad0), Some(grad1)])
+        })?;
+        Ok(inputs.finish())
+    }
+}
 
 fn scatter_reduce_two(
     _: DispatchKeySet,
@@ -411,9 +569,18 @@ fn scatter_reduce_two(
         let _below = record::below();
         ops::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?
     };
-    if record::any_requires_grad(&[self_, index, src]) {
-        let edges = record::edges(&[self_, index, src])?;
-        record::set_history(&result, edges, record::NotImplemented("scatter_reduce"));
+    if record::any_requires_grad(&[self_, src]) {
+        let edges = record::edges(&[self_, src])?;
+        let backward = ScatterReduceBackward0 {
+            dim,
+            include_self,
+            index: SavedVariable::input(index, &record::edge_of(index)?)?,
+            reduce: str::to_owned(reduce),
+            self_: SavedVariable::input(self_, &edges[0])?,
+            src: SavedVariable::input(src, &edges[1])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -429,17 +596,32 @@ fn scatter_reduce__two(
     reduce: &str,
     include_self: bool,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, index, src]) {
+    if !record::any_requires_grad(&[self_, src]) {
         let _below = record::below();
         return ops::scatter_reduce__two(self_, dim, index, src, reduce, include_self);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, index, src])?;
+    let edges = record::edges(&[self_, src])?;
+    let saved_dim = dim;
+    let saved_include_self = include_self;
+    let saved_index = SavedVariable::input(index, &record::edge_of(index)?)?;
+    let saved_reduce = str::to_owned(reduce);
+    let saved_self = record::original_always(self_)?;
+    let saved_src = SavedVariable::input(src, &edges[1])?;
     {
         let _below = record::below();
         ops::scatter_reduce__two(self_, dim, index, src, reduce, include_self)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("scatter_reduce_"))
+    let backward = ScatterReduceBackward0 {
+        dim: saved_dim,
+        include_self: saved_include_self,
+        index: saved_index,
+        reduce: saved_reduce,
+        self_: saved_self,
+        src: saved_src,
+        result: SavedVariable::output(self_, 0)?,
+    };
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(SCATTER_REDUCE__TWO, Autograd, scatter_reduce__two);

@@ -312,6 +312,43 @@ fn index_fill__int_scalar(
 
 register!(INDEX_FILL__INT_SCALAR, Autograd, index_fill__int_scalar);
 
+#[derive(Clone)]
+pub(super) struct IndexFillBackward1 {
+    pub(super) dim: i64,
+    pub(super) index: SavedVariable,
+}
+
+impl Backward for IndexFillBackward1 {
+    const NAME: &'static str = "IndexFillBackward1";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let index = &self.index.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| ops::index_fill_int_scalar(grad, self.dim, index, Scalar::Int(0)), &|| {
+                ops::sum(
+                    &ops::where_scalarother(
+                        &ops::eq_scalar(
+                            &ops::index_fill_int_scalar(
+                                &ops::zeros_like(grad, None, None, None, None, None)?,
+                                self.dim,
+                                index,
+                                Scalar::Int(1),
+                            )?,
+                            Scalar::Int(1),
+                        )?,
+                        grad,
+                        Scalar::Int(0),
+                    )?,
+                    None,
+                )
+            }],
+        )
+    }
+}
+
 fn index_fill_int_tensor(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -323,9 +360,11 @@ fn index_fill_int_tensor(
         let _below = record::below();
         ops::index_fill_int_tensor(self_, dim, index, value)?
     };
-    if record::any_requires_grad(&[self_, index, value]) {
-        let edges = record::edges(&[self_, index, value])?;
-        record::set_history(&result, edges, record::NotImplemented("index_fill"));
+    if record::any_requires_grad(&[self_, value]) {
+        let edges = record::edges(&[self_, value])?;
+        let backward =
+            IndexFillBackward1 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -354,17 +393,18 @@ fn index_fill__int_tensor(
     index: &Tensor,
     value: &Tensor,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, index, value]) {
+    if !record::any_requires_grad(&[self_, value]) {
         let _below = record::below();
         return ops::index_fill__int_tensor(self_, dim, index, value);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, index, value])?;
+    let edges = record::edges(&[self_, value])?;
+    let backward = IndexFillBackward1 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
     {
         let _below = record::below();
         ops::index_fill__int_tensor(self_, dim, index, value)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("index_fill_"))
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(INDEX_FILL__INT_TENSOR, Autograd, index_fill__int_tensor);

@@ -3,7 +3,7 @@
 //! Recording of the operators in `loss`.
 
 use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, record};
+use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
@@ -69,7 +69,7 @@ pub(super) struct MseLossBackwardBackward0 {
     pub(super) grad_output: Option<SavedVariable>,
     pub(super) reduction: i64,
     pub(super) self_: SavedVariable,
-    pub(super) target: Option<SavedVariable>,
+    pub(super) target: SavedVariable,
 }
 
 impl Backward for MseLossBackwardBackward0 {
@@ -79,34 +79,34 @@ impl Backward for MseLossBackwardBackward0 {
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
+        let target = &self.target.unpack(cx)?;
         record::gradients(
             cx,
             [
+                &|| ops::mse_loss_backward(grad, self_, target, self.reduction),
                 &|| {
-                    let target = &record::unpack(&self.target, cx)?;
-                    ops::mse_loss_backward(grad, self_, target, self.reduction)
+                    let grad_output = &record::unpack(&self.grad_output, cx)?;
+                    ops::mul_scalar(
+                        &formulas::reduced_grad(
+                            &ops::mul_tensor(grad, grad_output)?,
+                            self.reduction,
+                            self_.sizes(),
+                            target.sizes(),
+                        )?,
+                        Scalar::Int(2),
+                    )
                 },
                 &|| {
                     let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    Ok(if self.reduction == 1 {
-                        ops::mul_scalar(
+                    ops::mul_scalar(
+                        &formulas::reduced_grad(
                             &ops::mul_tensor(grad, grad_output)?,
-                            Scalar::Float(2.0 / (self_.numel() as f64)),
-                        )?
-                    } else {
-                        ops::mul_scalar(&ops::mul_tensor(grad, grad_output)?, Scalar::Int(2))?
-                    })
-                },
-                &|| {
-                    let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    Ok(if self.reduction == 1 {
-                        ops::mul_scalar(
-                            &ops::mul_tensor(grad, grad_output)?,
-                            Scalar::Float(-2.0 / (self_.numel() as f64)),
-                        )?
-                    } else {
-                        ops::mul_scalar(&ops::mul_tensor(grad, grad_output)?, Scalar::Int(-2))?
-                    })
+                            self.reduction,
+                            self_.sizes(),
+                            target.sizes(),
+                        )?,
+                        Scalar::Int(-2),
+                    )
                 },
             ],
         )
@@ -134,7 +134,7 @@ fn mse_loss_backward(
             )?,
             reduction,
             self_: SavedVariable::input(self_, &edges[1])?,
-            target: record::saved_input(edges[0].is_some(), target, &edges[2])?,
+            target: SavedVariable::input(target, &edges[2])?,
         };
         record::set_history(&result, edges, backward);
     }
@@ -209,6 +209,70 @@ fn smooth_l1_loss_out(
 
 register!(SMOOTH_L1_LOSS_OUT, Autograd, smooth_l1_loss_out);
 
+#[derive(Clone)]
+pub(super) struct SmoothL1LossBackwardBackward0 {
+    pub(super) beta: f64,
+    pub(super) grad_output: Option<SavedVariable>,
+    pub(super) reduction: i64,
+    pub(super) self_: SavedVariable,
+    pub(super) target: SavedVariable,
+}
+
+impl Backward for SmoothL1LossBackwardBackward0 {
+    const NAME: &'static str = "SmoothL1LossBackwardBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let target = &self.target.unpack(cx)?;
+        record::gradients(
+            cx,
+            [
+                &|| ops::smooth_l1_loss_backward(grad, self_, target, self.reduction, self.beta),
+                &|| {
+                    let grad_output = &record::unpack(&self.grad_output, cx)?;
+                    ops::where_scalarother(
+                        &ops::lt_scalar(
+                            &ops::abs(&ops::sub_tensor(self_, target, Scalar::Int(1))?)?,
+                            Scalar::Float(self.beta),
+                        )?,
+                        &ops::div_scalar(
+                            &formulas::reduced_grad(
+                                &ops::mul_tensor(grad, grad_output)?,
+                                self.reduction,
+                                self_.sizes(),
+                                target.sizes(),
+                            )?,
+                            Scalar::Float(self.beta),
+                        )?,
+                        Scalar::Int(0),
+                    )
+                },
+                &|| {
+                    let grad_output = &record::unpack(&self.grad_output, cx)?;
+                    ops::where_scalarother(
+                        &ops::lt_scalar(
+                            &ops::abs(&ops::sub_tensor(self_, target, Scalar::Int(1))?)?,
+                            Scalar::Float(self.beta),
+                        )?,
+                        &ops::div_scalar(
+                            &formulas::reduced_grad(
+                                &ops::mul_tensor(grad, grad_output)?,
+                                self.reduction,
+                                self_.sizes(),
+                                target.sizes(),
+                            )?,
+                            Scalar::Float(-self.beta),
+                        )?,
+                        Scalar::Int(0),
+                    )
+                },
+            ],
+        )
+    }
+}
+
 fn smooth_l1_loss_backward(
     _: DispatchKeySet,
     grad_output: &Tensor,
@@ -223,7 +287,18 @@ fn smooth_l1_loss_backward(
     };
     if record::any_requires_grad(&[grad_output, self_, target]) {
         let edges = record::edges(&[grad_output, self_, target])?;
-        record::set_history(&result, edges, record::NotImplemented("smooth_l1_loss_backward"));
+        let backward = SmoothL1LossBackwardBackward0 {
+            beta,
+            grad_output: record::saved_input(
+                edges[1].is_some() || edges[2].is_some(),
+                grad_output,
+                &edges[0],
+            )?,
+            reduction,
+            self_: SavedVariable::input(self_, &edges[1])?,
+            target: SavedVariable::input(target, &edges[2])?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -296,6 +371,64 @@ fn huber_loss_out(
 
 register!(HUBER_LOSS_OUT, Autograd, huber_loss_out);
 
+#[derive(Clone)]
+pub(super) struct HuberLossBackwardBackward0 {
+    pub(super) delta: f64,
+    pub(super) grad_output: Option<SavedVariable>,
+    pub(super) reduction: i64,
+    pub(super) self_: SavedVariable,
+    pub(super) target: SavedVariable,
+}
+
+impl Backward for HuberLossBackwardBackward0 {
+    const NAME: &'static str = "HuberLossBackwardBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let target = &self.target.unpack(cx)?;
+        record::gradients(
+            cx,
+            [
+                &|| ops::huber_loss_backward(grad, self_, target, self.reduction, self.delta),
+                &|| {
+                    let grad_output = &record::unpack(&self.grad_output, cx)?;
+                    ops::where_scalarother(
+                        &ops::lt_scalar(
+                            &ops::abs(&ops::sub_tensor(self_, target, Scalar::Int(1))?)?,
+                            Scalar::Float(self.delta),
+                        )?,
+                        &formulas::reduced_grad(
+                            &ops::mul_tensor(grad, grad_output)?,
+                            self.reduction,
+                            self_.sizes(),
+                            target.sizes(),
+                        )?,
+                        Scalar::Int(0),
+                    )
+                },
+                &|| {
+                    let grad_output = &record::unpack(&self.grad_output, cx)?;
+                    ops::where_scalarother(
+                        &ops::lt_scalar(
+                            &ops::abs(&ops::sub_tensor(self_, target, Scalar::Int(1))?)?,
+                            Scalar::Float(self.delta),
+                        )?,
+                        &ops::neg(&formulas::reduced_grad(
+                            &ops::mul_tensor(grad, grad_output)?,
+                            self.reduction,
+                            self_.sizes(),
+                            target.sizes(),
+                        )?)?,
+                        Scalar::Int(0),
+                    )
+                },
+            ],
+        )
+    }
+}
+
 fn huber_loss_backward(
     _: DispatchKeySet,
     grad_output: &Tensor,
@@ -310,7 +443,18 @@ fn huber_loss_backward(
     };
     if record::any_requires_grad(&[grad_output, self_, target]) {
         let edges = record::edges(&[grad_output, self_, target])?;
-        record::set_history(&result, edges, record::NotImplemented("huber_loss_backward"));
+        let backward = HuberLossBackwardBackward0 {
+            delta,
+            grad_output: record::saved_input(
+                edges[1].is_some() || edges[2].is_some(),
+                grad_output,
+                &edges[0],
+            )?,
+            reduction,
+            self_: SavedVariable::input(self_, &edges[1])?,
+            target: SavedVariable::input(target, &edges[2])?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -340,7 +484,19 @@ impl Backward for BinaryCrossEntropyBackward0 {
                     let weight = &record::unpack_optional(&self.weight, cx)?;
                     ops::binary_cross_entropy_backward(grad, self_, target, weight.as_ref(), self.reduction)
                 },
-                &|| record::not_implemented("binary_cross_entropy, for its target"),
+                &|| {
+                    let self_ = &record::unpack(&self.self_, cx)?;
+                    let target = &record::unpack(&self.target, cx)?;
+                    let weight = &record::unpack_optional(&self.weight, cx)?;
+                    formulas::binary_cross_entropy_target_backward(
+                        grad,
+                        self_,
+                        target,
+                        weight.as_ref(),
+                        self.reduction,
+                    )
+                },
+                &|| record::not_implemented("binary_cross_entropy, for its weight"),
             ],
         )
     }
@@ -357,13 +513,13 @@ fn binary_cross_entropy(
         let _below = record::below();
         ops::binary_cross_entropy(self_, target, weight, reduction)?
     };
-    if record::any_requires_grad(&[self_, target]) {
-        let edges = record::edges(&[self_, target])?;
+    if record::any_requires_grad_of(&[&self_, &target, &weight]) {
+        let edges = record::edges_of(&[&self_, &target, &weight])?;
         let backward = BinaryCrossEntropyBackward0 {
             reduction,
-            self_: record::saved_input(edges[0].is_some(), self_, &edges[0])?,
-            target: record::saved_input(edges[0].is_some(), target, &edges[1])?,
-            weight: record::saved_optional(edges[0].is_some(), weight)?,
+            self_: record::saved_input(edges[0].is_some() || edges[1].is_some(), self_, &edges[0])?,
+            target: record::saved_input(edges[0].is_some() || edges[1].is_some(), target, &edges[1])?,
+            weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), weight)?,
         };
         record::set_history(&result, edges, backward);
     }
@@ -387,6 +543,62 @@ fn binary_cross_entropy_out(
 
 register!(BINARY_CROSS_ENTROPY_OUT, Autograd, binary_cross_entropy_out);
 
+#[derive(Clone)]
+pub(super) struct BinaryCrossEntropyBackwardBackward0 {
+    pub(super) grad_output: Option<SavedVariable>,
+    pub(super) reduction: i64,
+    pub(super) self_: Option<SavedVariable>,
+    pub(super) target: Option<SavedVariable>,
+    pub(super) weight: Option<SavedVariable>,
+}
+
+impl Backward for BinaryCrossEntropyBackwardBackward0 {
+    const NAME: &'static str = "BinaryCrossEntropyBackwardBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    let self_ = &record::unpack(&self.self_, cx)?;
+                    let target = &record::unpack(&self.target, cx)?;
+                    let weight = &record::unpack_optional(&self.weight, cx)?;
+                    ops::binary_cross_entropy_backward(grad, self_, target, weight.as_ref(), self.reduction)
+                },
+                &|| {
+                    let grad_output = &record::unpack(&self.grad_output, cx)?;
+                    let self_ = &record::unpack(&self.self_, cx)?;
+                    let target = &record::unpack(&self.target, cx)?;
+                    let weight = &record::unpack_optional(&self.weight, cx)?;
+                    formulas::binary_cross_entropy_double_backward(
+                        &ops::mul_tensor(grad, grad_output)?,
+                        self_,
+                        target,
+                        weight.as_ref(),
+                        self.reduction,
+                    )
+                },
+                &|| {
+                    let grad_output = &record::unpack(&self.grad_output, cx)?;
+                    let self_ = &record::unpack(&self.self_, cx)?;
+                    let target = &record::unpack(&self.target, cx)?;
+                    let weight = &record::unpack_optional(&self.weight, cx)?;
+                    formulas::binary_cross_entropy_double_backward_target(
+                        &ops::mul_tensor(grad, grad_output)?,
+                        self_,
+                        target,
+                        weight.as_ref(),
+                        self.reduction,
+                    )
+                },
+                &|| record::not_implemented("binary_cross_entropy_backward, for its weight"),
+            ],
+        )
+    }
+}
+
 fn binary_cross_entropy_backward(
     _: DispatchKeySet,
     grad_output: &Tensor,
@@ -401,12 +613,87 @@ fn binary_cross_entropy_backward(
     };
     if record::any_requires_grad_of(&[&grad_output, &self_, &target, &weight]) {
         let edges = record::edges_of(&[&grad_output, &self_, &target, &weight])?;
-        record::set_history(&result, edges, record::NotImplemented("binary_cross_entropy_backward"));
+        let backward = BinaryCrossEntropyBackwardBackward0 {
+            grad_output: record::saved_input(
+                edges[1].is_some() || edges[2].is_some(),
+                grad_output,
+                &edges[0],
+            )?,
+            reduction,
+            self_: record::saved_input(
+                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+                self_,
+                &edges[1],
+            )?,
+            target: record::saved_input(
+                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+                target,
+                &edges[2],
+            )?,
+            weight: record::saved_optional(
+                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+                weight,
+            )?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
 
 register!(BINARY_CROSS_ENTROPY_BACKWARD, Autograd, binary_cross_entropy_backward);
+
+#[derive(Clone)]
+pub(super) struct BinaryCrossEntropyWithLogitsBackward0 {
+    pub(super) pos_weight: Option<SavedVariable>,
+    pub(super) reduction: i64,
+    pub(super) self_: Option<SavedVariable>,
+    pub(super) target: Option<SavedVariable>,
+    pub(super) weight: Option<SavedVariable>,
+}
+
+impl Backward for BinaryCrossEntropyWithLogitsBackward0 {
+    const NAME: &'static str = "BinaryCrossEntropyWithLogitsBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    let pos_weight = &record::unpack_optional(&self.pos_weight, cx)?;
+                    let self_ = &record::unpack(&self.self_, cx)?;
+                    let target = &record::unpack(&self.target, cx)?;
+                    let weight = &record::unpack_optional(&self.weight, cx)?;
+                    formulas::binary_cross_entropy_with_logits_backward(
+                        grad,
+                        self_,
+                        target,
+                        weight.as_ref(),
+                        pos_weight.as_ref(),
+                        self.reduction,
+                    )
+                },
+                &|| {
+                    let pos_weight = &record::unpack_optional(&self.pos_weight, cx)?;
+                    let self_ = &record::unpack(&self.self_, cx)?;
+                    let target = &record::unpack(&self.target, cx)?;
+                    let weight = &record::unpack_optional(&self.weight, cx)?;
+                    formulas::binary_cross_entropy_with_logits_target_backward(
+                        grad,
+                        self_,
+                        target,
+                        weight.as_ref(),
+                        pos_weight.as_ref(),
+                        self.reduction,
+                    )
+                },
+                &|| record::not_implemented("binary_cross_entropy_with_logits, for its weight"),
+                &|| record::not_implemented("binary_cross_entropy_with_logits, for its pos_weight"),
+            ],
+        )
+    }
+}
 
 fn binary_cross_entropy_with_logits(
     _: DispatchKeySet,
@@ -422,7 +709,14 @@ fn binary_cross_entropy_with_logits(
     };
     if record::any_requires_grad_of(&[&self_, &target, &weight, &pos_weight]) {
         let edges = record::edges_of(&[&self_, &target, &weight, &pos_weight])?;
-        record::set_history(&result, edges, record::NotImplemented("binary_cross_entropy_with_logits"));
+        let backward = BinaryCrossEntropyWithLogitsBackward0 {
+            pos_weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), pos_weight)?,
+            reduction,
+            self_: record::saved_input(edges[0].is_some() || edges[1].is_some(), self_, &edges[0])?,
+            target: record::saved_input(edges[0].is_some() || edges[1].is_some(), target, &edges[1])?,
+            weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), weight)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -445,6 +739,62 @@ fn binary_cross_entropy_with_logits_out(
 
 register!(BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT, Autograd, binary_cross_entropy_with_logits_out);
 
+#[derive(Clone)]
+pub(super) struct KlDivBackward0 {
+    pub(super) log_target: bool,
+    pub(super) reduction: i64,
+    pub(super) self_: SavedVariable,
+    pub(super) target: SavedVariable,
+}
+
+impl Backward for KlDivBackward0 {
+    const NAME: &'static str = "KlDivBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let target = &self.target.unpack(cx)?;
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    ops::mul_tensor(
+                        &ops::neg(&formulas::reduced_grad(
+                            grad,
+                            self.reduction,
+                            self_.sizes(),
+                            target.sizes(),
+                        )?)?,
+                        &if self.log_target { ops::exp(target)? } else { target.clone() },
+                    )
+                },
+                &|| {
+                    ops::_chain(
+                        &formulas::reduced_grad(grad, self.reduction, self_.sizes(), target.sizes())?,
+                        &if self.log_target {
+                            ops::mul_tensor(
+                                &ops::exp(target)?,
+                                &ops::add_scalar(
+                                    &ops::sub_tensor(target, self_, Scalar::Int(1))?,
+                                    Scalar::Int(1),
+                                    Scalar::Int(1),
+                                )?,
+                            )?
+                        } else {
+                            ops::sub_tensor(
+                                &ops::add_scalar(&ops::log(target)?, Scalar::Int(1), Scalar::Int(1))?,
+                                self_,
+                                Scalar::Int(1),
+                            )?
+                        },
+                    )
+                },
+            ],
+        )
+    }
+}
+
 fn kl_div(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -458,7 +808,13 @@ fn kl_div(
     };
     if record::any_requires_grad(&[self_, target]) {
         let edges = record::edges(&[self_, target])?;
-        record::set_history(&result, edges, record::NotImplemented("kl_div"));
+        let backward = KlDivBackward0 {
+            log_target,
+            reduction,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            target: SavedVariable::input(target, &edges[1])?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

@@ -3,7 +3,7 @@
 //! Recording of the operators in `normalization`.
 
 use crate::record::register;
-use crate::{Backward, Context, Gradients, SavedVariable, record};
+use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
 
@@ -93,6 +93,42 @@ fn native_layer_norm_out(
 
 register!(NATIVE_LAYER_NORM_OUT, Autograd, native_layer_norm_out);
 
+#[derive(Clone)]
+pub(super) struct NativeLayerNormBackwardBackward0 {
+    pub(super) grad_out: SavedVariable,
+    pub(super) input: SavedVariable,
+    pub(super) normalized_shape: DimVec,
+    pub(super) rstd: SavedVariable,
+    pub(super) weight: Option<SavedVariable>,
+}
+
+impl Backward for NativeLayerNormBackwardBackward0 {
+    const NAME: &'static str = "NativeLayerNormBackwardBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let grad_out = &self.grad_out.unpack(cx)?;
+        let input = &self.input.unpack(cx)?;
+        let rstd = &self.rstd.unpack(cx)?;
+        let weight = &record::unpack_optional(&self.weight, cx)?;
+        let mut inputs = record::InputGradients::new(cx);
+        inputs.several(|_| {
+            let (grad0, grad1, grad2) = formulas::layer_norm_double_backward(
+                grads[0].as_ref(),
+                grads[1].as_ref(),
+                grads[2].as_ref(),
+                grad_out,
+                input,
+                rstd,
+                weight.as_ref(),
+                &self.normalized_shape,
+            )?;
+            Ok([grad0, grad1, grad2])
+        })?;
+        Ok(inputs.finish())
+    }
+}
+
 fn native_layer_norm_backward(
     _: DispatchKeySet,
     grad_out: &Tensor,
@@ -117,13 +153,16 @@ fn native_layer_norm_backward(
             output_mask,
         )?
     };
-    if record::any_requires_grad_of(&[&grad_out, &input, &mean, &rstd, &weight, &bias]) {
-        let edges = record::edges_of(&[&grad_out, &input, &mean, &rstd, &weight, &bias])?;
-        record::set_history_of_all(
-            &[&result0, &result1, &result2],
-            edges,
-            record::NotImplemented("native_layer_norm_backward"),
-        );
+    if record::any_requires_grad_of(&[&grad_out, &input, &weight]) {
+        let edges = record::edges_of(&[&grad_out, &input, &weight])?;
+        let backward = NativeLayerNormBackwardBackward0 {
+            grad_out: SavedVariable::input(grad_out, &edges[0])?,
+            input: SavedVariable::input(input, &edges[1])?,
+            normalized_shape: DimVec::from_slice(normalized_shape),
+            rstd: SavedVariable::input(rstd, &record::edge_of(rstd)?)?,
+            weight: record::saved_optional(true, weight)?,
+        };
+        record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
     }
     Ok((result0, result1, result2))
 }
@@ -263,6 +302,48 @@ fn native_group_norm_out(
 
 register!(NATIVE_GROUP_NORM_OUT, Autograd, native_group_norm_out);
 
+#[derive(Clone)]
+pub(super) struct NativeGroupNormBackwardBackward0 {
+    pub(super) C: i64,
+    pub(super) HxW: i64,
+    pub(super) N: i64,
+    pub(super) grad_out: SavedVariable,
+    pub(super) group: i64,
+    pub(super) input: SavedVariable,
+    pub(super) rstd: SavedVariable,
+    pub(super) weight: Option<SavedVariable>,
+}
+
+impl Backward for NativeGroupNormBackwardBackward0 {
+    const NAME: &'static str = "NativeGroupNormBackwardBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let grad_out = &self.grad_out.unpack(cx)?;
+        let input = &self.input.unpack(cx)?;
+        let rstd = &self.rstd.unpack(cx)?;
+        let weight = &record::unpack_optional(&self.weight, cx)?;
+        let mut inputs = record::InputGradients::new(cx);
+        inputs.several(|_| {
+            let (grad0, grad1, grad2) = formulas::group_norm_double_backward(
+                grads[0].as_ref(),
+                grads[1].as_ref(),
+                grads[2].as_ref(),
+                grad_out,
+                input,
+                rstd,
+                weight.as_ref(),
+                self.N,
+                self.C,
+                self.HxW,
+                self.group,
+            )?;
+            Ok([grad0, grad1, grad2])
+        })?;
+        Ok(inputs.finish())
+    }
+}
+
 fn native_group_norm_backward(
     _: DispatchKeySet,
     grad_out: &Tensor,
@@ -280,13 +361,19 @@ fn native_group_norm_backward(
         let _below = record::below();
         ops::native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask)?
     };
-    if record::any_requires_grad_of(&[&grad_out, &input, &mean, &rstd, &weight]) {
-        let edges = record::edges_of(&[&grad_out, &input, &mean, &rstd, &weight])?;
-        record::set_history_of_all(
-            &[&result0, &result1, &result2],
-            edges,
-            record::NotImplemented("native_group_norm_backward"),
-        );
+    if record::any_requires_grad_of(&[&grad_out, &input, &weight]) {
+        let edges = record::edges_of(&[&grad_out, &input, &weight])?;
+        let backward = NativeGroupNormBackwardBackward0 {
+            C,
+            HxW,
+            N,
+            grad_out: SavedVariable::input(grad_out, &edges[0])?,
+            group,
+            input: SavedVariable::input(input, &edges[1])?,
+            rstd: SavedVariable::input(rstd, &record::edge_of(rstd)?)?,
+            weight: record::saved_optional(true, weight)?,
+        };
+        record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
     }
     Ok((result0, result1, result2))
 }
@@ -411,6 +498,50 @@ fn native_batch_norm(
 
 register!(NATIVE_BATCH_NORM, Autograd, native_batch_norm);
 
+#[derive(Clone)]
+pub(super) struct NativeBatchNormBackwardBackward0 {
+    pub(super) eps: f64,
+    pub(super) grad_out: SavedVariable,
+    pub(super) input: SavedVariable,
+    pub(super) running_mean: Option<SavedVariable>,
+    pub(super) running_var: Option<SavedVariable>,
+    pub(super) save_invstd: Option<SavedVariable>,
+    pub(super) train: bool,
+    pub(super) weight: Option<SavedVariable>,
+}
+
+impl Backward for NativeBatchNormBackwardBackward0 {
+    const NAME: &'static str = "NativeBatchNormBackwardBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let grad_out = &self.grad_out.unpack(cx)?;
+        let input = &self.input.unpack(cx)?;
+        let running_mean = &record::unpack_optional(&self.running_mean, cx)?;
+        let running_var = &record::unpack_optional(&self.running_var, cx)?;
+        let save_invstd = &record::unpack_optional(&self.save_invstd, cx)?;
+        let weight = &record::unpack_optional(&self.weight, cx)?;
+        let mut inputs = record::InputGradients::new(cx);
+        inputs.several(|_| {
+            let (grad0, grad1, grad2) = formulas::batch_norm_double_backward(
+                grads[0].as_ref(),
+                grads[1].as_ref(),
+                grads[2].as_ref(),
+                grad_out,
+                input,
+                weight.as_ref(),
+                running_mean.as_ref(),
+                running_var.as_ref(),
+                save_invstd.as_ref(),
+                self.train,
+                self.eps,
+            )?;
+            Ok([grad0, grad1, grad2])
+        })?;
+        Ok(inputs.finish())
+    }
+}
+
 fn native_batch_norm_backward(
     _: DispatchKeySet,
     grad_out: &Tensor,
@@ -439,29 +570,19 @@ fn native_batch_norm_backward(
             output_mask,
         )?
     };
-    if record::any_requires_grad_of(&[
-        &grad_out,
-        &input,
-        &weight,
-        &running_mean,
-        &running_var,
-        &save_mean,
-        &save_invstd,
-    ]) {
-        let edges = record::edges_of(&[
-            &grad_out,
-            &input,
-            &weight,
-            &running_mean,
-            &running_var,
-            &save_mean,
-            &save_invstd,
-        ])?;
-        record::set_history_of_all(
-            &[&result0, &result1, &result2],
-            edges,
-            record::NotImplemented("native_batch_norm_backward"),
-        );
+    if record::any_requires_grad_of(&[&grad_out, &input, &weight]) {
+        let edges = record::edges_of(&[&grad_out, &input, &weight])?;
+        let backward = NativeBatchNormBackwardBackward0 {
+            eps,
+            grad_out: SavedVariable::input(grad_out, &edges[0])?,
+            input: SavedVariable::input(input, &edges[1])?,
+            running_mean: record::saved_optional(true, running_mean)?,
+            running_var: record::saved_optional(true, running_var)?,
+            save_invstd: record::saved_optional(true, save_invstd)?,
+            train,
+            weight: record::saved_optional(true, weight)?,
+        };
+        record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
     }
     Ok((result0, result1, result2))
 }
@@ -578,6 +699,41 @@ fn _fused_rms_norm(
 
 register!(_FUSED_RMS_NORM, Autograd, _fused_rms_norm);
 
+#[derive(Clone)]
+pub(super) struct FusedRmsNormBackwardBackward0 {
+    pub(super) grad_out: SavedVariable,
+    pub(super) input: SavedVariable,
+    pub(super) normalized_shape: DimVec,
+    pub(super) rstd: SavedVariable,
+    pub(super) weight: Option<SavedVariable>,
+}
+
+impl Backward for FusedRmsNormBackwardBackward0 {
+    const NAME: &'static str = "FusedRmsNormBackwardBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let grad_out = &self.grad_out.unpack(cx)?;
+        let input = &self.input.unpack(cx)?;
+        let rstd = &self.rstd.unpack(cx)?;
+        let weight = &record::unpack_optional(&self.weight, cx)?;
+        let mut inputs = record::InputGradients::new(cx);
+        inputs.several(|_| {
+            let (grad0, grad1, grad2) = formulas::rms_norm_double_backward(
+                grads[0].as_ref(),
+                grads[1].as_ref(),
+                grad_out,
+                input,
+                rstd,
+                weight.as_ref(),
+                &self.normalized_shape,
+            )?;
+            Ok([grad0, grad1, grad2])
+        })?;
+        Ok(inputs.finish())
+    }
+}
+
 fn _fused_rms_norm_backward(
     _: DispatchKeySet,
     grad_out: &Tensor,
@@ -591,13 +747,16 @@ fn _fused_rms_norm_backward(
         let _below = record::below();
         ops::_fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight, output_mask)?
     };
-    if record::any_requires_grad_of(&[&grad_out, &input, &rstd, &weight]) {
-        let edges = record::edges_of(&[&grad_out, &input, &rstd, &weight])?;
-        record::set_history_of_all(
-            &[&result0, &result1],
-            edges,
-            record::NotImplemented("_fused_rms_norm_backward"),
-        );
+    if record::any_requires_grad_of(&[&grad_out, &input, &weight]) {
+        let edges = record::edges_of(&[&grad_out, &input, &weight])?;
+        let backward = FusedRmsNormBackwardBackward0 {
+            grad_out: SavedVariable::input(grad_out, &edges[0])?,
+            input: SavedVariable::input(input, &edges[1])?,
+            normalized_shape: DimVec::from_slice(normalized_shape),
+            rstd: SavedVariable::input(rstd, &record::edge_of(rstd)?)?,
+            weight: record::saved_optional(true, weight)?,
+        };
+        record::set_history_of_all(&[&result0, &result1], edges, backward);
     }
     Ok((result0, result1))
 }

@@ -93,6 +93,38 @@ fn max_pool2d_with_indices_out(
 
 register!(MAX_POOL2D_WITH_INDICES_OUT, Autograd, max_pool2d_with_indices_out);
 
+#[derive(Clone)]
+pub(super) struct MaxPool2DWithIndicesBackwardBackward0 {
+    pub(super) indices: Option<SavedVariable>,
+}
+
+impl Backward for MaxPool2DWithIndicesBackwardBackward0 {
+    const NAME: &'static str = "MaxPool2DWithIndicesBackwardBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::optional_gradients(
+            cx,
+            [
+                &|| {
+                    let indices = &record::unpack(&self.indices, cx)?;
+                    Ok(Some(ops::reshape(
+                        &ops::gather(
+                            &ops::flatten_using_ints(grad, -2, -1)?,
+                            -1,
+                            &ops::flatten_using_ints(indices, -2, -1)?,
+                            false,
+                        )?,
+                        indices.sizes(),
+                    )?))
+                },
+                &|| Ok(None),
+            ],
+        )
+    }
+}
+
 fn max_pool2d_with_indices_backward(
     _: DispatchKeySet,
     grad_output: &Tensor,
@@ -117,9 +149,12 @@ fn max_pool2d_with_indices_backward(
             indices,
         )?
     };
-    if record::any_requires_grad(&[grad_output, self_, indices]) {
-        let edges = record::edges(&[grad_output, self_, indices])?;
-        record::set_history(&result, edges, record::NotImplemented("max_pool2d_with_indices_backward"));
+    if record::any_requires_grad(&[grad_output, self_]) {
+        let edges = record::edges(&[grad_output, self_])?;
+        let backward = MaxPool2DWithIndicesBackwardBackward0 {
+            indices: record::saved_input(edges[0].is_some(), indices, &record::edge_of(indices)?)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

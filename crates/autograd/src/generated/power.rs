@@ -26,7 +26,7 @@ impl Backward for PowBackward0 {
                 Ok(if self.exponent.to_f64() == 0.0 {
                     ops::zeros_like(grad, None, None, None, None, None)?
                 } else {
-                    ops::mul_tensor(
+                    ops::_chain(
                         grad,
                         &ops::mul_scalar(
                             &ops::pow_tensor_scalar(self_, scalar::sub(self.exponent, Scalar::Int(1)))?,
@@ -101,7 +101,7 @@ impl Backward for PowBackward1 {
                     ops::where_scalarself(
                         &ops::eq_scalar(exponent, Scalar::Int(0))?,
                         Scalar::Int(0),
-                        &ops::mul_tensor(
+                        &ops::_chain(
                             grad,
                             &ops::mul_tensor(
                                 exponent,
@@ -121,7 +121,7 @@ impl Backward for PowBackward1 {
                             &ops::ge_scalar(exponent, Scalar::Int(0))?,
                         )?,
                         Scalar::Int(0),
-                        &ops::mul_tensor(grad, &ops::mul_tensor(result, &ops::log(self_)?)?)?,
+                        &ops::_chain(grad, &ops::mul_tensor(result, &ops::log(self_)?)?)?,
                     )
                 },
             ],
@@ -201,7 +201,7 @@ impl Backward for PowBackward2 {
                     ops::where_scalarself(
                         &ops::ge_scalar(exponent, Scalar::Int(0))?,
                         Scalar::Int(0),
-                        &ops::mul_tensor(
+                        &ops::_chain(
                             grad,
                             &ops::mul_tensor(
                                 result,
@@ -216,7 +216,7 @@ impl Backward for PowBackward2 {
                         )?,
                     )?
                 } else {
-                    ops::mul_tensor(
+                    ops::_chain(
                         grad,
                         &ops::mul_tensor(
                             result,

@@ -194,10 +194,10 @@ fn random__from(
 register!(RANDOM__FROM, Autograd, random__from);
 
 #[derive(Clone)]
-pub(super) struct BernoulliBackward1;
+pub(super) struct BernoulliBackward2;
 
-impl Backward for BernoulliBackward1 {
-    const NAME: &'static str = "BernoulliBackward1";
+impl Backward for BernoulliBackward2 {
+    const NAME: &'static str = "BernoulliBackward2";
     const SAVES: bool = false;
 
     fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
@@ -216,16 +216,16 @@ fn bernoulli__float(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option
         let _below = record::below();
         ops::bernoulli__float(self_, p, generator)?;
     }
-    record::rebase_history(self_, edges, BernoulliBackward1)
+    record::rebase_history(self_, edges, BernoulliBackward2)
 }
 
 register!(BERNOULLI__FLOAT, Autograd, bernoulli__float);
 
 #[derive(Clone)]
-pub(super) struct BernoulliBackward2;
+pub(super) struct BernoulliBackward3;
 
-impl Backward for BernoulliBackward2 {
-    const NAME: &'static str = "BernoulliBackward2";
+impl Backward for BernoulliBackward3 {
+    const NAME: &'static str = "BernoulliBackward3";
     const SAVES: bool = false;
 
     fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
@@ -249,7 +249,7 @@ fn bernoulli__tensor(
         let _below = record::below();
         ops::bernoulli__tensor(self_, p, generator)?;
     }
-    record::rebase_history(self_, edges, BernoulliBackward2)
+    record::rebase_history(self_, edges, BernoulliBackward3)
 }
 
 register!(BERNOULLI__TENSOR, Autograd, bernoulli__tensor);
@@ -294,6 +294,19 @@ fn bernoulli_out(
 
 register!(BERNOULLI_OUT, Autograd, bernoulli_out);
 
+#[derive(Clone)]
+pub(super) struct BernoulliBackward1;
+
+impl Backward for BernoulliBackward1 {
+    const NAME: &'static str = "BernoulliBackward1";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
+    }
+}
+
 fn bernoulli_p(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -301,7 +314,7 @@ fn bernoulli_p(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option<&Gen
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("bernoulli"));
+        record::set_history(&result, edges, BernoulliBackward1);
     }
     Ok(result)
 }

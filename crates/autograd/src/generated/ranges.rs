@@ -2,8 +2,8 @@
 
 //! Recording of the operators in `ranges`.
 
-use crate::record;
 use crate::record::register;
+use crate::{Backward, Context, Gradients, record};
 use flambeau_core::{Device, DispatchKeySet, Layout, Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
@@ -31,6 +31,53 @@ fn linspace_out(_: DispatchKeySet, start: Scalar, end: Scalar, steps: i64, out: 
 
 register!(LINSPACE_OUT, Autograd, linspace_out);
 
+#[derive(Clone)]
+pub(super) struct LinspaceBackward0 {
+    pub(super) steps: i64,
+}
+
+impl Backward for LinspaceBackward0 {
+    const NAME: &'static str = "LinspaceBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    ops::mul_tensor(
+                        grad,
+                        &ops::linspace(
+                            Scalar::Int(1),
+                            Scalar::Int(0),
+                            self.steps,
+                            grad.options().dtype,
+                            grad.options().layout,
+                            grad.options().device,
+                            grad.options().pin_memory,
+                        )?,
+                    )
+                },
+                &|| {
+                    ops::mul_tensor(
+                        grad,
+                        &ops::linspace(
+                            Scalar::Int(0),
+                            Scalar::Int(1),
+                            self.steps,
+                            grad.options().dtype,
+                            grad.options().layout,
+                            grad.options().device,
+                            grad.options().pin_memory,
+                        )?,
+                    )
+                },
+            ],
+        )
+    }
+}
+
 fn linspace_tensor_tensor(
     _: DispatchKeySet,
     start: &Tensor,
@@ -47,7 +94,8 @@ fn linspace_tensor_tensor(
     };
     if record::any_requires_grad(&[start, end]) {
         let edges = record::edges(&[start, end])?;
-        record::set_history(&result, edges, record::NotImplemented("linspace"));
+        let backward = LinspaceBackward0 { steps };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -68,6 +116,37 @@ fn linspace_tensor_tensor_out(
 
 register!(LINSPACE_TENSOR_TENSOR_OUT, Autograd, linspace_tensor_tensor_out);
 
+#[derive(Clone)]
+pub(super) struct LinspaceBackward1 {
+    pub(super) steps: i64,
+}
+
+impl Backward for LinspaceBackward1 {
+    const NAME: &'static str = "LinspaceBackward1";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [&|| {
+                ops::mul_tensor(
+                    grad,
+                    &ops::linspace(
+                        Scalar::Int(1),
+                        Scalar::Int(0),
+                        self.steps,
+                        grad.options().dtype,
+                        grad.options().layout,
+                        grad.options().device,
+                        grad.options().pin_memory,
+                    )?,
+                )
+            }],
+        )
+    }
+}
+
 fn linspace_tensor_scalar(
     _: DispatchKeySet,
     start: &Tensor,
@@ -84,7 +163,8 @@ fn linspace_tensor_scalar(
     };
     if record::any_requires_grad(&[start]) {
         let edges = record::edges(&[start])?;
-        record::set_history(&result, edges, record::NotImplemented("linspace"));
+        let backward = LinspaceBackward1 { steps };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -105,6 +185,37 @@ fn linspace_tensor_scalar_out(
 
 register!(LINSPACE_TENSOR_SCALAR_OUT, Autograd, linspace_tensor_scalar_out);
 
+#[derive(Clone)]
+pub(super) struct LinspaceBackward2 {
+    pub(super) steps: i64,
+}
+
+impl Backward for LinspaceBackward2 {
+    const NAME: &'static str = "LinspaceBackward2";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [&|| {
+                ops::mul_tensor(
+                    grad,
+                    &ops::linspace(
+                        Scalar::Int(0),
+                        Scalar::Int(1),
+                        self.steps,
+                        grad.options().dtype,
+                        grad.options().layout,
+                        grad.options().device,
+                        grad.options().pin_memory,
+                    )?,
+                )
+            }],
+        )
+    }
+}
+
 fn linspace_scalar_tensor(
     _: DispatchKeySet,
     start: Scalar,
@@ -121,7 +232,8 @@ fn linspace_scalar_tensor(
     };
     if record::any_requires_grad(&[end]) {
         let edges = record::edges(&[end])?;
-        record::set_history(&result, edges, record::NotImplemented("linspace"));
+        let backward = LinspaceBackward2 { steps };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

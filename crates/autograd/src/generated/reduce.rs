@@ -281,6 +281,22 @@ fn mean_out(
 
 register!(MEAN_OUT, Autograd, mean_out);
 
+#[derive(Clone)]
+pub(super) struct ProdBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for ProdBackward0 {
+    const NAME: &'static str = "ProdBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(cx, [&|| formulas::prod_backward(grad, self_, None, false)])
+    }
+}
+
 fn prod(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -288,7 +304,8 @@ fn prod(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("prod"));
+        let backward = ProdBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -303,6 +320,24 @@ fn prod_out(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>, out: &
 
 register!(PROD_OUT, Autograd, prod_out);
 
+#[derive(Clone)]
+pub(super) struct ProdBackward1 {
+    pub(super) dim: i64,
+    pub(super) keepdim: bool,
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for ProdBackward1 {
+    const NAME: &'static str = "ProdBackward1";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(cx, [&|| formulas::prod_backward(grad, self_, Some(self.dim), self.keepdim)])
+    }
+}
+
 fn prod_dim_int(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -316,7 +351,8 @@ fn prod_dim_int(
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("prod"));
+        let backward = ProdBackward1 { dim, keepdim, self_: SavedVariable::input(self_, &edges[0])? };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -489,7 +525,7 @@ impl Backward for LogsumexpBackward0 {
         record::gradients(
             cx,
             [&|| {
-                ops::mul_tensor(
+                ops::_chain(
                     &formulas::restored_dims(grad, self_.sizes(), &self.dim, self.keepdim)?,
                     &ops::exp(&ops::sub_tensor(
                         self_,
@@ -531,28 +567,20 @@ fn logsumexp_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool, 
 register!(LOGSUMEXP_OUT, Autograd, logsumexp_out);
 
 #[derive(Clone)]
-pub(super) struct MaxBackward0 {
+pub(super) struct MaxBackward1 {
     pub(super) self_: SavedVariable,
     pub(super) result: SavedVariable,
 }
 
-impl Backward for MaxBackward0 {
-    const NAME: &'static str = "MaxBackward0";
+impl Backward for MaxBackward1 {
+    const NAME: &'static str = "MaxBackward1";
     const SAVES: bool = true;
 
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::div_tensor(
-                    &ops::mul_tensor(grad, &ops::eq_tensor(self_, result)?)?,
-                    &ops::sum(&ops::eq_tensor(self_, result)?, None)?,
-                )
-            }],
-        )
+        record::gradients(cx, [&|| formulas::extreme_backward(grad, self_, result, &[], false)])
     }
 }
 
@@ -563,7 +591,7 @@ fn max(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        let backward = MaxBackward0 {
+        let backward = MaxBackward1 {
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
@@ -582,6 +610,36 @@ fn max_unary_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> 
 
 register!(MAX_UNARY_OUT, Autograd, max_unary_out);
 
+#[derive(Clone)]
+pub(super) struct MaxBackward0 {
+    pub(super) dim: i64,
+    pub(super) keepdim: bool,
+    pub(super) self_sizes: DimVec,
+    pub(super) indices: SavedVariable,
+}
+
+impl Backward for MaxBackward0 {
+    const NAME: &'static str = "MaxBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let indices = &self.indices.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::value_selecting_reduction_backward(
+                    grad,
+                    self.dim,
+                    indices,
+                    &self.self_sizes,
+                    self.keepdim,
+                )
+            }],
+        )
+    }
+}
+
 fn max_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let (values, indices) = {
         let _below = record::below();
@@ -589,7 +647,13 @@ fn max_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history_of_all(&[&values, &indices], edges, record::NotImplemented("max"));
+        let backward = MaxBackward0 {
+            dim,
+            keepdim,
+            self_sizes: DimVec::from_slice(self_.sizes()),
+            indices: SavedVariable::output(&indices, 1)?,
+        };
+        record::set_history_of_some(&[&values, &indices], &[true, false], edges, backward);
     }
     Ok((values, indices))
 }
@@ -612,29 +676,7 @@ impl Backward for AmaxBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::div_tensor(
-                    &ops::mul_tensor(
-                        &formulas::restored_dims(grad, self_.sizes(), &self.dim, self.keepdim)?,
-                        &ops::eq_tensor(
-                            self_,
-                            &formulas::restored_dims(result, self_.sizes(), &self.dim, self.keepdim)?,
-                        )?,
-                    )?,
-                    &ops::sum_dim_intlist(
-                        &ops::eq_tensor(
-                            self_,
-                            &formulas::restored_dims(result, self_.sizes(), &self.dim, self.keepdim)?,
-                        )?,
-                        Some(&self.dim),
-                        true,
-                        None,
-                    )?,
-                )
-            }],
-        )
+        record::gradients(cx, [&|| formulas::extreme_backward(grad, self_, result, &self.dim, self.keepdim)])
     }
 }
 
@@ -688,28 +730,20 @@ fn argmax_out(
 register!(ARGMAX_OUT, Autograd, argmax_out);
 
 #[derive(Clone)]
-pub(super) struct MinBackward0 {
+pub(super) struct MinBackward1 {
     pub(super) self_: SavedVariable,
     pub(super) result: SavedVariable,
 }
 
-impl Backward for MinBackward0 {
-    const NAME: &'static str = "MinBackward0";
+impl Backward for MinBackward1 {
+    const NAME: &'static str = "MinBackward1";
     const SAVES: bool = true;
 
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::div_tensor(
-                    &ops::mul_tensor(grad, &ops::eq_tensor(self_, result)?)?,
-                    &ops::sum(&ops::eq_tensor(self_, result)?, None)?,
-                )
-            }],
-        )
+        record::gradients(cx, [&|| formulas::extreme_backward(grad, self_, result, &[], false)])
     }
 }
 
@@ -720,7 +754,7 @@ fn min(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        let backward = MinBackward0 {
+        let backward = MinBackward1 {
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
@@ -739,6 +773,36 @@ fn min_unary_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> 
 
 register!(MIN_UNARY_OUT, Autograd, min_unary_out);
 
+#[derive(Clone)]
+pub(super) struct MinBackward0 {
+    pub(super) dim: i64,
+    pub(super) keepdim: bool,
+    pub(super) self_sizes: DimVec,
+    pub(super) indices: SavedVariable,
+}
+
+impl Backward for MinBackward0 {
+    const NAME: &'static str = "MinBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let indices = &self.indices.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::value_selecting_reduction_backward(
+                    grad,
+                    self.dim,
+                    indices,
+                    &self.self_sizes,
+                    self.keepdim,
+                )
+            }],
+        )
+    }
+}
+
 fn min_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let (values, indices) = {
         let _below = record::below();
@@ -746,7 +810,13 @@ fn min_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history_of_all(&[&values, &indices], edges, record::NotImplemented("min"));
+        let backward = MinBackward0 {
+            dim,
+            keepdim,
+            self_sizes: DimVec::from_slice(self_.sizes()),
+            indices: SavedVariable::output(&indices, 1)?,
+        };
+        record::set_history_of_some(&[&values, &indices], &[true, false], edges, backward);
     }
     Ok((values, indices))
 }
@@ -769,29 +839,7 @@ impl Backward for AminBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::div_tensor(
-                    &ops::mul_tensor(
-                        &formulas::restored_dims(grad, self_.sizes(), &self.dim, self.keepdim)?,
-                        &ops::eq_tensor(
-                            self_,
-                            &formulas::restored_dims(result, self_.sizes(), &self.dim, self.keepdim)?,
-                        )?,
-                    )?,
-                    &ops::sum_dim_intlist(
-                        &ops::eq_tensor(
-                            self_,
-                            &formulas::restored_dims(result, self_.sizes(), &self.dim, self.keepdim)?,
-                        )?,
-                        Some(&self.dim),
-                        true,
-                        None,
-                    )?,
-                )
-            }],
-        )
+        record::gradients(cx, [&|| formulas::extreme_backward(grad, self_, result, &self.dim, self.keepdim)])
     }
 }
 
@@ -844,6 +892,40 @@ fn argmin_out(
 
 register!(ARGMIN_OUT, Autograd, argmin_out);
 
+#[derive(Clone)]
+pub(super) struct AminmaxBackward0 {
+    pub(super) dim: Option<i64>,
+    pub(super) keepdim: bool,
+    pub(super) self_: SavedVariable,
+    pub(super) min: SavedVariable,
+    pub(super) max: SavedVariable,
+}
+
+impl Backward for AminmaxBackward0 {
+    const NAME: &'static str = "AminmaxBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let self_ = &self.self_.unpack(cx)?;
+        let min = &self.min.unpack(cx)?;
+        let max = &self.max.unpack(cx)?;
+        record::optional_gradients(
+            cx,
+            [&|| {
+                formulas::aminmax_backward(
+                    grads[0].as_ref(),
+                    grads[1].as_ref(),
+                    self_,
+                    min,
+                    max,
+                    self.dim,
+                    self.keepdim,
+                )
+            }],
+        )
+    }
+}
+
 fn aminmax(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let (min, max) = {
         let _below = record::below();
@@ -851,7 +933,14 @@ fn aminmax(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history_of_all(&[&min, &max], edges, record::NotImplemented("aminmax"));
+        let backward = AminmaxBackward0 {
+            dim,
+            keepdim,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            min: SavedVariable::output(&min, 0)?,
+            max: SavedVariable::output(&max, 1)?,
+        };
+        record::set_history_of_all(&[&min, &max], edges, backward);
     }
     Ok((min, max))
 }
@@ -888,6 +977,28 @@ fn var_out(
 
 register!(VAR_OUT, Autograd, var_out);
 
+#[derive(Clone)]
+pub(super) struct VarBackward0 {
+    pub(super) correction: Option<Scalar>,
+    pub(super) dim: Option<DimVec>,
+    pub(super) keepdim: bool,
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for VarBackward0 {
+    const NAME: &'static str = "VarBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| formulas::var_backward(grad, self_, self.dim.as_deref(), self.correction, self.keepdim)],
+        )
+    }
+}
+
 fn var_correction(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -901,7 +1012,13 @@ fn var_correction(
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("var"));
+        let backward = VarBackward0 {
+            correction,
+            dim: dim.map(DimVec::from_slice),
+            keepdim,
+            self_: SavedVariable::input(self_, &edges[0])?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -923,6 +1040,36 @@ fn var_correction_out(
 
 register!(VAR_CORRECTION_OUT, Autograd, var_correction_out);
 
+#[derive(Clone)]
+pub(super) struct VarMeanBackward0 {
+    pub(super) correction: Option<Scalar>,
+    pub(super) dim: Option<DimVec>,
+    pub(super) keepdim: bool,
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for VarMeanBackward0 {
+    const NAME: &'static str = "VarMeanBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let self_ = &self.self_.unpack(cx)?;
+        record::optional_gradients(
+            cx,
+            [&|| {
+                formulas::var_mean_backward(
+                    grads[0].as_ref(),
+                    grads[1].as_ref(),
+                    self_,
+                    self.dim.as_deref(),
+                    self.correction,
+                    self.keepdim,
+                )
+            }],
+        )
+    }
+}
+
 fn var_mean_correction(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -936,7 +1083,13 @@ fn var_mean_correction(
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history_of_all(&[&result0, &result1], edges, record::NotImplemented("var_mean"));
+        let backward = VarMeanBackward0 {
+            correction,
+            dim: dim.map(DimVec::from_slice),
+            keepdim,
+            self_: SavedVariable::input(self_, &edges[0])?,
+        };
+        record::set_history_of_all(&[&result0, &result1], edges, backward);
     }
     Ok((result0, result1))
 }
@@ -974,6 +1127,39 @@ fn std_out(
 
 register!(STD_OUT, Autograd, std_out);
 
+#[derive(Clone)]
+pub(super) struct StdBackward0 {
+    pub(super) correction: Option<Scalar>,
+    pub(super) dim: Option<DimVec>,
+    pub(super) keepdim: bool,
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for StdBackward0 {
+    const NAME: &'static str = "StdBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                formulas::std_backward(
+                    grad,
+                    self_,
+                    result,
+                    self.dim.as_deref(),
+                    self.correction,
+                    self.keepdim,
+                )
+            }],
+        )
+    }
+}
+
 fn std_correction(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -987,7 +1173,14 @@ fn std_correction(
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("std"));
+        let backward = StdBackward0 {
+            correction,
+            dim: dim.map(DimVec::from_slice),
+            keepdim,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -1009,6 +1202,39 @@ fn std_correction_out(
 
 register!(STD_CORRECTION_OUT, Autograd, std_correction_out);
 
+#[derive(Clone)]
+pub(super) struct StdMeanBackward0 {
+    pub(super) correction: Option<Scalar>,
+    pub(super) dim: Option<DimVec>,
+    pub(super) keepdim: bool,
+    pub(super) self_: SavedVariable,
+    pub(super) result0: SavedVariable,
+}
+
+impl Backward for StdMeanBackward0 {
+    const NAME: &'static str = "StdMeanBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let self_ = &self.self_.unpack(cx)?;
+        let result0 = &self.result0.unpack(cx)?;
+        record::optional_gradients(
+            cx,
+            [&|| {
+                formulas::std_mean_backward(
+                    grads[0].as_ref(),
+                    grads[1].as_ref(),
+                    self_,
+                    result0,
+                    self.dim.as_deref(),
+                    self.correction,
+                    self.keepdim,
+                )
+            }],
+        )
+    }
+}
+
 fn std_mean_correction(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -1022,7 +1248,14 @@ fn std_mean_correction(
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history_of_all(&[&result0, &result1], edges, record::NotImplemented("std_mean"));
+        let backward = StdMeanBackward0 {
+            correction,
+            dim: dim.map(DimVec::from_slice),
+            keepdim,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            result0: SavedVariable::output(&result0, 0)?,
+        };
+        record::set_history_of_all(&[&result0, &result1], edges, backward);
     }
     Ok((result0, result1))
 }
@@ -1045,6 +1278,39 @@ fn std_mean_correction_out(
 
 register!(STD_MEAN_CORRECTION_OUT, Autograd, std_mean_correction_out);
 
+#[derive(Clone)]
+pub(super) struct LinalgVectorNormBackward0 {
+    pub(super) dim: Option<DimVec>,
+    pub(super) keepdim: bool,
+    pub(super) ord: Scalar,
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for LinalgVectorNormBackward0 {
+    const NAME: &'static str = "LinalgVectorNormBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                formulas::norm_backward(
+                    grad,
+                    self_,
+                    Some(self.ord),
+                    result,
+                    self.dim.as_deref(),
+                    self.keepdim,
+                )
+            }],
+        )
+    }
+}
+
 fn linalg_vector_norm(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -1059,7 +1325,14 @@ fn linalg_vector_norm(
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("linalg_vector_norm"));
+        let backward = LinalgVectorNormBackward0 {
+            dim: dim.map(DimVec::from_slice),
+            keepdim,
+            ord,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -1082,6 +1355,25 @@ fn linalg_vector_norm_out(
 
 register!(LINALG_VECTOR_NORM_OUT, Autograd, linalg_vector_norm_out);
 
+#[derive(Clone)]
+pub(super) struct NormBackward0 {
+    pub(super) p: Scalar,
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for NormBackward0 {
+    const NAME: &'static str = "NormBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(cx, [&|| formulas::norm_backward(grad, self_, Some(self.p), result, None, false)])
+    }
+}
+
 fn norm_scalar(_: DispatchKeySet, self_: &Tensor, p: Scalar) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -1089,7 +1381,12 @@ fn norm_scalar(_: DispatchKeySet, self_: &Tensor, p: Scalar) -> Result<Tensor> {
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("norm"));
+        let backward = NormBackward0 {
+            p,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -1104,6 +1401,25 @@ fn norm_scalar_out(_: DispatchKeySet, self_: &Tensor, p: Scalar, out: &Tensor) -
 
 register!(NORM_SCALAR_OUT, Autograd, norm_scalar_out);
 
+#[derive(Clone)]
+pub(super) struct NormBackward1 {
+    pub(super) p: Option<Scalar>,
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for NormBackward1 {
+    const NAME: &'static str = "NormBackward1";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(cx, [&|| formulas::norm_backward(grad, self_, self.p, result, None, false)])
+    }
+}
+
 fn norm_scalaropt_dtype(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -1116,7 +1432,12 @@ fn norm_scalaropt_dtype(
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("norm"));
+        let backward = NormBackward1 {
+            p,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -1137,6 +1458,30 @@ fn norm_scalaropt_dtype_out(
 
 register!(NORM_SCALAROPT_DTYPE_OUT, Autograd, norm_scalaropt_dtype_out);
 
+#[derive(Clone)]
+pub(super) struct NormBackward2 {
+    pub(super) dim: DimVec,
+    pub(super) keepdim: bool,
+    pub(super) p: Option<Scalar>,
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for NormBackward2 {
+    const NAME: &'static str = "NormBackward2";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| formulas::norm_backward(grad, self_, self.p, result, Some(&self.dim), self.keepdim)],
+        )
+    }
+}
+
 fn norm_scalaropt_dim(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -1150,7 +1495,14 @@ fn norm_scalaropt_dim(
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("norm"));
+        let backward = NormBackward2 {
+            dim: DimVec::from_slice(dim),
+            keepdim,
+            p,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -1172,6 +1524,30 @@ fn norm_out(
 
 register!(NORM_OUT, Autograd, norm_out);
 
+#[derive(Clone)]
+pub(super) struct NormBackward3 {
+    pub(super) dim: DimVec,
+    pub(super) keepdim: bool,
+    pub(super) p: Option<Scalar>,
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for NormBackward3 {
+    const NAME: &'static str = "NormBackward3";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| formulas::norm_backward(grad, self_, self.p, result, Some(&self.dim), self.keepdim)],
+        )
+    }
+}
+
 fn norm_scalaropt_dim_dtype(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -1186,7 +1562,14 @@ fn norm_scalaropt_dim_dtype(
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("norm"));
+        let backward = NormBackward3 {
+            dim: DimVec::from_slice(dim),
+            keepdim,
+            p,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

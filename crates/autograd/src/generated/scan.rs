@@ -2,10 +2,25 @@
 
 //! Recording of the operators in `scan`.
 
-use crate::record;
 use crate::record::register;
+use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DispatchKeySet, Result, ScalarType};
 use flambeau_ops::{Tensor, ops};
+
+#[derive(Clone)]
+pub(super) struct CumsumBackward0 {
+    pub(super) dim: i64,
+}
+
+impl Backward for CumsumBackward0 {
+    const NAME: &'static str = "CumsumBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| formulas::cumsum_backward(grad, self.dim)])
+    }
+}
 
 fn cumsum(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
     let result = {
@@ -14,7 +29,8 @@ fn cumsum(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("cumsum"));
+        let backward = CumsumBackward0 { dim };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -28,11 +44,12 @@ fn cumsum_(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType
     }
     record::check_inplace(self_)?;
     let edges = record::edges(&[self_])?;
+    let backward = CumsumBackward0 { dim };
     {
         let _below = record::below();
         ops::cumsum_(self_, dim, dtype)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("cumsum_"))
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(CUMSUM_, Autograd, cumsum_);
@@ -51,6 +68,25 @@ fn cumsum_out(
 
 register!(CUMSUM_OUT, Autograd, cumsum_out);
 
+#[derive(Clone)]
+pub(super) struct CumprodBackward0 {
+    pub(super) dim: i64,
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for CumprodBackward0 {
+    const NAME: &'static str = "CumprodBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(cx, [&|| formulas::cumprod_backward(grad, self_, result, self.dim)])
+    }
+}
+
 fn cumprod(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
     let result = {
         let _below = record::below();
@@ -58,7 +94,12 @@ fn cumprod(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("cumprod"));
+        let backward = CumprodBackward0 {
+            dim,
+            self_: SavedVariable::input(self_, &edges[0])?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }
@@ -72,11 +113,15 @@ fn cumprod_(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarTyp
     }
     record::check_inplace(self_)?;
     let edges = record::edges(&[self_])?;
+    let saved_dim = dim;
+    let saved_self = record::original_always(self_)?;
     {
         let _below = record::below();
         ops::cumprod_(self_, dim, dtype)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("cumprod_"))
+    let backward =
+        CumprodBackward0 { dim: saved_dim, self_: saved_self, result: SavedVariable::output(self_, 0)? };
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(CUMPROD_, Autograd, cumprod_);
@@ -95,6 +140,39 @@ fn cumprod_out(
 
 register!(CUMPROD_OUT, Autograd, cumprod_out);
 
+#[derive(Clone)]
+pub(super) struct LinearRecurrenceBackward0 {
+    pub(super) dim: i64,
+    pub(super) factor: SavedVariable,
+    pub(super) reverse: bool,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for LinearRecurrenceBackward0 {
+    const NAME: &'static str = "LinearRecurrenceBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let factor = &self.factor.unpack(cx)?;
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    let result = &self.result.unpack(cx)?;
+                    formulas::linear_recurrence_backward(
+                        &ops::_linear_recurrence(factor, grad, self.dim, !self.reverse)?,
+                        result,
+                        self.dim,
+                        self.reverse,
+                    )
+                },
+                &|| ops::_linear_recurrence(factor, grad, self.dim, !self.reverse),
+            ],
+        )
+    }
+}
+
 fn _linear_recurrence(
     _: DispatchKeySet,
     factor: &Tensor,
@@ -108,7 +186,13 @@ fn _linear_recurrence(
     };
     if record::any_requires_grad(&[factor, input]) {
         let edges = record::edges(&[factor, input])?;
-        record::set_history(&result, edges, record::NotImplemented("_linear_recurrence"));
+        let backward = LinearRecurrenceBackward0 {
+            dim,
+            factor: SavedVariable::input(factor, &edges[0])?,
+            reverse,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&result, edges, backward);
     }
     Ok(result)
 }

@@ -2,8 +2,8 @@
 
 //! Recording of the operators in `search`.
 
-use crate::record;
 use crate::record::register;
+use crate::{Backward, Context, Gradients, record};
 use flambeau_core::{DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
@@ -82,6 +82,18 @@ fn bucketize_tensor_out(
 
 register!(BUCKETIZE_TENSOR_OUT, Autograd, bucketize_tensor_out);
 
+#[derive(Clone)]
+pub(super) struct Unique2Backward0;
+
+impl Backward for Unique2Backward0 {
+    const NAME: &'static str = "Unique2Backward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
+        record::gradients(cx, [&|| record::not_implemented("_unique2")])
+    }
+}
+
 fn _unique2(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -95,16 +107,29 @@ fn _unique2(
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history_of_all(
+        record::set_history_of_some(
             &[&result0, &result1, &result2],
+            &[true, false, false],
             edges,
-            record::NotImplemented("_unique2"),
+            Unique2Backward0,
         );
     }
     Ok((result0, result1, result2))
 }
 
 register!(_UNIQUE2, Autograd, _unique2);
+
+#[derive(Clone)]
+pub(super) struct UniqueConsecutiveBackward0;
+
+impl Backward for UniqueConsecutiveBackward0 {
+    const NAME: &'static str = "UniqueConsecutiveBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
+        record::gradients(cx, [&|| record::not_implemented("unique_consecutive")])
+    }
+}
 
 fn unique_consecutive(
     _: DispatchKeySet,
@@ -119,10 +144,11 @@ fn unique_consecutive(
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history_of_all(
+        record::set_history_of_some(
             &[&result0, &result1, &result2],
+            &[true, false, false],
             edges,
-            record::NotImplemented("unique_consecutive"),
+            UniqueConsecutiveBackward0,
         );
     }
     Ok((result0, result1, result2))

@@ -25,16 +25,16 @@ impl Backward for LerpBackward0 {
             [
                 &|| {
                     let weight = &record::unpack(&self.weight, cx)?;
-                    ops::mul_tensor(grad, &ops::rsub_scalar(weight, Scalar::Int(1), Scalar::Int(1))?)
+                    ops::_chain(grad, &ops::rsub_scalar(weight, Scalar::Int(1), Scalar::Int(1))?)
                 },
                 &|| {
                     let weight = &record::unpack(&self.weight, cx)?;
-                    ops::mul_tensor(grad, weight)
+                    ops::_chain(grad, weight)
                 },
                 &|| {
                     let end = &record::unpack(&self.end, cx)?;
                     let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::mul_tensor(grad, &ops::sub_tensor(end, self_, Scalar::Int(1))?)
+                    ops::_chain(grad, &ops::sub_tensor(end, self_, Scalar::Int(1))?)
                 },
             ],
         )
@@ -180,11 +180,11 @@ impl Backward for AddcmulBackward0 {
                 &|| Ok(grad.clone()),
                 &|| {
                     let tensor2 = &record::unpack(&self.tensor2, cx)?;
-                    ops::mul_tensor(grad, &ops::mul_scalar(tensor2, self.value)?)
+                    ops::_chain(grad, &ops::mul_scalar(tensor2, self.value)?)
                 },
                 &|| {
                     let tensor1 = &record::unpack(&self.tensor1, cx)?;
-                    ops::mul_tensor(grad, &ops::mul_scalar(tensor1, self.value)?)
+                    ops::_chain(grad, &ops::mul_scalar(tensor1, self.value)?)
                 },
             ],
         )
@@ -277,18 +277,18 @@ impl Backward for AddcdivBackward0 {
                 &|| Ok(grad.clone()),
                 &|| {
                     let tensor2 = &record::unpack(&self.tensor2, cx)?;
-                    ops::mul_tensor(grad, &ops::mul_scalar(&ops::reciprocal(tensor2)?, self.value)?)
+                    ops::_chain_div(&ops::mul_scalar(grad, self.value)?, tensor2)
                 },
                 &|| {
                     let tensor1 = &record::unpack(&self.tensor1, cx)?;
                     let tensor2 = &record::unpack(&self.tensor2, cx)?;
-                    ops::mul_tensor(
-                        &ops::neg(grad)?,
+                    ops::neg(&ops::_chain(
+                        grad,
                         &ops::div_tensor(
                             &ops::mul_scalar(tensor1, self.value)?,
                             &ops::mul_tensor(tensor2, tensor2)?,
                         )?,
-                    )
+                    )?)
                 },
             ],
         )

@@ -70,7 +70,7 @@ impl Backward for AbsBackward0 {
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::mul_tensor(grad, &ops::sgn(self_)?)])
+        record::gradients(cx, [&|| ops::_chain(grad, &ops::sgn(self_)?)])
     }
 }
 
@@ -228,7 +228,7 @@ impl Backward for ExpBackward0 {
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| ops::mul_tensor(grad, result)])
+        record::gradients(cx, [&|| ops::_chain(grad, result)])
     }
 }
 
@@ -286,7 +286,7 @@ impl Backward for Exp2Backward0 {
         let result = &self.result.unpack(cx)?;
         record::gradients(
             cx,
-            [&|| ops::mul_scalar(&ops::mul_tensor(grad, result)?, Scalar::Float(0.6931471805599453))],
+            [&|| ops::mul_scalar(&ops::_chain(grad, result)?, Scalar::Float(0.6931471805599453))],
         )
     }
 }
@@ -345,7 +345,7 @@ impl Backward for Expm1Backward0 {
         let result = &self.result.unpack(cx)?;
         record::gradients(
             cx,
-            [&|| ops::mul_tensor(grad, &ops::add_scalar(result, Scalar::Int(1), Scalar::Int(1))?)],
+            [&|| ops::_chain(grad, &ops::add_scalar(result, Scalar::Int(1), Scalar::Int(1))?)],
         )
     }
 }
@@ -402,7 +402,7 @@ impl Backward for LogBackward0 {
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::div_tensor(grad, self_)])
+        record::gradients(cx, [&|| ops::_chain_div(grad, self_)])
     }
 }
 
@@ -460,7 +460,7 @@ impl Backward for Log1PBackward0 {
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(
             cx,
-            [&|| ops::div_tensor(grad, &ops::add_scalar(self_, Scalar::Int(1), Scalar::Int(1))?)],
+            [&|| ops::_chain_div(grad, &ops::add_scalar(self_, Scalar::Int(1), Scalar::Int(1))?)],
         )
     }
 }
@@ -519,7 +519,7 @@ impl Backward for Log2Backward0 {
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(
             cx,
-            [&|| ops::div_tensor(grad, &ops::mul_scalar(self_, Scalar::Float(0.6931471805599453))?)],
+            [&|| ops::_chain_div(grad, &ops::mul_scalar(self_, Scalar::Float(0.6931471805599453))?)],
         )
     }
 }
@@ -578,7 +578,7 @@ impl Backward for Log10Backward0 {
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(
             cx,
-            [&|| ops::div_tensor(grad, &ops::mul_scalar(self_, Scalar::Float(2.302585092994046))?)],
+            [&|| ops::_chain_div(grad, &ops::mul_scalar(self_, Scalar::Float(2.302585092994046))?)],
         )
     }
 }
@@ -635,7 +635,7 @@ impl Backward for SqrtBackward0 {
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| ops::div_tensor(grad, &ops::mul_scalar(result, Scalar::Int(2))?)])
+        record::gradients(cx, [&|| ops::_chain_div(grad, &ops::mul_scalar(result, Scalar::Int(2))?)])
     }
 }
 
@@ -694,9 +694,9 @@ impl Backward for RsqrtBackward0 {
         record::gradients(
             cx,
             [&|| {
-                ops::mul_tensor(
-                    &ops::mul_scalar(grad, Scalar::Float(-0.5))?,
-                    &ops::pow_tensor_scalar(result, Scalar::Int(3))?,
+                ops::mul_scalar(
+                    &ops::_chain(grad, &ops::pow_tensor_scalar(result, Scalar::Int(3))?)?,
+                    Scalar::Float(-0.5),
                 )
             }],
         )
@@ -755,7 +755,7 @@ impl Backward for ReciprocalBackward0 {
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let result = &self.result.unpack(cx)?;
-        record::gradients(cx, [&|| ops::mul_tensor(&ops::neg(grad)?, &ops::mul_tensor(result, result)?)])
+        record::gradients(cx, [&|| ops::neg(&ops::_chain(grad, &ops::mul_tensor(result, result)?)?)])
     }
 }
 
@@ -811,7 +811,7 @@ impl Backward for SquareBackward0 {
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::mul_tensor(&ops::mul_scalar(grad, Scalar::Int(2))?, self_)])
+        record::gradients(cx, [&|| ops::_chain(&ops::mul_scalar(grad, Scalar::Int(2))?, self_)])
     }
 }
 
@@ -867,7 +867,7 @@ impl Backward for SinBackward0 {
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::mul_tensor(grad, &ops::cos(self_)?)])
+        record::gradients(cx, [&|| ops::_chain(grad, &ops::cos(self_)?)])
     }
 }
 
@@ -923,7 +923,7 @@ impl Backward for CosBackward0 {
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::mul_tensor(&ops::neg(grad)?, &ops::sin(self_)?)])
+        record::gradients(cx, [&|| ops::neg(&ops::_chain(grad, &ops::sin(self_)?)?)])
     }
 }
 
@@ -982,7 +982,7 @@ impl Backward for TanBackward0 {
         record::gradients(
             cx,
             [&|| {
-                ops::mul_tensor(
+                ops::_chain(
                     grad,
                     &ops::add_scalar(&ops::mul_tensor(result, result)?, Scalar::Int(1), Scalar::Int(1))?,
                 )
@@ -1046,7 +1046,7 @@ impl Backward for AsinBackward0 {
         record::gradients(
             cx,
             [&|| {
-                ops::mul_tensor(
+                ops::_chain(
                     grad,
                     &ops::rsqrt(&ops::rsub_scalar(
                         &ops::mul_tensor(self_, self_)?,
@@ -1114,14 +1114,14 @@ impl Backward for AcosBackward0 {
         record::gradients(
             cx,
             [&|| {
-                ops::mul_tensor(
-                    &ops::neg(grad)?,
+                ops::neg(&ops::_chain(
+                    grad,
                     &ops::rsqrt(&ops::rsub_scalar(
                         &ops::mul_tensor(self_, self_)?,
                         Scalar::Int(1),
                         Scalar::Int(1),
                     )?)?,
-                )
+                )?)
             }],
         )
     }
@@ -1182,7 +1182,7 @@ impl Backward for AtanBackward0 {
         record::gradients(
             cx,
             [&|| {
-                ops::div_tensor(
+                ops::_chain_div(
                     grad,
                     &ops::add_scalar(&ops::mul_tensor(self_, self_)?, Scalar::Int(1), Scalar::Int(1))?,
                 )
@@ -1243,7 +1243,7 @@ impl Backward for SinhBackward0 {
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::mul_tensor(grad, &ops::cosh(self_)?)])
+        record::gradients(cx, [&|| ops::_chain(grad, &ops::cosh(self_)?)])
     }
 }
 
@@ -1299,7 +1299,7 @@ impl Backward for CoshBackward0 {
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
-        record::gradients(cx, [&|| ops::mul_tensor(grad, &ops::sinh(self_)?)])
+        record::gradients(cx, [&|| ops::_chain(grad, &ops::sinh(self_)?)])
     }
 }
 
@@ -1470,12 +1470,12 @@ impl Backward for ErfBackward0 {
         record::gradients(
             cx,
             [&|| {
-                ops::mul_tensor(
+                ops::_chain(
+                    grad,
                     &ops::mul_scalar(
                         &ops::exp(&ops::neg(&ops::mul_tensor(self_, self_)?)?)?,
                         Scalar::Float(1.1283791670955126),
                     )?,
-                    grad,
                 )
             }],
         )
@@ -1537,12 +1537,12 @@ impl Backward for ErfcBackward0 {
         record::gradients(
             cx,
             [&|| {
-                ops::mul_tensor(
+                ops::_chain(
+                    grad,
                     &ops::mul_scalar(
                         &ops::exp(&ops::neg(&ops::mul_tensor(self_, self_)?)?)?,
                         Scalar::Float(-1.1283791670955126),
                     )?,
-                    grad,
                 )
             }],
         )

@@ -1,0 +1,117 @@
+//! Derivatives of losses.
+
+use flambeau_core::{DimVec, Result, Scalar, shape};
+use flambeau_ops::{Tensor, ops};
+
+const ONE: Scalar = Scalar::Int(1);
+
+/// The gradient of each of the losses of broadcast arguments of sizes `a` and `b`, from that of their mean (reduction 1), or of
+/// their sum or themselves.
+pub fn reduced_grad(grad: &Tensor, reduction: i64, a: &[i64], b: &[i64]) -> Result<Tensor> {
+    if reduction != 1 {
+        return Ok(grad.clone());
+    }
+    let count = shape::numel(&shape::broadcast(a, b)?)?;
+    ops::div_scalar(grad, Scalar::Int(count))
+}
+
+/// The same of any number of arguments, times a slope in one of them.
+fn reduced(grad: &Tensor, reduction: i64, of: &[Option<&Tensor>], slope: &Tensor) -> Result<Tensor> {
+    let mut sizes = DimVec::new();
+    for argument in of.iter().flatten() {
+        sizes = shape::broadcast(&sizes, argument.sizes())?;
+    }
+    ops::mul_tensor(&reduced_grad(grad, reduction, &sizes, &[])?, slope)
+}
+
+/// `tensor * weight`.
+fn weighted(tensor: Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
+    weight.map_or_else(|| Ok(tensor.clone()), |weight| ops::mul_tensor(&tensor, weight))
+}
+
+/// `1 - x`.
+fn rest(x: &Tensor) -> Result<Tensor> {
+    ops::rsub_scalar(x, ONE, ONE)
+}
+
+/// The slope in `x` is `weight * ((1 - t) * sigmoid(x) - pos_weight * t * sigmoid(-x))`, of which no term cancels.
+pub fn binary_cross_entropy_with_logits_backward(
+    grad: &Tensor,
+    x: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    pos_weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    let above = ops::mul_tensor(&rest(target)?, &ops::sigmoid(x)?)?;
+    let below = weighted(ops::mul_tensor(target, &ops::sigmoid(&ops::neg(x)?)?)?, pos_weight)?;
+    let slope = weighted(ops::sub_tensor(&above, &below, ONE)?, weight)?;
+    reduced(grad, reduction, &[Some(x), Some(target), weight, pos_weight], &slope)
+}
+
+/// The slope in the target is `weight * (log(sigmoid(-x)) - pos_weight * log(sigmoid(x)))`, which is `-x` without the latter
+/// weight.
+pub fn binary_cross_entropy_with_logits_target_backward(
+    grad: &Tensor,
+    x: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    pos_weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    let negative = ops::neg(x)?;
+    let slope = match pos_weight {
+        Some(pos_weight) => {
+            let positive = ops::mul_tensor(&ops::log_sigmoid(x)?, pos_weight)?;
+            ops::sub_tensor(&ops::log_sigmoid(&negative)?, &positive, ONE)?
+        }
+        None => negative,
+    };
+    reduced(grad, reduction, &[Some(x), Some(target), weight, pos_weight], &weighted(slope, weight)?)
+}
+
+/// The slope in the target is `weight * (log(1 - x) - log(x))`, with logarithms of at least -100 as in the loss.
+pub fn binary_cross_entropy_target_backward(
+    grad: &Tensor,
+    x: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    let least = |logarithm: Tensor| ops::clamp_min(&logarithm, Scalar::Int(-100));
+    let (no, yes) = (least(ops::log1p(&ops::neg(x)?)?)?, least(ops::log(x)?)?);
+    let slope = weighted(ops::sub_tensor(&no, &yes, ONE)?, weight)?;
+    reduced(grad, reduction, &[Some(x), Some(target), weight], &slope)
+}
+
+/// `1 / (x * (1 - x))`, with a divisor of at least 1e-12 as in `binary_cross_entropy_backward`.
+fn steepness(x: &Tensor) -> Result<Tensor> {
+    let product = ops::mul_tensor(x, &rest(x)?)?;
+    ops::reciprocal(&ops::clamp_min(&product, Scalar::Float(1e-12))?)
+}
+
+/// The slope in `x` of `(x - t) / (x * (1 - x))`, which is `(x^2 - 2 x t + t) / (x * (1 - x))^2`.
+pub fn binary_cross_entropy_double_backward(
+    grad: &Tensor,
+    x: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    let twice = ops::sub_tensor(x, target, Scalar::Int(2))?;
+    let curve = ops::add_tensor(&ops::mul_tensor(x, &twice)?, target, ONE)?;
+    let slope = weighted(ops::mul_tensor(&curve, &ops::square(&steepness(x)?)?)?, weight)?;
+    reduced(grad, reduction, &[Some(x), Some(target), weight], &slope)
+}
+
+/// The slope of the same in the target.
+pub fn binary_cross_entropy_double_backward_target(
+    grad: &Tensor,
+    x: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    let slope = ops::neg(&weighted(steepness(x)?, weight)?)?;
+    reduced(grad, reduction, &[Some(x), Some(target), weight], &slope)
+}

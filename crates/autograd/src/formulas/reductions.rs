@@ -1,0 +1,220 @@
+//! Derivatives of reductions and of running sums and products.
+
+use super::{mean_backward, restored_dims, zeros};
+use flambeau_core::{DimVec, Result, Scalar, shape};
+use flambeau_ops::{Tensor, ops};
+
+const ZERO: Scalar = Scalar::Int(0);
+const ONE: Scalar = Scalar::Int(1);
+
+/// `tensor` in the type of `like`.
+fn converted(tensor: &Tensor, like: &Tensor) -> Result<Tensor> {
+    ops::to_dtype(tensor, like.dtype(), false, false, None)
+}
+
+/// `tensor` with so many elements more, or fewer, in front of and behind those of a dimension.
+fn padded(tensor: &Tensor, dim: i64, [front, back]: [i64; 2], value: Scalar) -> Result<Tensor> {
+    let from_last = tensor.dim() - 1 - shape::wrap_dim(dim, tensor.dim())?;
+    let mut pad = DimVec::from_elem(0, 2 * from_last);
+    pad.extend([front, back]);
+    ops::constant_pad_nd(tensor, &pad, value)
+}
+
+/// `[first, x[0], x[1], ..]`, as long as `x`.
+pub(super) fn shifted(x: &Tensor, dim: i64, first: Scalar) -> Result<Tensor> {
+    if x.dim() == 0 {
+        return ops::full_like(x, first, None, None, None, None, None);
+    }
+    if x.numel() == 0 { Ok(x.clone()) } else { padded(x, dim, [1, -1], first) }
+}
+
+/// The gradient of the factors of a recurrence, from that of its inputs: each stood between one element and the next.
+pub fn linear_recurrence_backward(
+    grad_input: &Tensor,
+    result: &Tensor,
+    dim: i64,
+    reverse: bool,
+) -> Result<Tensor> {
+    let (first, second) = if reverse { (grad_input, result) } else { (result, grad_input) };
+    ops::mul_tensor(&shifted(first, dim, ZERO)?, second)
+}
+
+/// The gradient of `cumsum`: the running sum from the end.
+pub fn cumsum_backward(grad: &Tensor, dim: i64) -> Result<Tensor> {
+    let one = ops::ones(&[], Some(grad.dtype()), None, Some(grad.device()), None)?;
+    ops::_linear_recurrence(&ops::expand(&one, grad.sizes(), false)?, grad, dim, true)
+}
+
+/// The gradient of `cumprod`. Element k is in the products from k on: those before it, times
+/// `s[k] = grad[k] + x[k + 1] * s[k + 1]`. Nothing is divided, so zeros are nothing special, in any order of derivative.
+pub fn cumprod_backward(grad: &Tensor, self_: &Tensor, result: &Tensor, dim: i64) -> Result<Tensor> {
+    let after = ops::_linear_recurrence(&converted(self_, grad)?, grad, dim, true)?;
+    ops::mul_tensor(&after, &shifted(result, dim, ONE)?)
+}
+
+/// The gradient of a product of all elements, or along a dimension: that of the last of the running products.
+pub fn prod_backward(grad: &Tensor, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+    let Some(dim) = dim.filter(|_| self_.dim() > 0) else {
+        let flat = ops::reshape(self_, &[-1])?;
+        return ops::reshape(&prod_backward(grad, &flat, Some(0), false)?, self_.sizes());
+    };
+    if self_.numel() == 0 {
+        return zeros(self_.sizes(), grad);
+    }
+    let x = converted(self_, grad)?;
+    let last = restored_dims(grad, x.sizes(), &[dim], keepdim)?;
+    let count = x.sizes()[shape::wrap_dim(dim, x.dim())?];
+    let products = ops::cumprod(&x, dim, None)?;
+    cumprod_backward(&padded(&last, dim, [count - 1, 0], ZERO)?, &x, &products, dim)
+}
+
+/// How many elements a reduction over `dim` (all dimensions where there are none) takes together.
+fn reduced_count(sizes: &[i64], dim: &[i64]) -> Result<i64> {
+    if dim.is_empty() || sizes.is_empty() {
+        return shape::numel(sizes);
+    }
+    dim.iter().try_fold(1, |count, d| Ok(count * sizes[shape::wrap_dim(*d, sizes.len())?]))
+}
+
+/// The gradient of a variance; infinite or NaN where the correction leaves no degree of freedom, as the variance is.
+pub fn var_backward(
+    grad: &Tensor,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    let dim = dim.unwrap_or(&[]);
+    let free = reduced_count(self_.sizes(), dim)? as f64 - correction.unwrap_or(ONE).to_f64();
+    let grad = restored_dims(grad, self_.sizes(), dim, keepdim)?;
+    let slope = ops::mul_scalar(&grad, Scalar::Float(2.0 / free.max(0.0)))?;
+    let mean = ops::mean_dim(self_, Some(dim), true, None)?;
+    ops::mul_tensor(&ops::sub_tensor(self_, &mean, ONE)?, &slope)
+}
+
+/// The gradient of a standard deviation; 0 where that is 0.
+pub fn std_backward(
+    grad: &Tensor,
+    self_: &Tensor,
+    result: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    let level = ops::eq_scalar(result, ZERO)?;
+    let twice = ops::mul_scalar(&ops::masked_fill_scalar(result, &level, ONE)?, Scalar::Int(2))?;
+    let slope = ops::masked_fill_scalar(&ops::div_tensor(grad, &twice)?, &level, ZERO)?;
+    var_backward(&slope, self_, dim, correction, keepdim)
+}
+
+/// The sum of those that are there.
+fn added(a: Option<Tensor>, b: Option<Tensor>) -> Result<Option<Tensor>> {
+    match (a, b) {
+        (Some(a), Some(b)) => ops::add_tensor(&a, &b, ONE).map(Some),
+        (a, b) => Ok(a.or(b)),
+    }
+}
+
+fn mean_part(
+    grad: Option<&Tensor>,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+) -> Result<Option<Tensor>> {
+    grad.map(|grad| mean_backward(grad, self_.sizes(), dim, keepdim)).transpose()
+}
+
+/// The gradient of `var_mean`.
+pub fn var_mean_backward(
+    grad_var: Option<&Tensor>,
+    grad_mean: Option<&Tensor>,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Option<Tensor>> {
+    let spread = grad_var.map(|grad| var_backward(grad, self_, dim, correction, keepdim)).transpose()?;
+    added(spread, mean_part(grad_mean, self_, dim, keepdim)?)
+}
+
+/// The gradient of `std_mean`.
+pub fn std_mean_backward(
+    grad_std: Option<&Tensor>,
+    grad_mean: Option<&Tensor>,
+    self_: &Tensor,
+    std: &Tensor,
+    dim: Option<&[i64]>,
+    correction: Option<Scalar>,
+    keepdim: bool,
+) -> Result<Option<Tensor>> {
+    let spread = grad_std.map(|grad| std_backward(grad, self_, std, dim, correction, keepdim)).transpose()?;
+    added(spread, mean_part(grad_mean, self_, dim, keepdim)?)
+}
+
+/// The gradient of an extreme over `dim` (all dimensions where there are none), in equal parts to the elements that equal it;
+/// where that is NaN, to those that are NaN.
+pub fn extreme_backward(
+    grad: &Tensor,
+    self_: &Tensor,
+    result: &Tensor,
+    dim: &[i64],
+    keepdim: bool,
+) -> Result<Tensor> {
+    let restored = |t: &Tensor| restored_dims(t, self_.sizes(), dim, keepdim);
+    let equal = ops::eq_tensor(self_, &restored(result)?)?;
+    let hit = ops::logical_or(&equal, &ops::isnan(self_)?)?;
+    let share = ops::div_tensor(&restored(grad)?, &ops::sum_dim_intlist(&hit, Some(dim), true, None)?)?;
+    ops::where_scalarother(&hit, &share, ZERO)
+}
+
+/// The gradient of `aminmax`.
+pub fn aminmax_backward(
+    grad_min: Option<&Tensor>,
+    grad_max: Option<&Tensor>,
+    self_: &Tensor,
+    min: &Tensor,
+    max: &Tensor,
+    dim: Option<i64>,
+    keepdim: bool,
+) -> Result<Option<Tensor>> {
+    let dim: DimVec = dim.into_iter().collect();
+    let part = |grad: Option<&Tensor>, extreme: &Tensor| {
+        grad.map(|grad| extreme_backward(grad, self_, extreme, &dim, keepdim)).transpose()
+    };
+    added(part(grad_min, min)?, part(grad_max, max)?)
+}
+
+/// The gradient of a norm over `dim` (all dimensions where there are none): `sign(x) * (|x| / norm)^(p - 1)`, and 0 where x is 0.
+/// Divisors that are 0 are replaced rather than their quotients, so that second derivatives stay finite as well.
+pub fn norm_backward(
+    grad: &Tensor,
+    self_: &Tensor,
+    p: Option<Scalar>,
+    result: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    let dim = dim.unwrap_or(&[]);
+    let x = &converted(self_, grad)?;
+    let grad = restored_dims(grad, x.sizes(), dim, keepdim)?;
+    let norm = restored_dims(result, x.sizes(), dim, keepdim)?;
+    let p = p.map_or(2.0, Scalar::to_f64);
+    let without_zeros = |t: &Tensor| ops::masked_fill_scalar(t, &ops::eq_scalar(t, ZERO)?, ONE);
+    match p {
+        0.0 => zeros(x.sizes(), &grad),
+        1.0 => ops::mul_tensor(&ops::sgn(x)?, &grad),
+        2.0 => {
+            let ratio = ops::div_tensor(&grad, &without_zeros(&norm)?)?;
+            ops::mul_tensor(x, &ops::masked_fill_scalar(&ratio, &ops::eq_scalar(&norm, ZERO)?, ZERO)?)
+        }
+        p if p.is_infinite() => {
+            let sizes = ops::abs(x)?;
+            ops::mul_tensor(&ops::sgn(x)?, &extreme_backward(&grad, &sizes, &norm, dim, true)?)
+        }
+        p => {
+            let power = |t: &Tensor| ops::pow_tensor_scalar(&without_zeros(t)?, Scalar::Float(p - 1.0));
+            let direction = ops::mul_tensor(&ops::sgn(x)?, &power(&ops::abs(x)?)?)?;
+            ops::mul_tensor(&direction, &ops::div_tensor(&grad, &power(&norm)?)?)
+        }
+    }
+}

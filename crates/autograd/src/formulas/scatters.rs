@@ -1,0 +1,112 @@
+//! Derivatives of writing to places that an index names, and reducing what comes to each.
+
+use super::reductions::shifted;
+use super::zeros;
+use flambeau_core::{DimVec, Error, ErrorKind, Result, Scalar, ScalarType};
+use flambeau_ops::{Tensor, ops};
+
+const ZERO: Scalar = Scalar::Int(0);
+const ONE: Scalar = Scalar::Int(1);
+
+/// The part of `src` that an index of `sizes` has places for.
+fn used(src: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    let cut =
+        |src: Tensor, (d, size): (usize, &i64)| ops::slice_tensor(&src, d as i64, Some(0), Some(*size), 1);
+    sizes.iter().enumerate().try_fold(src.clone(), cut)
+}
+
+/// The gradient of the part that was used, as that of a `src` of `sizes`.
+fn whole(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    if grad.sizes() == sizes {
+        return Ok(grad.clone());
+    }
+    let missing = |d: usize| [0, sizes[d] - grad.sizes()[d]];
+    let pad: DimVec = (0..sizes.len()).rev().flat_map(missing).collect();
+    ops::constant_pad_nd(grad, &pad, ZERO)
+}
+
+/// The gradient of the source of a scatter that adds or assigns.
+pub fn scatter_source_backward(grad: &Tensor, dim: i64, index: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    whole(&ops::gather(grad, dim, index, false)?, sizes)
+}
+
+/// The gradients of `self` and `src` of a scatter that reduces.
+///
+/// # Errors
+/// `NotImplemented` for a reduction that has no kernel either.
+#[expect(clippy::too_many_arguments, reason = "those of the operator and its result")]
+pub fn scatter_reduce_backward(
+    grad: &Tensor,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+    result: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    let visible = |t: Tensor| if include_self { Ok(t) } else { ops::scatter_value(&t, dim, index, ZERO) };
+    if index.numel() == 0 {
+        return Ok((grad.clone(), zeros(src.sizes(), grad)?));
+    }
+    let part = &used(src, index.sizes())?;
+    let (grad_self, grad_part) = match reduce {
+        "sum" | "add" => (visible(grad.clone())?, ops::gather(grad, dim, index, false)?),
+        "amax" | "amin" => {
+            let number = |hit: Tensor| ops::to_dtype(&hit, grad.dtype(), false, false, None);
+            let hit = |x: &Tensor, extreme: &Tensor| {
+                number(ops::logical_or(&ops::eq_tensor(x, extreme)?, &ops::isnan(x)?)?)
+            };
+            let own = visible(hit(self_, result)?)?;
+            let theirs = hit(part, &ops::gather(result, dim, index, false)?)?;
+            let share = ops::div_tensor(grad, &ops::scatter_add(&own, dim, index, &theirs)?)?;
+            let given = ops::gather(&share, dim, index, false)?;
+            (ops::mul_tensor(&own, &share)?, ops::mul_tensor(&theirs, &given)?)
+        }
+        "prod" | "multiply" => {
+            // Where it does not count, `self` counts as 1.
+            let counted = if include_self { self_ } else { &ops::scatter_value(self_, dim, index, ONE)? };
+            let (own, theirs) = products_backward(grad, counted, dim, index, part)?;
+            (visible(own)?, theirs)
+        }
+        other => {
+            let message = format!("the derivative of scatter_reduce is not implemented for reduce={other:?}");
+            return Err(Error::new(ErrorKind::NotImplemented, message));
+        }
+    };
+    Ok((grad_self, whole(&grad_part, src.sizes())?))
+}
+
+/// The gradients of the factors of a product for each place of `self_`: those of `self_`, and those of `src`, of the sizes of
+/// `index`. The factors are put in the order of their places, so that the product of the others of a place is a running product
+/// before times one after, and zeros are nothing special.
+fn products_backward(
+    grad: &Tensor,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    let flat = |t: &Tensor| ops::reshape(t, &[-1]);
+    let numel = self_.numel();
+    let own = ops::arange(Scalar::Int(numel), Some(ScalarType::I64), None, Some(grad.device()), None)?;
+    let theirs = ops::gather(&ops::view(&own, self_.sizes())?, dim, index, false)?;
+    let (places, order) = ops::sort_stable(&ops::cat(&[own, flat(&theirs)?], 0)?, Some(true), 0, false)?;
+    let factors = ops::index_select(&ops::cat(&[flat(self_)?, flat(src)?], 0)?, 0, &order)?;
+
+    let begins = &ops::ne_tensor(&places, &shifted(&places, 0, Scalar::Int(-1))?)?;
+    let next = ops::slice_tensor(begins, 0, Some(1), None, 1)?;
+    let ends = &ops::constant_pad_nd(&next, &[0, 1], ONE)?;
+    let one = |t: &Tensor| ops::to_dtype(t, grad.dtype(), false, false, None);
+    let linked = |t: &Tensor| ops::masked_fill_scalar(t, begins, ZERO);
+    let before = ops::_linear_recurrence(&linked(&shifted(&factors, 0, ONE)?)?, &one(begins)?, 0, false)?;
+    let after = ops::_linear_recurrence(&linked(&factors)?, &one(ends)?, 0, true)?;
+
+    let given = ops::index_select(&flat(grad)?, 0, &places)?;
+    let sorted = ops::mul_tensor(&given, &ops::mul_tensor(&before, &after)?)?;
+    let all = ops::index_copy(&zeros(sorted.sizes(), &sorted)?, 0, &order, &sorted)?;
+    let cut = |from: i64, to: i64, sizes: &[i64]| {
+        ops::reshape(&ops::slice_tensor(&all, 0, Some(from), Some(to), 1)?, sizes)
+    };
+    Ok((cut(0, numel, self_.sizes())?, cut(numel, all.numel(), index.sizes())?))
+}
