@@ -21,7 +21,7 @@ fn reduced(grad: &Tensor, reduction: i64, of: &[Option<&Tensor>], slope: &Tensor
     for argument in of.iter().flatten() {
         sizes = shape::broadcast(&sizes, argument.sizes())?;
     }
-    ops::mul_tensor(&reduced_grad(grad, reduction, &sizes, &[])?, slope)
+    ops::_chain(&reduced_grad(grad, reduction, &sizes, &[])?, slope)
 }
 
 /// `tensor * weight`.

@@ -254,10 +254,10 @@ impl Backward for GeluBackwardBackward0 {
             [&|| ops::gelu_backward(grad, self_, &self.approximate), &|| {
                 let grad_output = &record::unpack(&self.grad_output, cx)?;
                 Ok(if &self.approximate == "tanh" {
-                    ops::mul_tensor(
+                    ops::_chain(
+                        &ops::mul_tensor(grad, grad_output)?,
                         &ops::mul_tensor(
                             &ops::mul_tensor(
-                                &ops::mul_tensor(grad, grad_output)?,
                                 &ops::sigmoid(&ops::mul_scalar(
                                     &ops::add_tensor(
                                         self_,
@@ -272,69 +272,80 @@ impl Backward for GeluBackwardBackward0 {
                                     )?,
                                     Scalar::Float(1.5957691216057308),
                                 )?)?,
-                            )?,
-                            &ops::rsub_scalar(
-                                &ops::sigmoid(&ops::mul_scalar(
-                                    &ops::add_tensor(
-                                        self_,
-                                        &ops::mul_tensor(
+                                &ops::rsub_scalar(
+                                    &ops::sigmoid(&ops::mul_scalar(
+                                        &ops::add_tensor(
+                                            self_,
                                             &ops::mul_tensor(
-                                                &ops::mul_scalar(self_, Scalar::Float(0.044715))?,
+                                                &ops::mul_tensor(
+                                                    &ops::mul_scalar(self_, Scalar::Float(0.044715))?,
+                                                    self_,
+                                                )?,
                                                 self_,
                                             )?,
-                                            self_,
+                                            Scalar::Int(1),
                                         )?,
-                                        Scalar::Int(1),
-                                    )?,
-                                    Scalar::Float(1.5957691216057308),
-                                )?)?,
-                                Scalar::Int(1),
-                                Scalar::Int(1),
-                            )?,
-                        )?,
-                        &ops::add_tensor(
-                            &ops::mul_scalar(
-                                &ops::mul_scalar(
-                                    &ops::add_scalar(
-                                        &ops::mul_tensor(
-                                            &ops::mul_scalar(self_, Scalar::Float(0.134145))?,
-                                            self_,
-                                        )?,
-                                        Scalar::Int(1),
-                                        Scalar::Int(1),
-                                    )?,
-                                    Scalar::Float(1.5957691216057308),
+                                        Scalar::Float(1.5957691216057308),
+                                    )?)?,
+                                    Scalar::Int(1),
+                                    Scalar::Int(1),
                                 )?,
-                                Scalar::Int(2),
                             )?,
-                            &ops::mul_tensor(
-                                self_,
-                                &ops::add_tensor(
-                                    &ops::mul_tensor(
+                            &ops::add_tensor(
+                                &ops::mul_scalar(
+                                    &ops::mul_scalar(
+                                        &ops::add_scalar(
+                                            &ops::mul_tensor(
+                                                &ops::mul_scalar(self_, Scalar::Float(0.134145))?,
+                                                self_,
+                                            )?,
+                                            Scalar::Int(1),
+                                            Scalar::Int(1),
+                                        )?,
+                                        Scalar::Float(1.5957691216057308),
+                                    )?,
+                                    Scalar::Int(2),
+                                )?,
+                                &ops::mul_tensor(
+                                    self_,
+                                    &ops::add_tensor(
                                         &ops::mul_tensor(
-                                            &ops::rsub_scalar(
-                                                &ops::mul_scalar(
-                                                    &ops::sigmoid(&ops::mul_scalar(
-                                                        &ops::add_tensor(
-                                                            self_,
-                                                            &ops::mul_tensor(
+                                            &ops::mul_tensor(
+                                                &ops::rsub_scalar(
+                                                    &ops::mul_scalar(
+                                                        &ops::sigmoid(&ops::mul_scalar(
+                                                            &ops::add_tensor(
+                                                                self_,
                                                                 &ops::mul_tensor(
-                                                                    &ops::mul_scalar(
+                                                                    &ops::mul_tensor(
+                                                                        &ops::mul_scalar(
+                                                                            self_,
+                                                                            Scalar::Float(0.044715),
+                                                                        )?,
                                                                         self_,
-                                                                        Scalar::Float(0.044715),
                                                                     )?,
                                                                     self_,
                                                                 )?,
-                                                                self_,
+                                                                Scalar::Int(1),
                                                             )?,
-                                                            Scalar::Int(1),
-                                                        )?,
-                                                        Scalar::Float(1.5957691216057308),
-                                                    )?)?,
-                                                    Scalar::Int(2),
+                                                            Scalar::Float(1.5957691216057308),
+                                                        )?)?,
+                                                        Scalar::Int(2),
+                                                    )?,
+                                                    Scalar::Int(1),
+                                                    Scalar::Int(1),
                                                 )?,
-                                                Scalar::Int(1),
-                                                Scalar::Int(1),
+                                                &ops::mul_scalar(
+                                                    &ops::add_scalar(
+                                                        &ops::mul_tensor(
+                                                            &ops::mul_scalar(self_, Scalar::Float(0.134145))?,
+                                                            self_,
+                                                        )?,
+                                                        Scalar::Int(1),
+                                                        Scalar::Int(1),
+                                                    )?,
+                                                    Scalar::Float(1.5957691216057308),
+                                                )?,
                                             )?,
                                             &ops::mul_scalar(
                                                 &ops::add_scalar(
@@ -348,38 +359,31 @@ impl Backward for GeluBackwardBackward0 {
                                                 Scalar::Float(1.5957691216057308),
                                             )?,
                                         )?,
-                                        &ops::mul_scalar(
-                                            &ops::add_scalar(
-                                                &ops::mul_tensor(
-                                                    &ops::mul_scalar(self_, Scalar::Float(0.134145))?,
-                                                    self_,
-                                                )?,
-                                                Scalar::Int(1),
-                                                Scalar::Int(1),
-                                            )?,
-                                            Scalar::Float(1.5957691216057308),
-                                        )?,
+                                        &ops::mul_scalar(self_, Scalar::Float(0.42812889763560147))?,
+                                        Scalar::Int(1),
                                     )?,
-                                    &ops::mul_scalar(self_, Scalar::Float(0.42812889763560147))?,
-                                    Scalar::Int(1),
                                 )?,
+                                Scalar::Int(1),
                             )?,
-                            Scalar::Int(1),
                         )?,
                     )?
                 } else {
-                    ops::mul_tensor(
+                    ops::_chain(
+                        &ops::mul_tensor(grad, grad_output)?,
                         &ops::mul_tensor(
                             &ops::mul_scalar(
-                                &ops::mul_tensor(grad, grad_output)?,
+                                &ops::exp(&ops::mul_scalar(
+                                    &ops::mul_tensor(self_, self_)?,
+                                    Scalar::Float(-0.5),
+                                )?)?,
                                 Scalar::Float(0.3989422804014327),
                             )?,
-                            &ops::exp(&ops::mul_scalar(
+                            &ops::rsub_scalar(
                                 &ops::mul_tensor(self_, self_)?,
-                                Scalar::Float(-0.5),
-                            )?)?,
+                                Scalar::Int(2),
+                                Scalar::Int(1),
+                            )?,
                         )?,
-                        &ops::rsub_scalar(&ops::mul_tensor(self_, self_)?, Scalar::Int(2), Scalar::Int(1))?,
                     )?
                 })
             }],
@@ -484,22 +488,25 @@ impl Backward for SiluBackwardBackward0 {
             cx,
             [&|| ops::silu_backward(grad, self_), &|| {
                 let grad_output = &record::unpack(&self.grad_output, cx)?;
-                ops::mul_tensor(
+                ops::_chain(
+                    &ops::mul_tensor(grad, grad_output)?,
                     &ops::mul_tensor(
-                        &ops::mul_tensor(&ops::mul_tensor(grad, grad_output)?, &ops::sigmoid(self_)?)?,
-                        &ops::rsub_scalar(&ops::sigmoid(self_)?, Scalar::Int(1), Scalar::Int(1))?,
-                    )?,
-                    &ops::add_scalar(
                         &ops::mul_tensor(
-                            self_,
-                            &ops::rsub_scalar(
-                                &ops::mul_scalar(&ops::sigmoid(self_)?, Scalar::Int(2))?,
-                                Scalar::Int(1),
-                                Scalar::Int(1),
-                            )?,
+                            &ops::sigmoid(self_)?,
+                            &ops::rsub_scalar(&ops::sigmoid(self_)?, Scalar::Int(1), Scalar::Int(1))?,
                         )?,
-                        Scalar::Int(2),
-                        Scalar::Int(1),
+                        &ops::add_scalar(
+                            &ops::mul_tensor(
+                                self_,
+                                &ops::rsub_scalar(
+                                    &ops::mul_scalar(&ops::sigmoid(self_)?, Scalar::Int(2))?,
+                                    Scalar::Int(1),
+                                    Scalar::Int(1),
+                                )?,
+                            )?,
+                            Scalar::Int(2),
+                            Scalar::Int(1),
+                        )?,
                     )?,
                 )
             }],
@@ -598,10 +605,10 @@ impl Backward for MishBackwardBackward0 {
             cx,
             [&|| ops::mish_backward(grad, self_), &|| {
                 let grad_output = &record::unpack(&self.grad_output, cx)?;
-                ops::mul_tensor(
+                ops::_chain(
+                    &ops::mul_tensor(grad, grad_output)?,
                     &ops::mul_tensor(
                         &ops::mul_tensor(
-                            &ops::mul_tensor(grad, grad_output)?,
                             &ops::rsub_scalar(
                                 &ops::mul_tensor(
                                     &ops::tanh(&ops::softplus(self_, Scalar::Int(1), Scalar::Int(20))?)?,
@@ -610,26 +617,30 @@ impl Backward for MishBackwardBackward0 {
                                 Scalar::Int(1),
                                 Scalar::Int(1),
                             )?,
+                            &ops::sigmoid(self_)?,
                         )?,
-                        &ops::sigmoid(self_)?,
-                    )?,
-                    &ops::add_scalar(
-                        &ops::mul_tensor(
-                            self_,
-                            &ops::sub_tensor(
-                                &ops::rsub_scalar(&ops::sigmoid(self_)?, Scalar::Int(1), Scalar::Int(1))?,
-                                &ops::mul_tensor(
-                                    &ops::mul_scalar(
-                                        &ops::tanh(&ops::softplus(self_, Scalar::Int(1), Scalar::Int(20))?)?,
-                                        Scalar::Int(2),
+                        &ops::add_scalar(
+                            &ops::mul_tensor(
+                                self_,
+                                &ops::sub_tensor(
+                                    &ops::rsub_scalar(&ops::sigmoid(self_)?, Scalar::Int(1), Scalar::Int(1))?,
+                                    &ops::mul_tensor(
+                                        &ops::mul_scalar(
+                                            &ops::tanh(&ops::softplus(
+                                                self_,
+                                                Scalar::Int(1),
+                                                Scalar::Int(20),
+                                            )?)?,
+                                            Scalar::Int(2),
+                                        )?,
+                                        &ops::sigmoid(self_)?,
                                     )?,
-                                    &ops::sigmoid(self_)?,
+                                    Scalar::Int(1),
                                 )?,
-                                Scalar::Int(1),
                             )?,
+                            Scalar::Int(2),
+                            Scalar::Int(1),
                         )?,
-                        Scalar::Int(2),
-                        Scalar::Int(1),
                     )?,
                 )
             }],
@@ -724,15 +735,15 @@ impl Backward for SoftplusBackwardBackward0 {
                 ops::where_scalarself(
                     &ops::gt_scalar(&ops::mul_scalar(self_, self.beta)?, self.threshold)?,
                     Scalar::Int(0),
-                    &ops::mul_tensor(
+                    &ops::_chain(
+                        &ops::mul_scalar(&ops::mul_tensor(grad, grad_output)?, self.beta)?,
                         &ops::mul_tensor(
-                            &ops::mul_scalar(&ops::mul_tensor(grad, grad_output)?, self.beta)?,
                             &ops::sigmoid(&ops::mul_scalar(self_, self.beta)?)?,
-                        )?,
-                        &ops::rsub_scalar(
-                            &ops::sigmoid(&ops::mul_scalar(self_, self.beta)?)?,
-                            Scalar::Int(1),
-                            Scalar::Int(1),
+                            &ops::rsub_scalar(
+                                &ops::sigmoid(&ops::mul_scalar(self_, self.beta)?)?,
+                                Scalar::Int(1),
+                                Scalar::Int(1),
+                            )?,
                         )?,
                     )?,
                 )
@@ -990,7 +1001,7 @@ impl Backward for EluBackwardBackward0 {
                     } else {
                         ops::where_scalarother(
                             &ops::le_scalar(self_or_result, Scalar::Int(0))?,
-                            &ops::mul_tensor(
+                            &ops::_chain(
                                 &ops::mul_scalar(
                                     &ops::mul_scalar(
                                         &ops::mul_scalar(
@@ -1227,13 +1238,10 @@ impl Backward for LogSigmoidBackwardBackward0 {
                 },
                 &|| {
                     let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    ops::mul_tensor(
-                        &ops::mul_tensor(
-                            &ops::mul_tensor(&ops::neg(grad)?, grad_output)?,
-                            &ops::sigmoid(self_)?,
-                        )?,
-                        &ops::sigmoid(&ops::neg(self_)?)?,
-                    )
+                    ops::neg(&ops::_chain(
+                        &ops::mul_tensor(grad, grad_output)?,
+                        &ops::mul_tensor(&ops::sigmoid(self_)?, &ops::sigmoid(&ops::neg(self_)?)?)?,
+                    )?)
                 },
             ],
         )
@@ -1281,7 +1289,7 @@ impl Backward for SigmoidBackwardBackward0 {
             cx,
             [&|| ops::sigmoid_backward(grad, output), &|| {
                 let grad_output = &record::unpack(&self.grad_output, cx)?;
-                ops::mul_tensor(
+                ops::_chain(
                     &ops::mul_tensor(grad, grad_output)?,
                     &ops::rsub_scalar(
                         &ops::mul_scalar(output, Scalar::Int(2))?,
@@ -1329,10 +1337,7 @@ impl Backward for TanhBackwardBackward0 {
             cx,
             [&|| ops::tanh_backward(grad, output), &|| {
                 let grad_output = &record::unpack(&self.grad_output, cx)?;
-                ops::mul_tensor(
-                    &ops::mul_tensor(&ops::mul_scalar(grad, Scalar::Int(-2))?, grad_output)?,
-                    output,
-                )
+                ops::mul_scalar(&ops::_chain(&ops::mul_tensor(grad, grad_output)?, output)?, Scalar::Int(-2))
             }],
         )
     }

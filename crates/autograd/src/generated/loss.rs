@@ -759,15 +759,10 @@ impl Backward for KlDivBackward0 {
             cx,
             [
                 &|| {
-                    ops::mul_tensor(
-                        &ops::neg(&formulas::reduced_grad(
-                            grad,
-                            self.reduction,
-                            self_.sizes(),
-                            target.sizes(),
-                        )?)?,
+                    ops::neg(&ops::_chain(
+                        &formulas::reduced_grad(grad, self.reduction, self_.sizes(), target.sizes())?,
                         &if self.log_target { ops::exp(target)? } else { target.clone() },
-                    )
+                    )?)
                 },
                 &|| {
                     ops::_chain(

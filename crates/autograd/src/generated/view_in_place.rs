@@ -2,8 +2,8 @@
 
 //! Recording of the operators in `view_in_place`.
 
-use crate::record;
 use crate::record::register;
+use crate::{Backward, Context, Gradients, record};
 use flambeau_core::{DimVec, DispatchKeySet, MemoryFormat, Result};
 use flambeau_ops::{Tensor, ops};
 
@@ -75,6 +75,19 @@ fn unsqueeze_(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
 
 register!(UNSQUEEZE_, Autograd, unsqueeze_);
 
+#[derive(Clone)]
+pub(super) struct TBackward0;
+
+impl Backward for TBackward0 {
+    const NAME: &'static str = "TBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::t(grad)])
+    }
+}
+
 fn t_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
     if !record::any_requires_grad(&[self_]) {
         let _below = record::below();
@@ -86,10 +99,26 @@ fn t_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
         let _below = record::below();
         ops::t_(self_)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("t_"))
+    record::rebase_history(self_, edges, TBackward0)
 }
 
 register!(T_, Autograd, t_);
+
+#[derive(Clone)]
+pub(super) struct TransposeBackward1 {
+    pub(super) dim0: i64,
+    pub(super) dim1: i64,
+}
+
+impl Backward for TransposeBackward1 {
+    const NAME: &'static str = "TransposeBackward1";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::transpose_int(grad, self.dim0, self.dim1)])
+    }
+}
 
 fn transpose_(_: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64) -> Result<()> {
     if !record::any_requires_grad(&[self_]) {
@@ -98,11 +127,12 @@ fn transpose_(_: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64) -> Result
     }
     record::check_inplace(self_)?;
     let edges = record::edges(&[self_])?;
+    let backward = TransposeBackward1 { dim0, dim1 };
     {
         let _below = record::below();
         ops::transpose_(self_, dim0, dim1)?;
     }
-    record::rebase_history(self_, edges, record::NotImplemented("transpose_"))
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(TRANSPOSE_, Autograd, transpose_);

@@ -5,7 +5,8 @@ use flambeau_autograd::grad;
 use flambeau_core::{Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-type Case = (&'static str, fn(&Tensor) -> Result<Tensor>, fn(f64) -> f64);
+type Operator = fn(&Tensor) -> Result<Tensor>;
+type Case = (&'static str, Operator, fn(f64) -> f64);
 
 /// Functions with a bad derivative, or none, at one of the numbers below; and the derivative at the good one, 0.5.
 const CASES: &[Case] = &[
@@ -36,9 +37,34 @@ const CASES: &[Case] = &[
     ("atan2", |x| ops::atan2(x, x), |_| 0.0),
 ];
 
+/// Functions whose derivatives have kernels of their own.
+const ACTIVATIONS: &[(&str, Operator)] = &[
+    ("tanh", ops::tanh),
+    ("sigmoid", ops::sigmoid),
+    ("relu", ops::relu),
+    ("gelu", |x| ops::gelu(x, "none")),
+    ("gelu tanh", |x| ops::gelu(x, "tanh")),
+    ("silu", ops::silu),
+    ("mish", ops::mish),
+    ("softplus", |x| ops::softplus(x, s(1.0), s(20.0))),
+    ("leaky_relu", |x| ops::leaky_relu(x, s(0.1))),
+    ("elu", |x| ops::elu(x, s(1.0), s(1.0), s(1.0))),
+    ("hardtanh", |x| ops::hardtanh(x, s(-1.0), s(1.0))),
+    ("log_sigmoid", ops::log_sigmoid),
+    ("mse", |x| ops::mse_loss(x, &like(x, 2.0)?, 0)),
+    ("smooth_l1", |x| ops::smooth_l1_loss(x, &like(x, 2.0)?, 0, 1.0)),
+    ("huber", |x| ops::huber_loss(x, &like(x, 2.0)?, 0, 1.0)),
+    ("bce with logits", |x| ops::binary_cross_entropy_with_logits(x, &like(x, 0.5)?, None, None, 0)),
+    ("kl_div", |x| ops::kl_div(&like(x, 0.5)?, x, 0, true)),
+];
+
+fn like(x: &Tensor, value: f64) -> Result<Tensor> {
+    ops::full_like(x, s(value), None, None, None, None, None)?.detach()
+}
+
 const BAD: [f64; 7] = [0.0, -0.0, -1.0, 1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
 
-fn chosen(f: fn(&Tensor) -> Result<Tensor>, x: &Tensor, taken: &Tensor) -> Tensor {
+fn chosen(f: Operator, x: &Tensor, taken: &Tensor) -> Tensor {
     ops::where_scalarother(taken, &f(x).unwrap(), s(7.0)).unwrap()
 }
 
@@ -59,6 +85,25 @@ fn no_branch_poisons_the_other() {
             let second = second.map_or(vec![0.0; 2], |second| values(&second));
             assert!(second[0].is_finite(), "{name}, twice: {second:?}");
             assert_eq!(second[1], 0.0, "{name} at {bad}, twice");
+        }
+    }
+}
+
+#[test]
+fn nor_does_an_activation_or_a_loss() {
+    let taken = super::to_bool(&super::ix(&[1, 0], &[2]));
+    for (name, f) in ACTIVATIONS {
+        for bad in BAD {
+            let x = of(vec![0.4, bad], &[2]);
+            let y = ops::sum(&chosen(*f, &x, &taken), None).unwrap();
+            let first =
+                grad(&[y], std::slice::from_ref(&x), &[], None, true, false).unwrap()[0].clone().unwrap();
+            let found = values(&first);
+            assert!(found[0].is_finite() && found[1] == 0.0, "{name} at {bad}: {found:?}");
+            let total = ops::sum(&first, None).unwrap();
+            let second = grad(&[total], std::slice::from_ref(&x), &[], None, false, true).unwrap()[0].clone();
+            let second = second.map_or(vec![0.0; 2], |second| values(&second));
+            assert!(second[0].is_finite() && second[1] == 0.0, "{name} at {bad}, twice: {second:?}");
         }
     }
 }

@@ -12,6 +12,7 @@ mod losses;
 mod normalizations;
 mod reductions;
 mod scatters;
+mod types;
 
 use flambeau_autograd::{Autograd, gradcheck, gradgradcheck};
 use flambeau_core::{Result, Scalar, ScalarType};

@@ -1,5 +1,6 @@
 //! The nonlinear functions of neural networks, and what their gradients need.
 
+use super::formulas::chained;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::Float;
 use crate::{Tensor, ops};
@@ -23,7 +24,7 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     /// The gradient of `silu`.
     fn silu_backward, silu_backward_meta = build_binary_op(grad_output: g, self_: x) => {
         let s = x.sigmoid();
-        g * s * (V::one() + x * (V::one() - s))
+        chained(g, s * (V::one() + x * (V::one() - s)))
     };
     /// log(1 + e^(beta x)) / beta, and x above the threshold.
     fn softplus, softplus_meta = build_unary_op(self_: x; beta: Scalar, threshold: Scalar) => {
@@ -33,7 +34,7 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     /// The gradient of `softplus`.
     fn softplus_backward, softplus_backward_meta = build_binary_op(grad_output: g, self_: x; beta: Scalar, threshold: Scalar) => {
         let scaled = x * V::scalar(beta);
-        V::select(scaled.gt(V::scalar(threshold)), g, g * scaled.sigmoid())
+        V::select(scaled.gt(V::scalar(threshold)), g, chained(g, scaled.sigmoid()))
     };
     /// x above 0, else x times the slope.
     fn leaky_relu, leaky_relu_meta = build_unary_op(self_: x; negative_slope: Scalar) =>
@@ -51,29 +52,29 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     /// The gradient of `mish`.
     fn mish_backward, mish_backward_meta = build_binary_op(grad_output: g, self_: x) => {
         let t = tanh_of_softplus(x);
-        g * (t + x * x.sigmoid() * (V::one() - t * t))
+        chained(g, t + x * x.sigmoid() * (V::one() - t * t))
     };
     /// log(1 / (1 + e^-x)).
     fn log_sigmoid_of_floats, log_sigmoid_of_floats_meta = build_unary_op(self_: x) =>
         x.minimum(V::zero()) - (-x.abs()).exp().log1p();
     /// The gradient of `log_sigmoid`, from its input.
-    fn log_sigmoid_slope, log_sigmoid_slope_meta = build_binary_op(grad_output: g, self_: x) => g * (-x).sigmoid();
+    fn log_sigmoid_slope, log_sigmoid_slope_meta = build_binary_op(grad_output: g, self_: x) => chained(g, (-x).sigmoid());
     /// The gradient of `sigmoid`, from its result.
-    fn sigmoid_backward, sigmoid_backward_meta = build_binary_op(grad_output: g, output: y) => g * ((V::one() - y) * y);
+    fn sigmoid_backward, sigmoid_backward_meta = build_binary_op(grad_output: g, output: y) => chained(g, (V::one() - y) * y);
     /// The gradient of `tanh`, from its result.
-    fn tanh_backward, tanh_backward_meta = build_binary_op(grad_output: g, output: y) => g * (V::one() - y * y);
+    fn tanh_backward, tanh_backward_meta = build_binary_op(grad_output: g, output: y) => chained(g, V::one() - y * y);
     /// The gradient of `hardtanh`: 0 outside and at the limits.
     fn hardtanh_backward, hardtanh_backward_meta = build_binary_op(grad_output: g, self_: x; min_val: Scalar, max_val: Scalar) =>
         V::select(x.le(V::scalar(min_val)) | x.ge(V::scalar(max_val)), V::zero(), g);
     /// The gradient of `elu`, from its input.
     fn elu_of_input, elu_of_input_meta = build_binary_op(grad_output: g, self_: x; alpha: Scalar, scale: Scalar, input_scale: Scalar) => {
         let below = V::scalar(input_scale) * V::scalar(alpha) * V::scalar(scale) * (x * V::scalar(input_scale)).exp();
-        g * V::select(x.le(V::zero()), below, V::scalar(scale))
+        chained(g, V::select(x.le(V::zero()), below, V::scalar(scale)))
     };
     /// The gradient of `elu`, from its result.
     fn elu_of_result, elu_of_result_meta = build_binary_op(grad_output: g, result: y; alpha: Scalar, scale: Scalar, input_scale: Scalar) => {
         let below = V::scalar(input_scale) * (y + V::scalar(alpha) * V::scalar(scale));
-        g * V::select(y.le(V::zero()), below, V::scalar(scale))
+        chained(g, V::select(y.le(V::zero()), below, V::scalar(scale)))
     };
     /// x times the normal distribution's probability of less than x.
     fn gelu_exact, gelu_exact_meta = build_unary_op(self_: x) => x * normal_cdf(x);
@@ -82,13 +83,13 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     /// The gradient of `gelu`.
     fn gelu_exact_backward, gelu_exact_backward_meta = build_binary_op(grad_output: g, self_: x) => {
         let density = V::constant(1.0 / (2.0 * PI).sqrt()) * (x * x * V::constant(-0.5)).exp();
-        g * (normal_cdf(x) + x * density)
+        chained(g, normal_cdf(x) + x * density)
     };
     /// The gradient of `gelu` with a hyperbolic tangent.
     fn gelu_tanh_backward, gelu_tanh_backward_meta = build_binary_op(grad_output: g, self_: x) => {
         let cdf = tanh_cdf(x);
         let slope = V::constant(TANH_SCALE) * (V::one() + V::constant(3.0 * TANH_CUBIC) * x * x);
-        g * (cdf + x * cdf * (V::one() - cdf) * slope)
+        chained(g, cdf + x * cdf * (V::one() - cdf) * slope)
     };
 }
 

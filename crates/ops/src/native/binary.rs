@@ -1,5 +1,6 @@
 //! Formulas of two arguments that broadcast.
 
+use super::formulas::chained;
 use crate::loops::{self, NumberFormula};
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Float, Number};
@@ -119,7 +120,7 @@ formulas! { any_kernel(NumberFormula, Number) -> V:
 
 formulas! { float_kernel(FloatFormula, Float) -> V:
     /// grad_output * derivative, and grad_output where that is 0: see the chain rule in `derivatives.yaml`.
-    fn chain, chain_meta = build_binary_float_op(grad_output: g, derivative: d) => V::select(g.eq(V::zero()), g, g * d);
+    fn chain, chain_meta = build_binary_float_op(grad_output: g, derivative: d) => chained(g, d);
     /// grad_output / divisor, and grad_output where that is 0.
     fn chain_div, chain_div_meta = build_binary_float_op(grad_output: g, divisor: d) => V::select(g.eq(V::zero()), g, g / d);
     /// self / other, in floating point whatever the inputs.

@@ -2,7 +2,15 @@
 
 use crate::Tensor;
 use crate::tensor_iterator::{Config, TensorIterator, result_type_of};
+use crate::vectorized::Float;
 use flambeau_core::{Result, Scalar};
+
+/// The chain rule: `grad * slope`, but what arrived where that is 0, so that a branch that was not taken leaves no NaN even where
+/// its slope is not finite.
+#[inline(always)]
+pub(super) fn chained<V: Float>(grad: V, slope: V) -> V {
+    V::select(grad.eq(V::zero()), grad, grad * slope)
+}
 
 /// A list of structured operators, each a formula on lanes.
 ///

@@ -1,6 +1,7 @@
 //! The formulas of the losses and of their derivatives.
 
 use crate::loops::FloatFormula;
+use crate::native::formulas::chained;
 use crate::vectorized::Float;
 
 /// A formula of lanes: its numbers, its arguments, its value.
@@ -26,7 +27,7 @@ formula! {
 }
 formula! {
     /// `grad * factor * (x - t)`.
-    SquaredErrorGradient(factor) 3 [grad, x, t] grad * factor * (x - t)
+    SquaredErrorGradient(factor) 3 [grad, x, t] chained(grad * factor, x - t)
 }
 formula! {
     /// A parabola below `beta`, a line beyond.
@@ -40,7 +41,7 @@ formula! {
     SmoothL1Gradient(beta, factor) 3 [grad, x, t] {
         let d = x - t;
         let slope = V::select(d.abs().lt(beta), d / beta, sign(d));
-        grad * factor * slope
+        chained(grad * factor, slope)
     }
 }
 formula! {
@@ -54,7 +55,7 @@ formula! {
     /// The slope of `Huber`.
     HuberGradient(delta, factor) 3 [grad, x, t] {
         let d = x - t;
-        grad * factor * V::select(d.abs().le(delta), d, delta * sign(d))
+        chained(grad * factor, V::select(d.abs().le(delta), d, delta * sign(d)))
     }
 }
 formula! {
@@ -68,7 +69,7 @@ formula! {
     /// `grad * w * (x - t) / (x * (1 - x))`, with a divisor of at least 1e-12.
     CrossEntropyGradient(factor) 4 [grad, x, t, w] {
         let divisor = ((V::one() - x) * x).maximum(V::constant(1e-12));
-        grad * factor * w * (x - t) / divisor
+        chained(grad * factor, w * (x - t) / divisor)
     }
 }
 formula! {
