@@ -98,7 +98,7 @@ fn conflicts_with_own(storage: &StorageImpl, access: Access) -> bool {
 /// ```
 #[must_use = "the elements are guarded only while this lives"]
 pub struct StorageGuards<'a> {
-    all: Set<'a>,
+    wanted: &'a [(&'a Storage, Access)],
     here: OfThisThread,
 }
 
@@ -111,30 +111,19 @@ impl<'a> StorageGuards<'a> {
     ///   [`PATIENCE`].
     #[inline]
     pub fn acquire(wanted: &'a [(&'a Storage, Access)]) -> Result<Self> {
-        let all = Set::new(wanted);
-        for (done, (storage, access)) in all.in_order().enumerate() {
-            if let Err(error) = lock(storage, access) {
-                all.in_order().take(done).for_each(|(storage, access)| storage.lock.unlock(access));
-                return Err(error);
-            }
-        }
-        // Only when all are taken, so that a failed call leaves no trace.
-        all.written().for_each(StorageImpl::advance_version);
-        hold(1);
-        Ok(StorageGuards { all, here: PhantomData })
+        lock_all(wanted)?;
+        Ok(StorageGuards { wanted, here: PhantomData })
     }
 }
 
 impl Drop for StorageGuards<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.all.each().for_each(|storage| storage.lock.unlock_held());
-        hold(-1);
+        unlock_all(self.wanted);
     }
 }
 
-/// Calls `body` under guards on `wanted`: what kernels do. Cheaper than [`StorageGuards`] for one or two storages, since
-/// nothing is moved about.
+/// Calls `body` under guards on `wanted`: what kernels do.
 ///
 /// # Errors
 /// Those of [`StorageGuards::acquire`].
@@ -148,78 +137,78 @@ impl Drop for StorageGuards<'_> {
 /// ```
 #[inline]
 pub fn with_guards<R>(wanted: &[(&Storage, Access)], body: impl FnOnce() -> R) -> Result<R> {
+    let _guards = StorageGuards::acquire(wanted)?;
+    Ok(body())
+}
+
+/// Locks each storage once, the pairs that most kernels want without further ado. Not generic and not inlined: every kernel
+/// comes through here.
+#[inline(never)]
+fn lock_all(wanted: &[(&Storage, Access)]) -> Result<()> {
     match *wanted {
-        [] => Ok(body()),
-        [(a, access)] => with_one(a, access, body),
-        [(a, access_a), (b, access_b)] if Storage::ptr_eq(a, b) => with_one(a, access_a.max(access_b), body),
-        [a, b] => {
-            let ((first, access_first), (second, access_second)) =
-                if a.0.address() < b.0.address() { (a, b) } else { (b, a) };
-            let _first = Locked::new(first, access_first)?;
-            let _second = Locked::new(second, access_second)?;
-            note_write(first, access_first);
-            note_write(second, access_second);
-            let _count = Counted::new();
-            Ok(body())
-        }
-        _ => {
-            let _guards = StorageGuards::acquire(wanted)?;
-            Ok(body())
-        }
+        [] => {}
+        [(a, access)] => lock_one(a, access)?,
+        [(a, access_a), (b, access_b)] if Storage::ptr_eq(a, b) => lock_one(a, access_a.max(access_b))?,
+        [a, b] => lock_two(a, b)?,
+        _ => lock_many(wanted)?,
     }
+    hold(1);
+    Ok(())
 }
 
 #[inline(always)]
-fn with_one<R>(storage: &StorageImpl, access: Access, body: impl FnOnce() -> R) -> Result<R> {
-    let _locked = Locked::new(storage, access)?;
+fn lock_one(storage: &StorageImpl, access: Access) -> Result<()> {
+    lock(storage, access)?;
     note_write(storage, access);
-    let _count = Counted::new();
-    Ok(body())
+    Ok(())
+}
+
+#[inline(always)]
+fn lock_two(a: (&Storage, Access), b: (&Storage, Access)) -> Result<()> {
+    let (first, second) = if a.0.address() < b.0.address() { (a, b) } else { (b, a) };
+    lock(first.0, first.1)?;
+    if let Err(error) = lock(second.0, second.1) {
+        first.0.lock.unlock(first.1);
+        return Err(error);
+    }
+    // Only when both are taken, so that a failed call leaves no trace.
+    note_write(first.0, first.1);
+    note_write(second.0, second.1);
+    Ok(())
+}
+
+fn lock_many(wanted: &[(&Storage, Access)]) -> Result<()> {
+    let all = Set::new(wanted);
+    for (done, (storage, access)) in all.in_order().enumerate() {
+        if let Err(error) = lock(storage, access) {
+            all.in_order().take(done).for_each(|(storage, access)| storage.lock.unlock(access));
+            return Err(error);
+        }
+    }
+    all.written().for_each(StorageImpl::advance_version);
+    Ok(())
+}
+
+/// Releases what [`lock_all`] took for the same list.
+#[inline(never)]
+fn unlock_all(wanted: &[(&Storage, Access)]) {
+    match *wanted {
+        [] => {}
+        [(a, _)] => a.lock.unlock_held(),
+        [(a, _), (b, _)] if Storage::ptr_eq(a, b) => a.lock.unlock_held(),
+        [(a, access_a), (b, access_b)] => {
+            a.lock.unlock(access_a);
+            b.lock.unlock(access_b);
+        }
+        _ => Set::new(wanted).each().for_each(|storage| storage.lock.unlock_held()),
+    }
+    hold(-1);
 }
 
 #[inline(always)]
 fn note_write(storage: &StorageImpl, access: Access) {
     if access == Access::Write {
         storage.advance_version();
-    }
-}
-
-/// One storage's lock, while this lives.
-struct Locked<'a> {
-    storage: &'a StorageImpl,
-    access: Access,
-}
-
-impl<'a> Locked<'a> {
-    #[inline(always)]
-    fn new(storage: &'a StorageImpl, access: Access) -> Result<Self> {
-        lock(storage, access)?;
-        Ok(Locked { storage, access })
-    }
-}
-
-impl Drop for Locked<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.storage.lock.unlock(self.access);
-    }
-}
-
-/// This thread is counted as holding guards, while this lives.
-struct Counted(OfThisThread);
-
-impl Counted {
-    #[inline(always)]
-    fn new() -> Self {
-        hold(1);
-        Counted(PhantomData)
-    }
-}
-
-impl Drop for Counted {
-    #[inline(always)]
-    fn drop(&mut self) {
-        hold(-1);
     }
 }
 

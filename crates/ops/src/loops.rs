@@ -131,9 +131,9 @@ fn run<T, F, const N: usize>(iter: &TensorIterator<'_>, formula: F, output: Scal
 where
     T: Element,
     F: Copy + Sync,
-    RowKernel<T, F, N>: EveryIsa,
+    for<'r> RowKernel<'r, T, F, N>: EveryIsa,
 {
-    for_each_rows::<N>(iter, [T::SCALAR_TYPE; N], output, |rows| {
+    for_each_rows::<N>(iter, [T::SCALAR_TYPE; N], output, &|rows| {
         rows::dispatch_rows::<T, F, N>(rows, formula)
     })
 }

@@ -48,14 +48,17 @@ use chunks::Chunks;
 /// ```
 #[inline]
 pub fn parallel_for(range: Range<usize>, grain: usize, f: impl Fn(Range<usize>) + Sync) {
-    let chunks = Chunks::new(range, grain);
-    if chunks.is_single() {
-        if !chunks.range().is_empty() {
-            f(chunks.range());
-        }
-        return;
+    for_each_chunk(Chunks::new(range, grain), &f);
+}
+
+/// Apart from any body, so that it is compiled once.
+#[inline(never)]
+fn for_each_chunk(chunks: Chunks, f: &(dyn Fn(Range<usize>) + Sync)) {
+    if !chunks.is_single() {
+        pool::run(chunks, &|index| f(chunks.get(index)));
+    } else if !chunks.range().is_empty() {
+        f(chunks.range());
     }
-    pool::run(chunks, &|index| f(chunks.get(index)));
 }
 
 /// Maps every chunk of `range` to a partial result, then combines the partials from the first chunk to the last.

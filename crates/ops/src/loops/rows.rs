@@ -6,6 +6,7 @@ use crate::vectorized::{
     EveryIsa, FloatLanes, IntegerLanes, Isa, Kernel, Lanes, Mask, Number, Vector, dispatch,
 };
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -126,44 +127,43 @@ store_masks!(Compares, Comparison, Lanes);
 store_masks!(FloatCompares, FloatComparison, FloatLanes);
 
 /// The loop over [`Rows`], for every instruction set.
-pub(super) struct RowKernel<T, F, const N: usize> {
-    rows: Rows<N>,
+pub(super) struct RowKernel<'r, T, F, const N: usize> {
+    rows: &'r Rows<N>,
     formula: F,
     element: PhantomData<T>,
 }
 
 /// Runs `formula` over rows of `T`.
 #[inline]
-pub(super) fn dispatch_rows<T, F, const N: usize>(rows: Rows<N>, formula: F)
+pub(super) fn dispatch_rows<T, F, const N: usize>(rows: &Rows<N>, formula: F)
 where
-    RowKernel<T, F, N>: EveryIsa,
+    for<'r> RowKernel<'r, T, F, N>: EveryIsa,
 {
     // SAFETY: `for_each_rows` makes only rows whose elements lie inside their operands, of the types announced to it.
     unsafe { dispatch(RowKernel { rows, formula, element: PhantomData::<T> }) }
 }
 
-impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for RowKernel<T, F, N> {
+impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for RowKernel<'_, T, F, N> {
     #[inline(always)]
     unsafe fn run(self) {
-        let RowKernel { mut rows, formula, .. } = self;
-        for _ in 0..rows.rows {
-            // SAFETY: as the caller says of every row.
-            unsafe {
-                if rows.repeated.contains(&true) {
-                    row::<I, T, F, N, true>(&rows, formula);
-                } else {
-                    row::<I, T, F, N, false>(&rows, formula);
-                }
-            }
-            rows.to = rows.to.wrapping_offset(rows.to_row as isize);
+        let RowKernel { rows, formula, .. } = self;
+        for r in 0..rows.rows as i64 {
+            let to = rows.to.wrapping_offset((r * rows.to_row) as isize);
+            let mut from = rows.from;
             for i in 0..N {
-                rows.from[i] = rows.from[i].wrapping_offset(rows.from_row[i] as isize);
+                from[i] = from[i].wrapping_offset((r * rows.from_row[i]) as isize);
             }
+            // SAFETY: as the caller says of every row.
+            unsafe { row::<I, T, F, N>(to, from, rows.repeated, rows.n, formula) };
         }
     }
 }
 
-/// One row. `REPEATS` is whether some argument is one value for all of it.
+/// Room for one vector.
+type Spread = [MaybeUninit<u64>; 8];
+
+/// One row. The formula stands here once, for whole vectors and for the last elements: it is the larger part of the code of
+/// most kernels, and there are thousands of them.
 ///
 /// # Safety
 /// - Dense arguments are valid for reading `n` elements of `T`, repeated ones for one; `to` for writing `n` results.
@@ -172,42 +172,37 @@ impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for
     clippy::needless_range_loop,
     reason = "closures are not inlined into the shim reliably; plain loops are"
 )]
-unsafe fn row<I, T, F, const N: usize, const REPEATS: bool>(rows: &Rows<N>, formula: F)
+unsafe fn row<I, T, F, const N: usize>(to: *mut u8, mut from: [*const u8; N], repeated: [bool; N], n: usize, formula: F)
 where
     I: Isa,
     T: Lanes<I>,
     F: LaneFormula<I, T, N>,
 {
+    const { assert!(T::Vector::LANES * size_of::<T>() <= size_of::<Spread>()) };
     let lanes = T::Vector::LANES;
-    let mut args = [T::Vector::zero(); N];
-    // SAFETY: reads stay below `n`, by the conditions above; whole vectors below `n - n % lanes`.
+    let mut spread: [Spread; N] = [const { [MaybeUninit::uninit(); 8] }; N];
+    let mut step = [lanes * size_of::<T>(); N];
+    // SAFETY: reads stay below `n`, by the conditions above. A repeated argument is read from a vector full of it, which the
+    // loop does not step past.
     unsafe {
-        if REPEATS {
-            for i in 0..N {
-                if rows.repeated[i] {
-                    args[i] = T::Vector::splat(rows.from[i].cast::<T>().read_unaligned().widen());
-                }
+        for i in 0..N {
+            if repeated[i] {
+                let full = spread[i].as_mut_ptr().cast::<T>();
+                T::store(T::Vector::splat(from[i].cast::<T>().read_unaligned().widen()), full);
+                (from[i], step[i]) = (full.cast_const().cast(), 0);
             }
         }
-        let whole = rows.n - rows.n % lanes;
         let mut at = 0;
-        while at < whole {
+        while at < n {
+            let count = lanes.min(n - at);
+            let mut args = [T::Vector::zero(); N];
             for i in 0..N {
-                if !REPEATS || !rows.repeated[i] {
-                    args[i] = T::load(rows.from[i].cast::<T>().add(at));
-                }
+                let at = from[i].cast::<T>();
+                args[i] = if count == lanes { T::load(at) } else { T::load_partial(at, count) };
+                from[i] = from[i].wrapping_add(step[i]);
             }
-            formula.apply(args, rows.to.add(at * F::OUTPUT_SIZE), lanes);
+            formula.apply(args, to.add(at * F::OUTPUT_SIZE), count);
             at += lanes;
-        }
-        if at < rows.n {
-            let left = rows.n - at;
-            for i in 0..N {
-                if !REPEATS || !rows.repeated[i] {
-                    args[i] = T::load_partial(rows.from[i].cast::<T>().add(at), left);
-                }
-            }
-            formula.apply(args, rows.to.add(at * F::OUTPUT_SIZE), left);
         }
     }
 }
@@ -219,7 +214,7 @@ where
 #[inline]
 pub(super) unsafe fn dispatch_rows_of<T, F: FloatFormula<N>, const N: usize>(rows: Rows<N>, formula: F)
 where
-    RowKernel<T, Floats<F>, N>: EveryIsa,
+    for<'r> RowKernel<'r, T, Floats<F>, N>: EveryIsa,
 {
-    dispatch_rows::<T, Floats<F>, N>(rows, Floats(formula));
+    dispatch_rows::<T, Floats<F>, N>(&rows, Floats(formula));
 }

@@ -27,25 +27,25 @@ pub fn select_kernel(iter: &TensorIterator<'_>) -> Result<()> {
 
 fn run<T>(iter: &TensorIterator<'_>) -> Result<()>
 where
-    Select<T>: EveryIsa,
+    for<'r> Select<'r, T>: EveryIsa,
 {
     let dtype = iter.common_dtype();
-    for_each_rows::<3>(iter, [ScalarType::Bool, dtype, dtype], dtype, |rows| {
+    for_each_rows::<3>(iter, [ScalarType::Bool, dtype, dtype], dtype, &|rows| {
         // SAFETY: `for_each_rows` makes only rows that lie inside their operands, of types as wide as `T`.
         unsafe { dispatch(Select { rows, element: PhantomData::<T> }) }
     })
 }
 
 /// Rows of a condition, what to take where it holds, and what elsewhere.
-struct Select<T> {
-    rows: Rows<3>,
+struct Select<'r, T> {
+    rows: &'r Rows<3>,
     element: PhantomData<T>,
 }
 
-impl<I: Isa, T: Lanes<I>> Kernel<I> for Select<T> {
+impl<I: Isa, T: Lanes<I>> Kernel<I> for Select<'_, T> {
     #[inline(always)]
     unsafe fn run(self) {
-        let mut rows = self.rows;
+        let mut rows = *self.rows;
         for _ in 0..rows.rows {
             // SAFETY: as the caller says of every row.
             unsafe { row::<I, T>(&rows) };

@@ -68,33 +68,37 @@ impl Port {
     }
 }
 
+/// A kernel's loop over rows.
+pub(super) type RunRows<'k, const N: usize> = dyn Fn(&Rows<N>) + Sync + 'k;
+
 /// Calls `run` on rows until every element of the iterator was met: one output of type `output`, then inputs of the
 /// types `inputs`, whatever the types in memory.
 ///
 /// # Errors
 /// Those of [`TensorIterator::with_pointers`].
-#[inline]
+///
+/// `run` is the only part that knows the formula: this and all that follows is compiled once for each `N`.
 pub(super) fn for_each_rows<const N: usize>(
     iter: &TensorIterator<'_>,
     inputs: [ScalarType; N],
     output: ScalarType,
-    run: impl Fn(Rows<N>) + Sync,
+    run: &RunRows<'_, N>,
 ) -> Result<()> {
     if let Some(plain) = iter.plain().filter(|p| p.result == output && inputs.iter().all(|i| *i == p.dtype)) {
         return plain.with_guards(iter.name(), || {
             plain_rows(plain.pointers(), plain.numel(), plain.dtype.size(), output.size(), run)
         });
     }
-    walk_rows(iter, inputs, output, &run)
+    walk_rows(iter, inputs, output, run)
 }
 
-/// The calls that are not plain. Apart from any formula, so that it is compiled once.
+/// The calls that are not plain.
 #[inline(never)]
 fn walk_rows<const N: usize>(
     iter: &TensorIterator<'_>,
     inputs: [ScalarType; N],
     output: ScalarType,
-    run: &(dyn Fn(Rows<N>) + Sync),
+    run: &RunRows<'_, N>,
 ) -> Result<()> {
     let operands = iter.operands();
     let to = Port::output(operands[0].dtype(), output)?;
@@ -106,7 +110,7 @@ fn walk_rows<const N: usize>(
         iter.for_each(data, |p, n, rows| {
             let direct =
                 to.is_direct(p.inner[0], n) && (0..N).all(|i| from[i].is_direct_input(p.inner[1 + i], n));
-            if direct { run(direct_rows(&p, n, rows)) } else { tiled_rows(&p, n, rows, to, from, run) }
+            if direct { run(&direct_rows(&p, n, rows)) } else { tiled_rows(&p, n, rows, to, from, run) }
         });
     })
 }
@@ -118,15 +122,15 @@ fn plain_rows<const N: usize>(
     n: usize,
     input: usize,
     output: usize,
-    run: impl Fn(Rows<N>) + Sync,
+    run: &RunRows<'_, N>,
 ) {
     let whole = Rows { to, from, ..Rows::empty(n) };
     if n <= GRAIN {
         return if n > 0 {
-            run(whole)
+            run(&whole)
         };
     }
-    parallel_for(0..n, GRAIN, |range| run(whole.part(range, input, output)));
+    parallel_for(0..n, GRAIN, |range| run(&whole.part(range, input, output)));
 }
 
 #[inline]
@@ -148,7 +152,7 @@ fn tiled_rows<const N: usize>(
     rows: usize,
     to: Port,
     from: [Port; N],
-    run: &(dyn Fn(Rows<N>) + Sync),
+    run: &RunRows<'_, N>,
 ) {
     let mut out_tile: Tile = [MaybeUninit::uninit(); TILE];
     let mut in_tiles: [Tile; N] = [[MaybeUninit::uninit(); TILE]; N];
@@ -171,10 +175,10 @@ fn tiled_rows<const N: usize>(
                 };
             }
             if to.is_direct(p.inner[0], count) {
-                run(made);
+                run(&made);
             } else {
                 made.to = out_tile.as_mut_ptr().cast();
-                run(made);
+                run(&made);
                 // SAFETY: `run` has written `count` results into the tile, and the operand takes them.
                 unsafe { drain(&out_tile, at(0), p.inner[0], count, to) };
             }
