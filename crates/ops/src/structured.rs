@@ -2,7 +2,7 @@
 
 use crate::Tensor;
 use flambeau_core::{
-    Access, Device, DimVec, Geometry, MemoryFormat, Result, ScalarType, Storage, ensure, shape,
+    Access, Device, DimVec, Geometry, MemoryFormat, Result, ScalarType, Storage, StorageGuards, ensure, shape,
 };
 use smallvec::SmallVec;
 
@@ -217,10 +217,15 @@ pub fn with_guards<R>(
     writes: &[&Tensor],
     body: impl FnOnce() -> Result<R>,
 ) -> Result<R> {
-    let mut wanted: SmallVec<[(&Storage, Access); 6]> = SmallVec::new();
-    wanted.extend(reads.iter().map(|t| (t.storage(), Access::Read)));
-    wanted.extend(writes.iter().map(|t| (t.storage(), Access::Write)));
-    flambeau_core::with_guards(&wanted, body).map_err(|e| e.context(name))?
+    let wanted = accesses(reads, writes);
+    let _guards = StorageGuards::acquire(&wanted).map_err(|e| e.context(name))?;
+    body()
+}
+
+/// What guards on `reads` and `writes` are asked for.
+fn accesses<'t>(reads: &[&'t Tensor], writes: &[&'t Tensor]) -> SmallVec<[(&'t Storage, Access); 6]> {
+    let reads = reads.iter().map(|t| (t.storage(), Access::Read));
+    reads.chain(writes.iter().map(|t| (t.storage(), Access::Write))).collect()
 }
 
 /// Whether two tensors share memory without being the same view of it, as far as the blocks of memory they span tell.

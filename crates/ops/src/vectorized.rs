@@ -15,6 +15,10 @@
 //! /// Applies it to the `count` elements at `from`.
 //! struct Map<T> { from: *const T, to: *mut T, count: usize }
 //!
+//! impl<T> Placed for Map<T> {
+//!     type Home = Self;
+//! }
+//!
 //! impl<I: Isa, T: FloatLanes<I>> Kernel<I> for Map<T> {
 //!     #[inline(always)]
 //!     unsafe fn run(self) {
@@ -76,7 +80,7 @@ mod tests;
 
 pub use convert::{Convert, convert_slice};
 pub use isa::{
-    CapabilityOverride, CpuCapability, EveryIsa, EveryLanes, Isa, Kernel, Scalar, cpu_capability, dispatch,
+    CapabilityOverride, CpuCapability, EveryIsa, EveryLanes, Isa, Kernel, Placed, Scalar, cpu_capability, dispatch,
     override_cpu_capability,
 };
 pub use lanes::{Bits, Float, FloatLanes, Integer, IntegerLanes, Lanes, Mask, Number, Vector};

@@ -3,23 +3,36 @@
 
 use super::boxed::Value;
 use super::registry;
-use flambeau_core::{DispatchKey, DispatchKeySet, Error, ErrorKind, Result, apply_thread_keys};
+use flambeau_core::{DispatchKey, DispatchKeySet, Result, apply_thread_keys, bail};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// A function and the key it serves.
 #[derive(Clone, Copy)]
+#[repr(transparent)]
 pub struct Kernel<F> {
-    key: DispatchKey,
-    function: F,
+    given: Given,
+    function: PhantomData<F>,
 }
 
-impl<F> Kernel<F> {
+impl<F: Copy + Send + Sync + 'static> Kernel<F> {
     /// `function` for calls whose highest key is `key`.
     pub const fn new(key: DispatchKey, function: F) -> Self {
-        Kernel { key, function }
+        Kernel { given: Given { key, function: to_pointer(function) }, function: PhantomData }
     }
 }
+
+/// A [`Kernel`] without the type of its function.
+#[derive(Clone, Copy)]
+struct Given {
+    key: DispatchKey,
+    function: *mut (),
+}
+
+// SAFETY: `function` is the address of a function, which any thread may call.
+unsafe impl Sync for Given {}
+// SAFETY: as above.
+unsafe impl Send for Given {}
 
 /// What is known of an operator without its function type.
 pub trait OperatorInfo: Sync {
@@ -43,17 +56,22 @@ pub trait OperatorInfo: Sync {
 pub(super) type BoxedCall = fn(&[Value]) -> Result<Vec<Value>>;
 
 /// An operator with kernels of type `F`, a `fn(DispatchKeySet, ..) -> Result<..>`.
-///
-/// The table begins empty. The first call that meets a key looks for its kernel: one given for the key, else a composite
-/// one, else, for keys that stand above the backends, none: such a key is skipped from then on.
 pub struct Operator<F: 'static> {
+    pub(super) table: Table,
+    function: PhantomData<F>,
+}
+
+/// An operator without the type of its kernels, so that its code is compiled once and not once for each signature.
+///
+/// The slots begin empty. The first call that meets a key looks for its kernel: one given for the key, else a composite
+/// one, else, for keys that stand above the backends, none: such a key is skipped from then on.
+pub(super) struct Table {
     pub(super) name: &'static str,
     schema: &'static str,
-    kernels: &'static [Kernel<F>],
+    kernels: &'static [Given],
     boxed: BoxedCall,
     skipped: AtomicU64,
-    table: [AtomicPtr<()>; DispatchKey::COUNT],
-    function: PhantomData<F>,
+    slots: [AtomicPtr<()>; DispatchKey::COUNT],
 }
 
 impl<F: Copy + Send + Sync + 'static> Operator<F> {
@@ -65,8 +83,11 @@ impl<F: Copy + Send + Sync + 'static> Operator<F> {
         boxed: BoxedCall,
     ) -> Self {
         const { assert!(size_of::<F>() == size_of::<*mut ()>(), "kernels are function pointers") };
-        let table = [const { AtomicPtr::new(std::ptr::null_mut()) }; DispatchKey::COUNT];
-        Operator { name, schema, kernels, boxed, skipped: AtomicU64::new(0), table, function: PhantomData }
+        // SAFETY: a `Kernel` is a `Given`, transparently.
+        let kernels = unsafe { std::slice::from_raw_parts(kernels.as_ptr().cast::<Given>(), kernels.len()) };
+        let slots = [const { AtomicPtr::new(std::ptr::null_mut()) }; DispatchKey::COUNT];
+        let table = Table { name, schema, kernels, boxed, skipped: AtomicU64::new(0), slots };
+        Operator { table, function: PhantomData }
     }
 
     /// The kernel for a call whose arguments carry `keys`, and the keys with the thread's changes applied.
@@ -75,38 +96,48 @@ impl<F: Copy + Send + Sync + 'static> Operator<F> {
     /// `NotImplemented` where no kernel serves the highest key.
     #[inline(always)]
     pub fn select(&self, keys: DispatchKeySet) -> Result<(DispatchKeySet, F)> {
-        let skipped = DispatchKeySet::from_bits(self.skipped.load(Ordering::Relaxed));
+        let skipped = DispatchKeySet::from_bits(self.table.skipped.load(Ordering::Relaxed));
         let keys = apply_thread_keys(keys).without(skipped);
-        match self.table.get(keys.highest_index()) {
-            Some(slot) => {
-                let kernel = slot.load(Ordering::Acquire);
-                if kernel.is_null() { self.select_slowly(keys) } else { Ok((keys, from_pointer(kernel))) }
+        if let Some(slot) = self.table.slots.get(keys.highest_index()) {
+            let kernel = slot.load(Ordering::Acquire);
+            if !kernel.is_null() {
+                return Ok((keys, from_pointer(kernel)));
             }
-            None => self.select_slowly(keys),
+        }
+        match self.table.select_slowly(keys) {
+            Ok((keys, kernel)) => Ok((keys, from_pointer(kernel))),
+            Err(error) => Err(error),
         }
     }
 
+    /// Puts a kernel in place at run time. Link-time registration is [`Registration`](super::Registration).
+    pub fn register(&self, key: DispatchKey, function: F) {
+        self.table.register(key, to_pointer(function));
+    }
+}
+
+impl Table {
     /// Fills the slots on the way down until one has a kernel.
     #[cold]
-    fn select_slowly(&self, mut keys: DispatchKeySet) -> Result<(DispatchKeySet, F)> {
+    #[inline(never)]
+    fn select_slowly(&self, mut keys: DispatchKeySet) -> Result<(DispatchKeySet, *mut ())> {
         while let Some(key) = keys.highest() {
-            if let Some(function) = self.resolve(key) {
-                self.table[key as usize].store(to_pointer(function), Ordering::Release);
-                return Ok((keys, function));
+            if let Some(kernel) = self.resolve(key) {
+                self.slots[key as usize].store(kernel, Ordering::Release);
+                return Ok((keys, kernel));
             }
             if key.is_backend() || matches!(key, DispatchKey::Autograd | DispatchKey::AutogradPrivateUse1) {
-                return Err(self.not_implemented(key));
+                bail!(NotImplemented, "{}: there is no kernel for {key}", self.name);
             }
             self.skipped.fetch_or(DispatchKeySet::of(key).bits(), Ordering::Relaxed);
             keys = keys.without(key.into());
         }
-        let message = format!("{}: expected a tensor or a device to choose a kernel by", self.name);
-        Err(Error::new(ErrorKind::InvalidArgument, message))
+        bail!(InvalidArgument, "{}: expected a tensor or a device to choose a kernel by", self.name);
     }
 
     /// The kernel for `key`: given for it, or composite. Above the backends only the implicit composite serves, and only
     /// where no backend has a kernel of its own.
-    fn resolve(&self, key: DispatchKey) -> Option<F> {
+    fn resolve(&self, key: DispatchKey) -> Option<*mut ()> {
         let implicit = || self.given(DispatchKey::CompositeImplicitAutograd);
         self.given(key).or_else(|| match key {
             _ if key.is_backend() => self.given(DispatchKey::CompositeExplicitAutograd).or_else(implicit),
@@ -116,40 +147,34 @@ impl<F: Copy + Send + Sync + 'static> Operator<F> {
     }
 
     /// The kernel given for exactly `key`; another crate's wins over the operator's own.
-    fn given(&self, key: DispatchKey) -> Option<F> {
-        let own = || self.kernels.iter().find(|k| k.key == key).map(|k| k.function);
-        registry::find(self.name, key).map(|pointer| from_pointer(pointer.cast_mut())).or_else(own)
+    fn given(&self, key: DispatchKey) -> Option<*mut ()> {
+        let own = || self.kernels.iter().find(|given| given.key == key).map(|given| given.function);
+        registry::find(self.name, key).map(<*const ()>::cast_mut).or_else(own)
     }
 
-    /// Puts a kernel in place at run time. Link-time registration is [`Registration`](super::Registration).
-    pub fn register(&self, key: DispatchKey, function: F) {
-        if (key as usize) < DispatchKey::COUNT {
-            self.table[key as usize].store(to_pointer(function), Ordering::Release);
+    fn register(&self, key: DispatchKey, kernel: *mut ()) {
+        if let Some(slot) = self.slots.get(key as usize) {
+            slot.store(kernel, Ordering::Release);
             self.skipped.fetch_and(!DispatchKeySet::of(key).bits(), Ordering::Relaxed);
         }
-    }
-
-    #[cold]
-    fn not_implemented(&self, key: DispatchKey) -> Error {
-        Error::new(ErrorKind::NotImplemented, format!("{}: there is no kernel for {key}", self.name))
     }
 }
 
 impl<F: Copy + Send + Sync + 'static> OperatorInfo for Operator<F> {
     fn name(&self) -> &'static str {
-        self.name
+        self.table.name
     }
 
     fn schema(&self) -> &'static str {
-        self.schema
+        self.table.schema
     }
 
     fn has_kernel(&self, key: DispatchKey) -> bool {
-        self.given(key).is_some()
+        self.table.given(key).is_some()
     }
 
     fn call_boxed(&self, arguments: &[Value]) -> Result<Vec<Value>> {
-        (self.boxed)(arguments)
+        (self.table.boxed)(arguments)
     }
 }
 

@@ -25,7 +25,7 @@ impl Registration {
         key: DispatchKey,
         function: F,
     ) -> Self {
-        Registration { name: operator.name, key, pointer: to_pointer(function) }
+        Registration { name: operator.table.name, key, pointer: to_pointer(function) }
     }
 }
 

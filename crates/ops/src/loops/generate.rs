@@ -5,7 +5,7 @@ use crate::Tensor;
 use crate::parallel::parallel_for;
 use crate::structured::with_guards;
 use crate::tensor_iterator::GRAIN;
-use crate::vectorized::{EveryIsa, Float, FloatLanes, Isa, Kernel, Vector, dispatch};
+use crate::vectorized::{EveryIsa, Float, FloatLanes, Isa, Kernel, Placed, Vector, dispatch};
 use flambeau_core::{Element, Philox, Result, ensure};
 use std::mem::MaybeUninit;
 
@@ -177,6 +177,10 @@ pub struct BoxMuller<E> {
     first: *mut E,
     second: *mut E,
     count: usize,
+}
+
+impl<E> Placed for BoxMuller<E> {
+    type Home = Self;
 }
 
 impl<I: Isa, E: FloatLanes<I>> Kernel<I> for BoxMuller<E> {

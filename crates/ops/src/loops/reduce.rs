@@ -32,12 +32,12 @@ pub(crate) use moments::{moments, moments_of};
 pub(crate) use source::{Source, first_element};
 pub(crate) use steps::Steps;
 
-use crate::structured::TensorSpec;
+use crate::structured::{TensorSpec, with_guards};
 use crate::tensor_iterator::{DimMask, Reduction};
 use crate::vectorized::{EveryIsa, Float, Number};
 use crate::{Tensor, dispatch_all_types, ops};
 use blocks::{Floats, FoldKernel, FoldRows, Folding, Numbers};
-use flambeau_core::{Access, Element, Result, Scalar, ScalarType, StorageGuards};
+use flambeau_core::{Element, Result, Scalar, ScalarType};
 use smallvec::SmallVec;
 
 /// Elements folded by one call of a vector kernel: a quarter of a first-level cache for f32.
@@ -214,23 +214,32 @@ fn with_targets<const M: usize>(
     results: [ScalarType; M],
     body: impl FnOnce(&Reduction, [*mut u8; M]) -> Result<()>,
 ) -> Result<()> {
-    let mut targets: SmallVec<[Tensor; 3]> = SmallVec::new();
-    for (out, result) in outs.iter().zip(results) {
-        let direct = out.dtype() == result && out.is_contiguous();
-        targets.push(if direct {
-            (*out).clone()
-        } else {
-            TensorSpec::like(out, out.sizes()).with_dtype(result).allocate("reduction")?
-        });
-    }
+    let targets = targets(&outs, &results)?;
     let reduction = Reduction::new(input, &targets[0], mask)?;
-    {
-        let mut wanted: SmallVec<[_; 4]> = targets.iter().map(|t| (t.storage(), Access::Write)).collect();
-        wanted.push((input.storage(), Access::Read));
-        let _guards = StorageGuards::acquire(&wanted)?;
-        body(&reduction, std::array::from_fn(|m| source::first_element(&targets[m])))?;
-    }
-    for (out, target) in outs.iter().zip(&targets) {
+    let mut addresses = [std::ptr::null_mut(); M];
+    with_guards("reduction", &[input], &targets.iter().collect::<SmallVec<[&Tensor; 3]>>(), || {
+        for (address, target) in addresses.iter_mut().zip(&targets) {
+            *address = source::first_element(target);
+        }
+        body(&reduction, addresses)
+    })?;
+    finish(&outs, &targets)
+}
+
+/// The outputs themselves, or stand-ins that are contiguous and of the types `results`.
+fn targets(outs: &[&Tensor], results: &[ScalarType]) -> Result<SmallVec<[Tensor; 3]>> {
+    let target = |(out, result): (&&Tensor, &ScalarType)| {
+        if out.dtype() == *result && out.is_contiguous() {
+            return Ok((*out).clone());
+        }
+        TensorSpec::like(out, out.sizes()).with_dtype(*result).allocate("reduction")
+    };
+    outs.iter().zip(results).map(target).collect()
+}
+
+/// Copies what stand-ins hold to the outputs they stand for.
+fn finish(outs: &[&Tensor], targets: &[Tensor]) -> Result<()> {
+    for (out, target) in outs.iter().zip(targets) {
         if !out.is_same(target) {
             ops::copy_(out, target, false)?;
         }

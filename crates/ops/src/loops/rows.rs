@@ -3,7 +3,7 @@
 
 use super::{Comparison, FloatComparison, FloatFormula, IntegerFormula, NumberFormula};
 use crate::vectorized::{
-    EveryIsa, FloatLanes, IntegerLanes, Isa, Kernel, Lanes, Mask, Number, Vector, dispatch,
+    EveryIsa, FloatLanes, IntegerLanes, Isa, Kernel, Lanes, Mask, Number, Placed, Vector, dispatch,
 };
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -48,7 +48,7 @@ impl<const N: usize> Rows<N> {
 unsafe impl<const N: usize> Sync for Rows<N> {}
 
 /// A formula as the loop needs it: lanes in, results written.
-pub(super) trait LaneFormula<I: Isa, T: Lanes<I>, const N: usize>: Copy {
+pub(super) trait LaneFormula<I: Isa, T: Lanes<I>, const N: usize>: Copy + Placed {
     /// Bytes of one result.
     const OUTPUT_SIZE: usize;
 
@@ -63,6 +63,10 @@ macro_rules! store_lanes {
     ($wrapper:ident, $formula:ident, $lanes:ident) => {
         #[derive(Clone, Copy)]
         pub(super) struct $wrapper<F>(pub(super) F);
+
+        impl<F> Placed for $wrapper<F> {
+            type Home = F;
+        }
 
         impl<I: Isa, T: $lanes<I>, F: $formula<N>, const N: usize> LaneFormula<I, T, N> for $wrapper<F> {
             const OUTPUT_SIZE: usize = size_of::<T>();
@@ -90,6 +94,10 @@ store_lanes!(Integers, IntegerFormula, IntegerLanes);
 #[derive(Clone, Copy)]
 pub(super) struct Divides<'a, F>(pub(super) F, pub(super) &'a AtomicBool);
 
+impl<F> Placed for Divides<'_, F> {
+    type Home = F;
+}
+
 impl<I: Isa, T: IntegerLanes<I>, F: IntegerFormula<2>> LaneFormula<I, T, 2> for Divides<'_, F> {
     const OUTPUT_SIZE: usize = size_of::<T>();
 
@@ -110,6 +118,10 @@ macro_rules! store_masks {
     ($wrapper:ident, $formula:ident, $lanes:ident) => {
         #[derive(Clone, Copy)]
         pub(super) struct $wrapper<F>(pub(super) F);
+
+        impl<F> Placed for $wrapper<F> {
+            type Home = F;
+        }
 
         impl<I: Isa, T: $lanes<I>, F: $formula<N>, const N: usize> LaneFormula<I, T, N> for $wrapper<F> {
             const OUTPUT_SIZE: usize = size_of::<bool>();
@@ -141,6 +153,10 @@ where
 {
     // SAFETY: `for_each_rows` makes only rows whose elements lie inside their operands, of the types announced to it.
     unsafe { dispatch(RowKernel { rows, formula, element: PhantomData::<T> }) }
+}
+
+impl<T, F: Placed, const N: usize> Placed for RowKernel<'_, T, F, N> {
+    type Home = F::Home;
 }
 
 impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for RowKernel<'_, T, F, N> {

@@ -6,7 +6,7 @@ use super::tiles::for_each_rows;
 use crate::Tensor;
 use crate::structured::with_guards;
 use crate::tensor_iterator::TensorIterator;
-use crate::vectorized::{EveryIsa, Isa, Kernel, Lanes, Mask, Vector, dispatch};
+use crate::vectorized::{EveryIsa, Isa, Kernel, Placed, Lanes, Mask, Vector, dispatch};
 use flambeau_core::{MemoryFormat, Result, ScalarType, ensure};
 use std::marker::PhantomData;
 
@@ -40,6 +40,10 @@ where
 struct Select<'r, T> {
     rows: &'r Rows<3>,
     element: PhantomData<T>,
+}
+
+impl<T> Placed for Select<'_, T> {
+    type Home = Self;
 }
 
 impl<I: Isa, T: Lanes<I>> Kernel<I> for Select<'_, T> {

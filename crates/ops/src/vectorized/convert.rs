@@ -3,7 +3,7 @@
 
 use half::{bf16, f16};
 
-use super::isa::{EveryLanes, Isa, Kernel, dispatch};
+use super::isa::{EveryLanes, Isa, Kernel, Placed, dispatch};
 use super::lanes::{Lanes, Vector};
 use super::scalar::{round_to_bf16, widen_bf16};
 
@@ -247,6 +247,10 @@ struct Slice<From, To> {
 /// The number of f32 that pass between a half type and another at a time: enough to amortise, little enough to
 /// stay in the nearest cache, and a multiple of every number of lanes.
 const BLOCK: usize = 256;
+
+impl<From, To> Placed for Slice<From, To> {
+    type Home = Self;
+}
 
 impl<I: Isa, From: Convert + Lanes<I>, To: Convert + Lanes<I>> Kernel<I> for Slice<From, To> {
     #[inline(always)]

@@ -197,12 +197,21 @@ impl Drop for CapabilityOverride {
     }
 }
 
+/// Which module the machine code of a loop belongs to: that of `Home`.
+///
+/// The compiler keeps a method's code with the type it is called on, and recompiles the code of a module as a whole. A loop
+/// over formulas names the formula here: touching one file of formulas then recompiles its loops and nobody else's.
+pub trait Placed {
+    /// A type of that module; the loop's own type where there is no formula.
+    type Home;
+}
+
 /// A loop, written once, that can be compiled for the instruction set `I`.
 ///
 /// Implement it for every `I` at once, `impl<I: Isa, T: Lanes<I>> Kernel<I> for MyLoop<T>`, with the captured
 /// pointers and lengths as fields, and mark `run` and everything it calls `#[inline(always)]`: a body that is not
 /// inlined into the shim is compiled without the set's registers and runs a hundred times slower.
-pub trait Kernel<I: Isa, Output = ()> {
+pub trait Kernel<I: Isa, Output = ()>: Placed {
     /// Does the work.
     ///
     /// # Safety
@@ -214,7 +223,7 @@ pub trait Kernel<I: Isa, Output = ()> {
 macro_rules! every_isa {
     ($($isa:ident),*) => {
         /// A kernel that exists for every instruction set of this architecture. Implemented by the compiler.
-        pub trait EveryIsa<Output = ()>: $(Kernel<$isa, Output> +)* {}
+        pub trait EveryIsa<Output = ()>: Placed + $(Kernel<$isa, Output> +)* {}
         impl<Output, K: $(Kernel<$isa, Output> +)*> EveryIsa<Output> for K {}
 
         /// An element type that has vectors in every instruction set of this architecture. Implemented by the
@@ -242,42 +251,66 @@ pub unsafe fn dispatch<Output, K: EveryIsa<Output>>(kernel: K) -> Output {
     unsafe {
         match cpu_capability() {
             #[cfg(target_arch = "x86_64")]
-            CpuCapability::Avx2 => run_avx2(kernel),
+            CpuCapability::Avx2 => <K::Home as Shims<Output, K>>::avx2(kernel),
             #[cfg(target_arch = "x86_64")]
-            CpuCapability::Avx512 => run_avx512(kernel),
+            CpuCapability::Avx512 => <K::Home as Shims<Output, K>>::avx512(kernel),
             #[cfg(target_arch = "aarch64")]
-            CpuCapability::Neon => run_neon(kernel),
-            _ => Kernel::<Scalar, Output>::run(kernel),
+            CpuCapability::Neon => <K::Home as Shims<Output, K>>::neon(kernel),
+            _ => <K::Home as Shims<Output, K>>::scalar(kernel),
         }
     }
 }
 
-/// # Safety
-///
-/// - The processor has AVX2, FMA, F16C and BMI2.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn run_avx2<Output, K: Kernel<Avx2, Output>>(kernel: K) -> Output {
-    // SAFETY: the processor has the set, by this function's condition.
-    unsafe { kernel.run() }
+/// The functions that enter an instruction set, one for each; methods of a kernel's home so that their code goes there.
+trait Shims<Output, K> {
+    /// # Safety
+    ///
+    /// - What the kernel asks for.
+    unsafe fn scalar(kernel: K) -> Output;
+
+    /// # Safety
+    ///
+    /// - The processor has AVX2, FMA, F16C, BMI, LZCNT and POPCNT; and what the kernel asks for.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn avx2(kernel: K) -> Output;
+
+    /// # Safety
+    ///
+    /// - The processor has what `avx2` needs, and AVX-512 F, BW, DQ and VL; and what the kernel asks for.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn avx512(kernel: K) -> Output;
+
+    /// # Safety
+    ///
+    /// - The processor has NEON; and what the kernel asks for.
+    #[cfg(target_arch = "aarch64")]
+    unsafe fn neon(kernel: K) -> Output;
 }
 
-/// # Safety
-///
-/// - The processor has what `run_avx2` needs, and AVX-512 F, BW, DQ and VL.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn run_avx512<Output, K: Kernel<Avx512, Output>>(kernel: K) -> Output {
-    // SAFETY: the processor has the set, by this function's condition.
-    unsafe { kernel.run() }
-}
+impl<Home, Output, K: EveryIsa<Output>> Shims<Output, K> for Home {
+    unsafe fn scalar(kernel: K) -> Output {
+        // SAFETY: every processor has this set.
+        unsafe { Kernel::<Scalar, Output>::run(kernel) }
+    }
 
-/// # Safety
-///
-/// - The processor has NEON.
-#[cfg(target_arch = "aarch64")]
-#[target_feature(enable = "neon")]
-unsafe fn run_neon<Output, K: Kernel<Neon, Output>>(kernel: K) -> Output {
-    // SAFETY: the processor has the set, by this function's condition.
-    unsafe { kernel.run() }
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+    unsafe fn avx2(kernel: K) -> Output {
+        // SAFETY: the processor has the set, by this function's condition.
+        unsafe { Kernel::<Avx2, Output>::run(kernel) }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+    unsafe fn avx512(kernel: K) -> Output {
+        // SAFETY: the processor has the set, by this function's condition.
+        unsafe { Kernel::<Avx512, Output>::run(kernel) }
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    #[target_feature(enable = "neon")]
+    unsafe fn neon(kernel: K) -> Output {
+        // SAFETY: the processor has the set, by this function's condition.
+        unsafe { Kernel::<Neon, Output>::run(kernel) }
+    }
 }

@@ -2,13 +2,13 @@
 #![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
 use super::{Finish, FloatFold, LineFold, NumberFold};
-use crate::vectorized::{Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, Vector, dispatch};
+use crate::vectorized::{Convert, EveryIsa, FloatLanes, Isa, Kernel, Placed, Lanes, Mask, Number, Vector, dispatch};
 use flambeau_core::{Element, Scalar};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// A fold as the kernels need it.
-pub(crate) trait LaneFold<I: Isa, T: Lanes<I>>: Copy {
+pub(crate) trait LaneFold<I: Isa, T: Lanes<I>>: Copy + Placed {
     fn identity(self) -> T::Vector;
     fn step(self, acc: T::Vector, x: T::Vector) -> T::Vector;
     fn combine(self, a: T::Vector, b: T::Vector) -> T::Vector;
@@ -18,6 +18,10 @@ macro_rules! lane_fold {
     ($wrapper:ident, $fold:ident, $lanes:ident) => {
         #[derive(Clone, Copy)]
         pub(crate) struct $wrapper<F>(pub(crate) F);
+
+        impl<F> Placed for $wrapper<F> {
+            type Home = F;
+        }
 
         impl<I: Isa, T: $lanes<I>, F: $fold> LaneFold<I, T> for $wrapper<F> {
             #[inline(always)]
@@ -123,6 +127,10 @@ pub(crate) struct FoldKernel<T, F> {
     lanes: F,
 }
 
+impl<T, F: Placed> Placed for FoldKernel<T, F> {
+    type Home = F::Home;
+}
+
 impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I, T> for FoldKernel<T, F> {
     #[inline(always)]
     unsafe fn run(self) -> T {
@@ -215,6 +223,10 @@ pub(crate) struct FoldRows<T, F> {
     pub(super) accumulators: bool,
     pub(super) lanes: F,
     pub(super) element: PhantomData<T>,
+}
+
+impl<T, F: Placed> Placed for FoldRows<T, F> {
+    type Home = F::Home;
 }
 
 impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldRows<T, F> {

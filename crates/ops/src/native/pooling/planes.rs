@@ -5,7 +5,7 @@ use super::windows::{Pool, Window};
 use crate::Tensor;
 use crate::gemm::Scratch;
 use crate::parallel::parallel_for;
-use crate::vectorized::{Isa, Kernel, dispatch};
+use crate::vectorized::{Isa, Kernel, Placed, dispatch};
 use half::{bf16, f16};
 use std::ops::{Add, AddAssign};
 
@@ -130,6 +130,10 @@ struct MaxPlane<'a, T> {
     x: Plane<T>,
     y: Plane<T>,
     at: Plane<i64>,
+}
+
+impl<T> Placed for MaxPlane<'_, T> {
+    type Home = Self;
 }
 
 impl<I: Isa, T: Pooled> Kernel<I> for MaxPlane<'_, T> {
@@ -300,6 +304,10 @@ macro_rules! row_of_sums {
     };
 }
 
+impl<T> Placed for MeanPlane<'_, T> {
+    type Home = Self;
+}
+
 impl<I: Isa, T: Pooled> Kernel<I> for MeanPlane<'_, T> {
     #[inline(always)]
     unsafe fn run(self) {
@@ -352,6 +360,10 @@ struct MeanBackward<'a, T> {
     mean: &'a Mean,
     gy: Plane<T>,
     gx: Plane<T>,
+}
+
+impl<T> Placed for MeanBackward<'_, T> {
+    type Home = Self;
 }
 
 impl<I: Isa, T: Pooled<Sum = T> + AddAssign> Kernel<I> for MeanBackward<'_, T> {
