@@ -188,8 +188,13 @@ type Spread = [MaybeUninit<u64>; 8];
     clippy::needless_range_loop,
     reason = "closures are not inlined into the shim reliably; plain loops are"
 )]
-unsafe fn row<I, T, F, const N: usize>(to: *mut u8, mut from: [*const u8; N], repeated: [bool; N], n: usize, formula: F)
-where
+unsafe fn row<I, T, F, const N: usize>(
+    to: *mut u8,
+    mut from: [*const u8; N],
+    repeated: [bool; N],
+    n: usize,
+    formula: F,
+) where
     I: Isa,
     T: Lanes<I>,
     F: LaneFormula<I, T, N>,

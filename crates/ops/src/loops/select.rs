@@ -6,7 +6,7 @@ use super::tiles::for_each_rows;
 use crate::Tensor;
 use crate::structured::with_guards;
 use crate::tensor_iterator::TensorIterator;
-use crate::vectorized::{EveryIsa, Isa, Kernel, Placed, Lanes, Mask, Vector, dispatch};
+use crate::vectorized::{EveryIsa, Isa, Kernel, Lanes, Mask, Placed, Vector, dispatch};
 use flambeau_core::{MemoryFormat, Result, ScalarType, ensure};
 use std::marker::PhantomData;
 

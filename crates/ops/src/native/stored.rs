@@ -135,21 +135,3 @@ macro_rules! floats {
 }
 
 floats! { f16, u16; bf16, u16; f32, u32; f64, u64; }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn order_is_that_of_the_values_with_nan_last() {
-        let values = [f32::NEG_INFINITY, -2.0, -1e-40, 0.0, 1e-40, 1.0, f32::INFINITY, f32::NAN];
-        assert!(values.windows(2).all(|w| w[0].order() < w[1].order()));
-        assert_eq!((-0.0f32).order(), 0.0f32.order());
-        assert_eq!((-f32::NAN).order(), f32::NAN.order());
-        assert!(values.iter().all(|v| v.order() >> 32 == 0));
-        let integers = [i64::MIN, -1, 0, 1, i64::MAX];
-        assert!(integers.windows(2).all(|w| w[0].order() < w[1].order()));
-        assert!((-1i8).order() < 1i8.order() && i8::MIN.order() == 0 && u8::MAX.order() == 255);
-        assert!(f16::from_f32(-1.0).order() < f16::from_f32(2.0).order());
-    }
-}

@@ -146,32 +146,3 @@ fn coalesce(dims: &mut Dims) {
     }
     *dims = joined;
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use flambeau_core::Device;
-
-    fn meta(sizes: &[i64]) -> Tensor {
-        Tensor::empty_contiguous(sizes, ScalarType::F32, Device::META).unwrap()
-    }
-
-    #[test]
-    fn neighbouring_dimensions_become_one() {
-        let mask = DimMask::new(Some(&[1, 2]), 3).unwrap();
-        let reduction = Reduction::new(&meta(&[2, 3, 4]), &meta(&[2]), mask).unwrap();
-        assert_eq!(reduction.reduced.as_slice(), &[Dim { size: 12, input: 4, output: 0 }]);
-        assert_eq!(reduction.kept.as_slice(), &[Dim { size: 2, input: 48, output: 4 }]);
-        let mask = DimMask::new(Some(&[0, -1]), 3).unwrap();
-        let reduction = Reduction::new(&meta(&[2, 3, 4]), &meta(&[1, 3, 1]), mask).unwrap();
-        assert_eq!((reduction.count(), reduction.outputs(), reduction.reduced.len()), (8, 3, 2));
-    }
-
-    #[test]
-    fn a_dimension_may_be_named_once() {
-        assert!(DimMask::new(Some(&[0, -2]), 2).is_err());
-        assert!(DimMask::new(Some(&[2]), 2).is_err());
-        assert_eq!(DimMask::new(None, 2).unwrap().reduced_sizes(&[2, 3], true).as_slice(), &[1, 1]);
-        assert!(DimMask::new(Some(&[0, -1]), 0).is_err());
-    }
-}

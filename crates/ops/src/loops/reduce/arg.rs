@@ -3,7 +3,7 @@
 
 use super::{Greatest, Least, LineFold, NumberFold, computing_type, fold_dense, line_fold};
 use crate::tensor_iterator::DimMask;
-use crate::vectorized::{Convert, EveryIsa, Isa, Kernel, Placed, Lanes, Mask, Vector, dispatch};
+use crate::vectorized::{Convert, EveryIsa, Isa, Kernel, Lanes, Mask, Placed, Vector, dispatch};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, ScalarType};
 use std::marker::PhantomData;

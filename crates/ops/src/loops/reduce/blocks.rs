@@ -2,7 +2,9 @@
 #![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
 use super::{Finish, FloatFold, LineFold, NumberFold};
-use crate::vectorized::{Convert, EveryIsa, FloatLanes, Isa, Kernel, Placed, Lanes, Mask, Number, Vector, dispatch};
+use crate::vectorized::{
+    Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, Placed, Vector, dispatch,
+};
 use flambeau_core::{Element, Scalar};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;

@@ -1,0 +1,260 @@
+//! The loops around the micro-kernel: blocks that fit the caches, packed where that pays, cut by size for the threads.
+#![expect(unsafe_code, reason = "raw operands")]
+
+use std::ops::Range;
+
+use super::{
+    Gemm, GemmElement,
+    element::{Pack, Scalar},
+    lanes::Lanes,
+    pack::PackPanel,
+    scratch::{Scratch, Shared},
+    tile::TileArgs,
+};
+use flambeau_parallel::parallel_for;
+
+/// Groups of k in one block. A strip of B (two vectors of columns, 64 KiB) streams from the second-level cache, which
+/// costs less than to read and write C twice as often.
+const DEPTH: usize = 512;
+/// Columns in one block.
+const COLUMNS: usize = 2048;
+/// Rows in one block, if A is packed: a panel of A and a strip of B then stay in the second-level cache.
+const ROWS: usize = 120;
+/// Multiply-adds worth a thread.
+const WORTH_A_THREAD: usize = 1 << 18;
+
+/// Where sums go: rows of adjacent accumulators.
+pub(super) struct Target<A> {
+    pub(super) at: *mut A,
+    pub(super) row: isize,
+    pub(super) alpha: A,
+    pub(super) beta: A,
+}
+
+/// What is decided once for a product, from its sizes and strides alone.
+struct Plan {
+    pack_a: bool,
+    pack_b: bool,
+    /// Blocks of C: tiles from top to bottom, and strips across.
+    tiles: usize,
+    strips: usize,
+}
+
+impl Plan {
+    fn new<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> Self {
+        let bytes = size_of::<T>();
+        let pack_b = !T::SAME || g.b_strides[1] != 1 || (g.m > 256 && g.k * g.n * bytes > 512 << 10);
+        let pack_a =
+            !usable_units::<T, L::Unit>(g.k, g.a_strides) || (g.n > 256 && g.m * g.k * bytes > 512 << 10);
+        let (all_tiles, all_strips) = (g.m.div_ceil(L::TILES.len()), g.n.min(COLUMNS).div_ceil(2 * L::N));
+        let (mut tiles, mut strips) = ((ROWS / L::TILES.len()).min(all_tiles), all_strips);
+        let large = g.m * g.n * g.k.min(DEPTH) >= 2 * WORTH_A_THREAD;
+        // Several blocks, so that a slow thread can leave some to the others; rows first, so that A is packed once.
+        let few = |tiles, strips| large && all_tiles.div_ceil(tiles) * all_strips.div_ceil(strips) < 8;
+        while few(tiles, strips) && tiles > 2 {
+            tiles = tiles.div_ceil(2);
+        }
+        while few(tiles, strips) && strips > 2 {
+            strips = strips.div_ceil(2);
+        }
+        Self { pack_a, pack_b, tiles, strips }
+    }
+}
+
+/// One block of k and of columns, all rows.
+struct Slab<'a, T: GemmElement, L: Lanes> {
+    g: &'a Gemm<T>,
+    plan: &'a Plan,
+    k: Range<usize>,
+    columns: Range<usize>,
+    /// The packed strips: all of them, or the last if it alone needs it.
+    packed: Shared<L::Unit>,
+    target: Target<L::Acc>,
+}
+
+// SAFETY: its pointers are those of the product, whose elements each chunk uses as `gemm` allows.
+unsafe impl<T: GemmElement, L: Lanes> Sync for Slab<'_, T, L> {}
+
+/// # Safety
+/// - As [`super::gemm`], with C replaced by `target`.
+pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>, target: Target<L::Acc>) {
+    let plan = Plan::new::<T, L>(g);
+    let depth = DEPTH * T::DEPTH;
+    let mut packed = Scratch::new::<L::Unit>(DEPTH.min(g.k) * g.n.min(COLUMNS).next_multiple_of(2 * L::N));
+    for first_column in (0..g.n).step_by(COLUMNS) {
+        let columns = first_column..g.n.min(first_column + COLUMNS);
+        // With `k` of 0 there is one block of nothing, which scales C.
+        for first in (0..g.k.max(1)).step_by(depth) {
+            let target = Target {
+                // SAFETY: a column of C.
+                at: unsafe { target.at.add(first_column) },
+                beta: if first == 0 { target.beta } else { L::Acc::ONE },
+                ..target
+            };
+            let k = first..g.k.min(first + depth);
+            let packed = Shared(packed.as_mut_ptr());
+            let slab = Slab::<T, L> { g, plan: &plan, k, columns: columns.clone(), packed, target };
+            // SAFETY: the caller's conditions.
+            unsafe { slab.run() }
+        }
+    }
+}
+
+impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
+    const STRIP: usize = 2 * L::N;
+
+    fn groups(&self) -> usize {
+        self.k.len().div_ceil(T::DEPTH)
+    }
+
+    fn tiles(&self) -> usize {
+        self.g.m.div_ceil(L::TILES.len())
+    }
+
+    fn strips(&self) -> usize {
+        self.columns.len().div_ceil(Self::STRIP)
+    }
+
+    unsafe fn run(&self) {
+        let (down, across) =
+            (self.tiles().div_ceil(self.plan.tiles), self.strips().div_ceil(self.plan.strips));
+        let work = self.g.m / down * (self.columns.len() / across) * self.k.len();
+        // SAFETY: `gemm`'s conditions; each chunk packs its own strips, each block writes its own part of C.
+        unsafe {
+            self.pack_strips();
+            parallel_for(0..down * across, (WORTH_A_THREAD / work.max(1)).max(1), |part| {
+                for block in part {
+                    let tiles = part_of(self.tiles(), block / across, down);
+                    self.block(tiles, part_of(self.strips(), block % across, across));
+                }
+            });
+        }
+    }
+
+    unsafe fn pack_strips(&self) {
+        let grain = (1 << 15) / (self.k.len() * Self::STRIP).max(1);
+        parallel_for(0..self.strips(), grain.max(1), |part| {
+            for strip in part.filter(|&strip| self.is_packed(strip)) {
+                // SAFETY: the strip's columns of B, and its own place in the buffer.
+                unsafe {
+                    let column = self.columns.start + strip * Self::STRIP;
+                    L::enter(PackPanel::<T, L> {
+                        from: at(self.g.b, self.g.b_strides, self.k.start, column),
+                        lane: self.g.b_strides[1],
+                        along: self.g.b_strides[0],
+                        width: self.width(strip),
+                        k: self.k.len(),
+                        to: self.packed_strip(strip),
+                        padded: Self::STRIP,
+                    });
+                }
+            }
+        });
+    }
+
+    /// A strip is packed if all are, or if its last vector would be read past the last column.
+    fn is_packed(&self, strip: usize) -> bool {
+        self.plan.pack_b || !self.width(strip).is_multiple_of(L::N)
+    }
+
+    fn width(&self, strip: usize) -> usize {
+        (self.columns.len() - strip * Self::STRIP).min(Self::STRIP)
+    }
+
+    unsafe fn packed_strip(&self, strip: usize) -> *mut L::Unit {
+        let index = if self.plan.pack_b { strip } else { 0 };
+        // SAFETY: the buffer holds every strip.
+        unsafe { self.packed.at().add(index * Self::STRIP * self.groups()) }
+    }
+
+    /// The rows of a tile: as many as in the others, or one less.
+    fn rows(&self, tile: usize) -> Range<usize> {
+        part_of(self.g.m, tile, self.tiles())
+    }
+
+    /// Tiles x strips of C.
+    unsafe fn block(&self, tiles: Range<usize>, strips: Range<usize>) {
+        let (pack, groups) = (self.plan.pack_a, self.groups());
+        let top = self.rows(tiles.start).start;
+        let mut panels =
+            Scratch::new::<L::Unit>(if pack { (self.rows(tiles.end - 1).end - top) * groups } else { 0 });
+        let panels = panels.as_mut_ptr::<L::Unit>();
+        let panel =
+            |rows: &Range<usize>| panels.wrapping_add(if pack { (rows.start - top) * groups } else { 0 });
+        // SAFETY: `gemm`'s conditions; each panel begins where the rows before it end.
+        unsafe {
+            for rows in tiles.clone().map(|tile| self.rows(tile)).filter(|_| pack) {
+                self.pack_rows(&rows, panel(&rows));
+            }
+            for strip in strips {
+                for rows in tiles.clone().map(|tile| self.rows(tile)) {
+                    self.tile(&rows, panel(&rows), strip);
+                }
+            }
+        }
+    }
+
+    unsafe fn pack_rows(&self, rows: &Range<usize>, to: *mut L::Unit) {
+        // SAFETY: rows of A, and `rows * groups` units of the buffer.
+        unsafe {
+            L::enter(PackPanel::<T, L> {
+                from: at(self.g.a, self.g.a_strides, rows.start, self.k.start),
+                lane: self.g.a_strides[0],
+                along: self.g.a_strides[1],
+                width: rows.len(),
+                k: self.k.len(),
+                to,
+                padded: rows.len(),
+            });
+        }
+    }
+
+    /// # Safety
+    /// - As [`super::gemm`]; `panel` holds the rows if A is packed.
+    #[inline]
+    unsafe fn tile(&self, rows: &Range<usize>, panel: *const L::Unit, strip: usize) {
+        let (g, cols) = (self.g, self.width(strip));
+        // SAFETY: the parts of the operands that belong to the tile.
+        unsafe {
+            let (a, a_row, a_depth) = if self.plan.pack_a {
+                (panel, 1, rows.len() as isize)
+            } else {
+                let from = at(g.a, g.a_strides, rows.start, self.k.start);
+                let along = if T::DEPTH == 1 { g.a_strides[1] } else { 1 };
+                (from.cast(), g.a_strides[0] / T::DEPTH as isize, along)
+            };
+            let (b, b_depth) = if self.is_packed(strip) {
+                (self.packed_strip(strip).cast_const(), Self::STRIP as isize)
+            } else {
+                let column = self.columns.start + strip * Self::STRIP;
+                (at(g.b, g.b_strides, self.k.start, column).cast(), g.b_strides[0])
+            };
+            let c = self.target.at.offset(rows.start as isize * self.target.row).add(strip * Self::STRIP);
+            let (alpha, beta) = (self.target.alpha, self.target.beta);
+            let c_row = self.target.row;
+            let depth = self.groups();
+            let args = TileArgs { depth, a, a_row, a_depth, b, b_depth, c, c_row, cols, alpha, beta };
+            L::TILES[rows.len() - 1][cols.div_ceil(L::N) - 1](&args);
+        }
+    }
+}
+
+/// Whether rows of A may be read as units where they lie: whole ones, and each row a number of them from the next.
+fn usable_units<T: Pack<U>, U>(k: usize, [row, along]: [isize; 2]) -> bool {
+    let depth = T::DEPTH as isize;
+    T::SAME || (T::RAW && along == 1 && row % depth == 0 && k.is_multiple_of(T::DEPTH))
+}
+
+/// Part `index` of `0..len` in `count` parts of nearly equal size: a last tile of a row or two would waste most of its
+/// operands.
+fn part_of(len: usize, index: usize, count: usize) -> Range<usize> {
+    index * len / count..(index + 1) * len / count
+}
+
+/// # Safety
+/// - The element exists.
+#[inline(always)]
+unsafe fn at<T>(from: *const T, strides: [isize; 2], row: usize, column: usize) -> *const T {
+    // SAFETY: the caller's condition.
+    from.wrapping_offset(row as isize * strides[0] + column as isize * strides[1])
+}

@@ -1,0 +1,128 @@
+//! What a kernel asks of a vector register, and how a body reaches the instruction set it is written for.
+#![expect(unsafe_code, reason = "vector instructions that only some CPUs have")]
+
+use super::{element::Scalar, tile::Tile};
+
+/// Code that runs inside an instruction set's shim. Its method must be `#[inline(always)]`, all the way down:
+/// a body that stays a function of its own is compiled without the instructions (measured 40 to 100 times slower).
+pub(super) trait Body {
+    /// # Safety
+    /// - The body's own conditions, and the CPU has the instruction set whose shim calls it.
+    unsafe fn run(self);
+}
+
+/// The most accumulators a register has.
+pub(super) const WIDEST: usize = 16;
+
+/// Rows of units, as many and as long as a register; the rest of the square is not used.
+pub(super) type Block<U> = [[U; WIDEST]; WIDEST];
+
+/// One register of `N` accumulators.
+///
+/// # Safety
+/// Every method:
+/// - the CPU has the instruction set that the type stands for.
+///
+/// Methods with a pointer:
+/// - `N` elements (or `count` of them, where given) may be read or written there. No alignment is needed.
+pub(super) unsafe trait Lanes: Copy + 'static {
+    /// What the packed operands consist of: an element, or a pair of them along k.
+    type Unit: Copy + Default + Send + Sync;
+    /// What products are summed in.
+    type Acc: Scalar;
+    /// A register of `N` units.
+    type Operand: Copy;
+    /// Accumulators a register.
+    const N: usize;
+    /// `TILES[rows - 1][vectors - 1]`: as many rows as fit the registers with two vectors of columns.
+    const TILES: &'static [[Tile<Self>; 2]];
+
+    /// Runs a body with the instruction set's features on.
+    unsafe fn enter(body: impl Body);
+
+    unsafe fn zero() -> Self;
+    unsafe fn splat(value: Self::Acc) -> Self;
+    unsafe fn load(from: *const Self::Acc) -> Self;
+    unsafe fn load_first(from: *const Self::Acc, count: usize) -> Self;
+    unsafe fn store(self, to: *mut Self::Acc);
+    unsafe fn store_first(self, to: *mut Self::Acc, count: usize);
+    unsafe fn mul(self, by: Self) -> Self;
+    /// `self * by + plus`, rounded once where the instruction set can.
+    unsafe fn mul_add(self, by: Self, plus: Self) -> Self;
+
+    unsafe fn operand(from: *const Self::Unit) -> Self::Operand;
+    unsafe fn broadcast(from: *const Self::Unit) -> Self::Operand;
+    /// Writes `block[lane][group]` to `to[group * stride + lane]`, for `groups` and `lanes` of at most `N`.
+    #[inline(always)]
+    unsafe fn transpose(
+        block: &Block<Self::Unit>,
+        to: *mut Self::Unit,
+        stride: usize,
+        groups: usize,
+        lanes: usize,
+    ) {
+        for group in 0..groups {
+            for (lane, row) in block.iter().enumerate().take(lanes) {
+                // SAFETY: `lanes` units are writable at each group.
+                unsafe { to.add(group * stride + lane).write(row[group]) }
+            }
+        }
+    }
+    /// Asks for memory that will be used soon; the address need not exist.
+    #[inline(always)]
+    unsafe fn prefetch(_at: *const u8) {}
+    /// `self + a * b`, for a pair the sum of both products.
+    unsafe fn accumulate(self, a: Self::Operand, b: Self::Operand) -> Self;
+}
+
+/// Lanes with instructions that mix two registers, which transpose a block without leaving them.
+///
+/// # Safety
+/// As [`Lanes`].
+pub(super) unsafe trait Shuffle: Lanes {
+    /// Writes the first `count` units.
+    unsafe fn put(units: Self::Operand, to: *mut Self::Unit, count: usize);
+    /// `a0 b0 a1 b1 ...`, as two registers.
+    unsafe fn interleave(a: Self::Operand, b: Self::Operand) -> [Self::Operand; 2];
+}
+
+/// [`Lanes::transpose`] in registers: to interleave row `i` with row `i + N / 2`, for all of them, moves the highest bit
+/// of an element's row to the lowest of its column; done once for each bit, it exchanges rows and columns.
+///
+/// # Safety
+/// - As [`Lanes::transpose`].
+#[inline(always)]
+pub(super) unsafe fn transpose<L: Shuffle>(
+    block: &Block<L::Unit>,
+    to: *mut L::Unit,
+    stride: usize,
+    groups: usize,
+    lanes: usize,
+) {
+    // SAFETY: the conditions above; a row of the block is at least a register.
+    unsafe {
+        let mut rows = [L::operand(block[0].as_ptr()); WIDEST];
+        for i in 1..L::N {
+            rows[i] = L::operand(block[i].as_ptr());
+        }
+        for _ in 0..L::N.ilog2() {
+            let old = rows;
+            for i in 0..L::N / 2 {
+                [rows[2 * i], rows[2 * i + 1]] = L::interleave(old[i], old[i + L::N / 2]);
+            }
+        }
+        for (group, row) in rows.into_iter().enumerate().take(L::N) {
+            if group < groups {
+                L::put(row, to.add(group * stride), lanes);
+            }
+        }
+    }
+}
+
+/// Lists tiles of the given numbers of rows, with one and two vectors of columns each.
+macro_rules! tiles {
+    ($($rows:literal)*) => {
+        &[$([$crate::tile::tile::<Self, $rows, 1>, $crate::tile::tile::<Self, $rows, 2>]),*]
+    };
+}
+pub(super) use tiles;

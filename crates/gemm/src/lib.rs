@@ -1,0 +1,188 @@
+//! Matrix products: `C = alpha * A B + beta * C`, for any strides, on raw memory.
+//!
+//! One micro-kernel ([`tile`]) holds a tile of C in registers while k runs. It reads A and B where they lie, or packed
+//! into panels where that pays or where their layout or type asks for it ([`pack`]); [`product`] decides and walks the
+//! blocks. The instruction set is an argument ([`Isa`]), [`Isa::detected`] by default.
+//!
+//! Every element of C is summed in one order, which follows from the shapes, strides, types and instruction set: the
+//! number of threads never changes a bit.
+//!
+//! References: Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008), for the blocks; Van
+//! Zee and van de Geijn, "BLIS" (2015), for the loops around one micro-kernel.
+#![expect(unsafe_code, reason = "operands are raw memory")]
+
+mod blocks;
+mod convert;
+mod element;
+mod isa;
+mod lanes;
+mod pack;
+mod portable;
+mod product;
+mod scratch;
+#[cfg(test)]
+mod tests;
+mod tile;
+mod vector;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use element::{Element, Scalar};
+pub use isa::Isa;
+pub use scratch::{Scratch, Shared};
+
+use flambeau_parallel::parallel_for;
+
+/// An element type that products exist for: f32, f64, bf16, f16, i8, u8, i16, i32, i64.
+///
+/// bf16 and f16 are summed in f32 and rounded once, at the end. Integers wrap.
+pub trait GemmElement: Element<Acc = Self::Scalar> {
+    /// The type of `alpha` and `beta`: f32 for half precision, i32 for integers of at most 32 bits, else the type.
+    type Scalar: Scalar;
+}
+
+impl<T: Element> GemmElement for T {
+    type Scalar = T::Acc;
+}
+
+/// A product `C = alpha * A B + beta * C`, with A of `m x k`, B of `k x n` and C of `m x n`.
+///
+/// Strides are in elements, the row's first: `c[i * c_strides[0] + j * c_strides[1]]`. A transposed operand is one whose
+/// strides are exchanged. Where `beta` is 0, C is not read; where `k` is 0, A and B are not.
+#[derive(Clone, Copy, Debug)]
+pub struct Gemm<T: GemmElement> {
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+    /// The first element of A.
+    pub a: *const T,
+    /// The strides of A.
+    pub a_strides: [isize; 2],
+    /// The first element of B.
+    pub b: *const T,
+    /// The strides of B.
+    pub b_strides: [isize; 2],
+    /// The first element of C.
+    pub c: *mut T,
+    /// The strides of C.
+    pub c_strides: [isize; 2],
+    /// Scales the product.
+    pub alpha: T::Scalar,
+    /// Scales what C held before.
+    pub beta: T::Scalar,
+}
+
+impl<T: GemmElement> Gemm<T> {
+    /// A product of row-major contiguous matrices that overwrites C.
+    #[must_use]
+    pub fn contiguous(m: usize, n: usize, k: usize, a: *const T, b: *const T, c: *mut T) -> Self {
+        let (wide, deep) = (n as isize, k as isize);
+        let (alpha, beta) = (T::Scalar::ONE, T::Scalar::ZERO);
+        Self {
+            m,
+            n,
+            k,
+            a,
+            a_strides: [deep, 1],
+            b,
+            b_strides: [wide, 1],
+            c,
+            c_strides: [wide, 1],
+            alpha,
+            beta,
+        }
+    }
+
+    /// The product of the transposes, `C' = B' A'`: the same numbers in the same places.
+    fn transposed(self) -> Self {
+        let swap = |[row, column]: [isize; 2]| [column, row];
+        Self {
+            m: self.n,
+            n: self.m,
+            a: self.b,
+            a_strides: swap(self.b_strides),
+            b: self.a,
+            b_strides: swap(self.a_strides),
+            c_strides: swap(self.c_strides),
+            ..self
+        }
+    }
+
+    /// With strides that matter chosen so that C has adjacent columns, if it can have them.
+    fn oriented(mut self) -> Self {
+        let adjacent = |len: usize, stride: &mut isize| {
+            if len == 1 {
+                *stride = 1;
+            }
+        };
+        if self.n == 1 || (self.c_strides[1] != 1 && (self.c_strides[0] == 1 || self.m == 1)) {
+            // A single column is a single row of the transposed product: its elements fill a register.
+            self = self.transposed();
+        }
+        adjacent(self.n, &mut self.c_strides[1]);
+        adjacent(self.n, &mut self.b_strides[1]);
+        adjacent(self.k, &mut self.a_strides[1]);
+        self
+    }
+}
+
+/// Computes one product, on several threads if it is large.
+///
+/// # Safety
+/// - The CPU has `isa`: [`Isa::is_available`].
+/// - Every element of A and B that the shapes and strides lead to is readable, and every one of C writable, and
+///   readable unless `beta` is 0.
+/// - No two elements of C are one, and C overlaps neither A nor B.
+/// - No other thread writes A or B, or uses C, during the call.
+///
+/// # Example
+///
+/// ```
+/// use flambeau_ops::gemm::{Gemm, Isa, gemm};
+/// let (a, b, mut c) = ([1f32, 2.0, 3.0, 4.0], [1f32, 0.0, 0.0, 10.0], [f32::NAN; 4]);
+/// let product = Gemm::contiguous(2, 2, 2, a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
+/// // SAFETY: the CPU has the detected set, and each array holds the four elements of its matrix.
+/// unsafe { gemm(Isa::detected(), &product) };
+/// assert_eq!(c, [1.0, 20.0, 3.0, 40.0]);
+/// ```
+pub unsafe fn gemm<T: GemmElement>(isa: Isa, g: &Gemm<T>) {
+    if g.m == 0 || g.n == 0 {
+        return;
+    }
+    // SAFETY: the caller's conditions.
+    unsafe { T::visit(isa, product::Multiply(g.oriented())) }
+}
+
+/// Multiply-adds below which a product of a batch is not worth a thread of its own.
+const WORTH_A_THREAD: usize = 1 << 19;
+
+/// Computes `item(0)` to `item(count - 1)`, small ones several to a thread, large ones one after another.
+///
+/// A strided batch, a list, and a batch broadcast over one operand are all closures that move the pointers. All
+/// products should have the size of the first: it decides who runs what.
+///
+/// # Safety
+/// - For each product as [`gemm`]; and no two share an element of C.
+pub unsafe fn gemm_batch<T: GemmElement>(isa: Isa, count: usize, item: impl Fn(usize) -> Gemm<T> + Sync) {
+    if count == 0 {
+        return;
+    }
+    let first = item(0);
+    let work = first.m.saturating_mul(first.n).saturating_mul(first.k).max(1);
+    if work >= 16 * WORTH_A_THREAD {
+        for i in 0..count {
+            // SAFETY: the caller's conditions.
+            unsafe { gemm(isa, &item(i)) }
+        }
+        return;
+    }
+    parallel_for(0..count, (WORTH_A_THREAD / work).max(1), |part| {
+        for i in part {
+            // SAFETY: the caller's conditions; products write different elements.
+            unsafe { gemm(isa, &item(i)) }
+        }
+    });
+}

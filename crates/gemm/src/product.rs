@@ -1,0 +1,121 @@
+//! A product from its description to lanes: which path it takes, and where sums are kept until they are rounded.
+#![expect(unsafe_code, reason = "raw operands")]
+
+use super::{
+    Gemm, GemmElement,
+    blocks::{self, Target},
+    element::{Element, Pack, Scalar, Visitor},
+    lanes::{Body, Lanes},
+    scratch::{Scratch, Shared},
+    vector,
+};
+use flambeau_parallel::parallel_for;
+
+/// Elements of C in one piece where sums are kept beside it.
+const PIECE: usize = 1 << 21;
+
+/// The product as a visitor of lanes. C is oriented: its columns are adjacent if they can be.
+pub(super) struct Multiply<T: GemmElement>(pub(super) Gemm<T>);
+
+impl<T: GemmElement> Visitor<T> for Multiply<T> {
+    unsafe fn visit<L: Lanes<Acc = <T as Element>::Acc>>(self)
+    where
+        T: Pack<L::Unit>,
+    {
+        let g = self.0;
+        // SAFETY: the caller's conditions; an element of C is an accumulator where `DIRECT` says so.
+        unsafe {
+            if vector::applies(&g) {
+                vector::multiply::<T, L>(&g);
+            } else if T::DIRECT && g.c_strides[1] == 1 {
+                let target = Target { at: g.c.cast(), row: g.c_strides[0], alpha: g.alpha, beta: g.beta };
+                blocks::multiply::<T, L>(&g, target);
+            } else {
+                multiply_beside::<T, L>(&g);
+            }
+        }
+    }
+}
+
+/// Sums in a buffer of accumulators, a piece of C at a time, then scales and rounds each element once.
+///
+/// # Safety
+/// - As [`super::gemm`].
+unsafe fn multiply_beside<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T as Element>::Acc>>(g: &Gemm<T>) {
+    let rows = (PIECE / g.n).clamp(1, g.m);
+    let mut sums = Scratch::new::<L::Acc>(rows * g.n);
+    let at = sums.as_mut_ptr::<L::Acc>();
+    for start in (0..g.m).step_by(rows) {
+        let m = rows.min(g.m - start);
+        // SAFETY: rows `start..start + m` of the operands; the buffer holds `m * n`, all written before they are read.
+        unsafe {
+            let piece = Gemm {
+                m,
+                a: g.a.offset(start as isize * g.a_strides[0]),
+                c: g.c.offset(start as isize * g.c_strides[0]),
+                ..*g
+            };
+            let target = Target { at, row: g.n as isize, alpha: L::Acc::ONE, beta: L::Acc::ZERO };
+            blocks::multiply::<T, L>(&piece, target);
+            finish::<T, L>(&piece, Shared(at));
+        }
+    }
+}
+
+/// `C = round(alpha * sums + beta * C)`.
+///
+/// # Safety
+/// - `sums` holds `m * n` accumulators, and C is as [`super::gemm`] asks.
+unsafe fn finish<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>>(g: &Gemm<T>, sums: Shared<L::Acc>) {
+    let (c, strides) = (Shared(g.c), g.c_strides);
+    let (n, alpha, beta) = (g.n, g.alpha, g.beta);
+    parallel_for(0..g.m, ((1 << 15) / n).max(1), move |part| {
+        for i in part {
+            // SAFETY: row `i` of both, written by this chunk alone.
+            unsafe {
+                let (c, sums) = (c.at().offset(i as isize * strides[0]), sums.at().add(i * n));
+                L::enter(FinishRow::<T> { c, stride: strides[1], sums, n, alpha, beta });
+            }
+        }
+    });
+}
+
+struct FinishRow<T: GemmElement> {
+    c: *mut T,
+    stride: isize,
+    sums: *const T::Scalar,
+    n: usize,
+    alpha: T::Scalar,
+    beta: T::Scalar,
+}
+
+impl<T: GemmElement> Body for FinishRow<T> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        // SAFETY: the row's. A stride of 1 is a constant, so that the loop becomes vector code.
+        unsafe {
+            match (self.stride, self.beta == T::Scalar::ZERO) {
+                (1, true) => self.row::<false>(1),
+                (1, false) => self.row::<true>(1),
+                (stride, true) => self.row::<false>(stride),
+                (stride, false) => self.row::<true>(stride),
+            }
+        }
+    }
+}
+
+impl<T: GemmElement> FinishRow<T> {
+    /// # Safety
+    /// - `n` elements of C and of sums; C is read only if `OLD`.
+    #[inline(always)]
+    unsafe fn row<const OLD: bool>(&self, stride: isize) {
+        for j in 0..self.n {
+            // SAFETY: element `j` of both.
+            unsafe {
+                let to = self.c.offset(j as isize * stride);
+                let value = self.sums.add(j).read().mul(self.alpha);
+                to.write(T::narrow(if OLD { to.read().widen().mul_add(self.beta, value) } else { value }));
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! A vector times a matrix, `y = alpha * x B + beta * y`: every element of B is read once, so memory sets the pace.
+//!
+//! Where the columns of B are adjacent, rows are added up eight at a time into a run of sums that stays in the
+//! first-level cache; where its rows are, columns are eight dot products at once. Both read eight long streams, which
+//! is what keeps a core's prefetchers busy. The number of columns in a group changes no sum.
+#![expect(unsafe_code, reason = "raw operands; vector registers")]
+
+use super::{
+    Gemm, GemmElement,
+    element::{Element, Scalar},
+    lanes::{Body, Lanes, WIDEST},
+    scratch::{Scratch, Shared},
+};
+use flambeau_parallel::parallel_for;
+
+/// Streams read at once.
+const STREAMS: usize = 8;
+/// Sums held in the first-level cache.
+const RUN: usize = 1024;
+/// Elements of B worth a thread.
+const WORTH_A_THREAD: usize = 1 << 15;
+
+/// Whether this file computes the product: one row, and a matrix with one dimension adjacent.
+pub(super) fn applies<T: GemmElement>(g: &Gemm<T>) -> bool {
+    g.m == 1 && (g.b_strides[0] == 1 || g.b_strides[1] == 1)
+}
+
+/// # Safety
+/// - As [`super::gemm`], and [`applies`].
+pub(super) unsafe fn multiply<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>>(g: &Gemm<T>) {
+    let mut x = Scratch::new::<L::Acc>(g.k);
+    let x = Shared(x.as_mut_ptr::<L::Acc>());
+    for p in 0..g.k {
+        // SAFETY: `k` elements of A, and room for them.
+        unsafe { x.at().add(p).write(g.a.offset(p as isize * g.a_strides[1]).read().widen()) }
+    }
+    let dots = g.b_strides[0] == 1 && (g.b_strides[1] != 1 || g.n == 1);
+    let worth = WORTH_A_THREAD.div_ceil(g.k.max(1)).next_multiple_of(if dots { STREAMS } else { 4 * WIDEST });
+    let (g, grain) = (Operands(*g), if dots { worth } else { worth.max(RUN / 2) });
+    parallel_for(0..g.0.n, grain, |part| {
+        let g = &g;
+        for first in part.clone().step_by(RUN) {
+            let (count, x) = ((part.end - first).min(RUN), x.at().cast_const());
+            // SAFETY: columns `first..first + count`, which this chunk alone writes.
+            unsafe {
+                if dots {
+                    L::enter(Dots::<T, L> { g: &g.0, x, first, count });
+                } else {
+                    L::enter(Rows::<T, L> { g: &g.0, x, first, count });
+                }
+            }
+        }
+    });
+}
+
+struct Operands<T: GemmElement>(Gemm<T>);
+
+// SAFETY: its pointers are those of the product, whose elements each chunk uses as `gemm` allows.
+unsafe impl<T: GemmElement> Sync for Operands<T> {}
+
+/// Some columns of the product; `count <= RUN`.
+struct Rows<'a, T: GemmElement, L: Lanes> {
+    g: &'a Gemm<T>,
+    x: *const L::Acc,
+    first: usize,
+    count: usize,
+}
+
+impl<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>> Body for Rows<'_, T, L> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        let mut sums = [L::Acc::ZERO; RUN];
+        let whole = self.g.k / STREAMS * STREAMS;
+        // SAFETY: the rows of B, and the columns of this part.
+        unsafe {
+            for p in (0..whole).step_by(STREAMS) {
+                self.add::<STREAMS>(p, &mut sums);
+            }
+            for p in whole..self.g.k {
+                self.add::<1>(p, &mut sums);
+            }
+            finish(self.g, self.first, &sums[..self.count]);
+        }
+    }
+}
+
+impl<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>> Rows<'_, T, L> {
+    /// Adds rows `p..p + R`, each scaled by its element of x, in that order.
+    #[inline(always)]
+    unsafe fn add<const R: usize>(&self, p: usize, sums: &mut [L::Acc; RUN]) {
+        let whole = self.count / L::N * L::N;
+        // SAFETY: rows and columns inside B; sums inside the run, whose length is a multiple of every `N`.
+        unsafe {
+            let row = |r: usize| self.g.b.offset((p + r) as isize * self.g.b_strides[0]).add(self.first);
+            let rows: [*const T; R] = std::array::from_fn(row);
+            let scales: [L; R] = std::array::from_fn(
+                #[inline(always)]
+                |r| L::splat(*self.x.add(p + r)),
+            );
+            for j in (0..whole).step_by(L::N) {
+                let mut sum = L::load(sums.as_ptr().add(j));
+                for r in 0..R {
+                    sum = widened::<T, L>(rows[r].add(j)).mul_add(scales[r], sum);
+                }
+                sum.store(sums.as_mut_ptr().add(j));
+            }
+            if whole < self.count {
+                let mut sum = L::load(sums.as_ptr().add(whole));
+                for r in 0..R {
+                    sum =
+                        widened_first::<T, L>(rows[r].add(whole), self.count - whole).mul_add(scales[r], sum);
+                }
+                sum.store(sums.as_mut_ptr().add(whole));
+            }
+        }
+    }
+}
+
+/// Some columns of the product; `count <= RUN`.
+struct Dots<'a, T: GemmElement, L: Lanes> {
+    g: &'a Gemm<T>,
+    x: *const L::Acc,
+    first: usize,
+    count: usize,
+}
+
+impl<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>> Body for Dots<'_, T, L> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        let mut sums = [L::Acc::ZERO; RUN];
+        let whole = self.count / STREAMS * STREAMS;
+        // SAFETY: the columns of this part.
+        unsafe {
+            for j in (0..whole).step_by(STREAMS) {
+                sums[j..j + STREAMS].copy_from_slice(&self.columns::<STREAMS>(self.first + j));
+            }
+            for (j, sum) in sums.iter_mut().enumerate().take(self.count).skip(whole) {
+                [*sum] = self.columns::<1>(self.first + j);
+            }
+            finish(self.g, self.first, &sums[..self.count]);
+        }
+    }
+}
+
+impl<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>> Dots<'_, T, L> {
+    #[inline(always)]
+    unsafe fn columns<const R: usize>(&self, first: usize) -> [L::Acc; R] {
+        let whole = self.g.k / L::N * L::N;
+        // SAFETY: columns inside B, and `k` elements of each and of x.
+        unsafe {
+            let column = |r: usize| self.g.b.offset((first + r) as isize * self.g.b_strides[1]);
+            let columns: [*const T; R] = std::array::from_fn(column);
+            let mut sums = [L::zero(); R];
+            for p in (0..whole).step_by(L::N) {
+                let x = L::load(self.x.add(p));
+                for r in 0..R {
+                    sums[r] = widened::<T, L>(columns[r].add(p)).mul_add(x, sums[r]);
+                }
+            }
+            let rest = self.g.k - whole;
+            if rest > 0 {
+                let x = L::load_first(self.x.add(whole), rest);
+                for r in 0..R {
+                    sums[r] = widened_first::<T, L>(columns[r].add(whole), rest).mul_add(x, sums[r]);
+                }
+            }
+            let mut totals = [L::Acc::ZERO; R];
+            for r in 0..R {
+                totals[r] = total(sums[r]);
+            }
+            totals
+        }
+    }
+}
+
+/// The sum of all lanes, halves added to halves.
+#[inline(always)]
+unsafe fn total<L: Lanes>(sum: L) -> L::Acc {
+    let mut lanes = [L::Acc::ZERO; WIDEST];
+    // SAFETY: `N` is at most `WIDEST`.
+    unsafe { sum.store(lanes.as_mut_ptr()) };
+    let mut len = L::N;
+    while len > 1 {
+        len /= 2;
+        for i in 0..len {
+            lanes[i] = lanes[i].mul_add(L::Acc::ONE, lanes[i + len]);
+        }
+    }
+    lanes[0]
+}
+
+/// `N` elements as accumulators.
+#[inline(always)]
+unsafe fn widened<T: Element, L: Lanes<Acc = T::Acc>>(from: *const T) -> L {
+    // SAFETY: `N` elements are readable, and are accumulators where `DIRECT` says so.
+    unsafe {
+        if T::DIRECT {
+            return L::load(from.cast());
+        }
+        let mut lanes = [T::Acc::ZERO; WIDEST];
+        for (i, lane) in lanes.iter_mut().enumerate().take(L::N) {
+            *lane = from.add(i).read().widen();
+        }
+        L::load(lanes.as_ptr())
+    }
+}
+
+/// `count < N` elements as accumulators, then zeros.
+#[inline(always)]
+unsafe fn widened_first<T: Element, L: Lanes<Acc = T::Acc>>(from: *const T, count: usize) -> L {
+    // SAFETY: `count` elements are readable, and are accumulators where `DIRECT` says so.
+    unsafe {
+        if T::DIRECT {
+            return L::load_first(from.cast(), count);
+        }
+        let mut lanes = [T::Acc::ZERO; WIDEST];
+        for (i, lane) in lanes.iter_mut().enumerate().take(count) {
+            *lane = from.add(i).read().widen();
+        }
+        L::load(lanes.as_ptr())
+    }
+}
+
+/// `y = round(alpha * sums + beta * y)` from column `first` on.
+#[inline(always)]
+unsafe fn finish<T: GemmElement>(g: &Gemm<T>, first: usize, sums: &[T::Scalar]) {
+    for (j, sum) in sums.iter().enumerate() {
+        // SAFETY: column `first + j` of C, read only where `beta` is not 0.
+        unsafe {
+            let to = g.c.offset((first + j) as isize * g.c_strides[1]);
+            let old = if g.beta == T::Scalar::ZERO { T::Scalar::ZERO } else { to.read().widen() };
+            to.write(T::narrow(old.mul_add(g.beta, sum.mul(g.alpha))));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Rust's operators, and whether tensors are equal or close.
+
+use flambeau_core::{ErrorKind, Result, Scalar, ScalarType};
+use flambeau_ops::Tensor;
+
+fn f(values: [f32; 2]) -> Tensor {
+    Tensor::from(values)
+}
+
+fn values(t: Result<Tensor>) -> Vec<f32> {
+    t.unwrap().to_vec().unwrap()
+}
+
+#[test]
+fn each_operator_is_its_function() {
+    let (a, b) = (f([6.0, -8.0]), f([2.0, 4.0]));
+    assert_eq!(values(&a + &b), [8.0, -4.0]);
+    assert_eq!(values(&a - &b), [4.0, -12.0]);
+    assert_eq!(values(&a * &b), [12.0, -32.0]);
+    assert_eq!(values(&a / &b), [3.0, -2.0]);
+    assert_eq!(values(-&a), [-6.0, 8.0]);
+    assert_eq!(values(a.clone() - b.clone()), [4.0, -12.0]);
+    assert_eq!(values(a.clone() - &b), [4.0, -12.0]);
+    assert_eq!(values(&a - b.clone()), [4.0, -12.0]);
+    assert_eq!(values(-a.clone()), [-6.0, 8.0]);
+}
+
+#[test]
+fn numbers_stand_on_either_side_and_rank_below_tensors() {
+    let a = f([6.0, -8.0]);
+    assert_eq!(values(&a - 1.0), [5.0, -9.0]);
+    assert_eq!(values(1.0 - &a), [-5.0, 9.0]);
+    assert_eq!(values(24 / &a), [4.0, -3.0]);
+    assert_eq!(values(&a / 2), [3.0, -4.0]);
+    assert_eq!(values(Scalar::Int(2) * a.clone()), [12.0, -16.0]);
+    assert_eq!(values(a * Scalar::Float(0.5)), [3.0, -4.0]);
+    let i = Tensor::from([1i32, 2]);
+    assert_eq!((&i + 1).unwrap().dtype(), ScalarType::I32);
+    assert_eq!((&i + 1.5).unwrap().dtype(), ScalarType::F32);
+    assert_eq!((2 * &i).unwrap().to_vec::<i32>().unwrap(), [2, 4]);
+}
+
+#[test]
+fn results_chain_and_errors_pass_through() -> Result<()> {
+    let (a, b, c) = (f([1.0, 2.0]), f([3.0, 4.0]), f([5.0, 6.0]));
+    assert_eq!(values(&a + &b * &c), [16.0, 26.0]);
+    assert_eq!(values((&a - &b) * &c), [-10.0, -12.0]);
+    assert_eq!(values((&a + &b)? * 2.0), [8.0, 12.0]);
+    assert_eq!(values(&a - 2.0 * &b), [-5.0, -6.0]);
+    let wrong = Tensor::from([1.0f32, 2.0, 3.0]);
+    let kind = |r: Result<Tensor>| r.unwrap_err().kind();
+    assert_eq!(kind(&a + (&b * &wrong)), ErrorKind::Shape);
+    assert_eq!(kind((&b * &wrong) - &a), ErrorKind::Shape);
+    Ok(())
+}
+
+#[test]
+fn equal_means_type_sizes_and_values() {
+    let t = Tensor::from([[1i64, 2], [3, 4]]);
+    assert!(t.equal(&t.t().unwrap().t().unwrap()).unwrap());
+    assert!(t.t().unwrap().equal(&Tensor::from([[1i64, 3], [2, 4]])).unwrap());
+    assert!(!t.equal(&t.t().unwrap()).unwrap());
+    assert!(!t.equal(&t.view(&[4]).unwrap()).unwrap());
+    assert!(!f([f32::NAN, 0.0]).equal(&f([f32::NAN, 0.0])).unwrap());
+    assert!(f([-0.0, 0.0]).equal(&f([0.0, 0.0])).unwrap());
+    assert_eq!(t.equal(&f([1.0, 2.0])).unwrap_err().kind(), ErrorKind::Dtype);
+}
+
+#[test]
+fn allclose_is_the_formula() {
+    let close = |a: f64, b: f64| Tensor::from(a).allclose(&Tensor::from(b), 0.5, 1.0, false).unwrap();
+    assert!(close(7.0, 4.0) && !close(7.01, 4.0));
+    assert!(close(4.0, 7.0) && close(2.5, 7.0) && !close(2.49, 7.0));
+    let inf = f64::INFINITY;
+    assert!(close(inf, inf) && !close(inf, -inf) && !close(1.0, inf) && !close(inf, 1.0));
+    assert!(!close(f64::NAN, f64::NAN));
+}
+
+#[test]
+fn allclose_broadcasts_and_is_exact_for_integers() {
+    let column = Tensor::from([[1.0f32], [2.0]]);
+    assert!(column.allclose(&Tensor::from([1.0f32, 2.0]), 0.0, 1.0, false).unwrap());
+    assert!(!column.allclose(&Tensor::from([1.0f32, 2.0]), 0.0, 0.9, false).unwrap());
+    let (big, next) = (Tensor::from(1i64 << 60), Tensor::from((1i64 << 60) + 1));
+    assert!(!big.allclose(&next, 0.0, 0.0, false).unwrap());
+    assert!(big.allclose(&next, 0.0, 1.0, false).unwrap());
+    assert!(Tensor::from(i64::MIN).allclose(&Tensor::from(i64::MAX), 2.0, 8.0, false).unwrap());
+    let kind = |r: Result<bool>| r.unwrap_err().kind();
+    assert_eq!(kind(big.allclose(&column, 0.0, 0.0, false)), ErrorKind::Dtype);
+    assert_eq!(kind(big.allclose(&next, -1.0, 0.0, false)), ErrorKind::InvalidArgument);
+    assert_eq!(kind(f([1.0, 2.0]).allclose(&Tensor::from([1.0f32; 3]), 0.0, 0.0, false)), ErrorKind::Shape);
+}

@@ -1,0 +1,18 @@
+//! The operators against references of their own, family by family, in one program: linking one is quicker than a dozen.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod accessor;
+mod arithmetic;
+mod convolution;
+mod display;
+mod exact;
+mod index;
+mod lines;
+mod loss;
+mod matmul;
+mod pointwise;
+mod pooling;
+mod private;
+mod reduce;
+mod support;
+mod view_in_place;

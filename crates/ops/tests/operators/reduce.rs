@@ -1,0 +1,430 @@
+//! Reductions against a plain f64 reference: every type, every layout, every choice of dimensions.
+
+use crate::support::*;
+use flambeau_core::{Result, Scalar, ScalarType};
+use flambeau_ops::{Tensor, ops, parallel};
+
+type Reduce = fn(&Tensor, &[i64]) -> Result<Tensor>;
+type Reference = fn(&[f64]) -> f64;
+/// What the error is measured by: usually the sum of magnitudes.
+type Scale = fn(&[f64]) -> f64;
+
+fn magnitudes(x: &[f64]) -> f64 {
+    total(x.iter().map(|x| x.abs()))
+}
+fn exact(_: &[f64]) -> f64 {
+    0.0
+}
+fn mean(x: &[f64]) -> f64 {
+    total(x.iter().copied()) / x.len() as f64
+}
+fn variance(x: &[f64]) -> f64 {
+    let m = mean(x);
+    total(x.iter().map(|x| (x - m) * (x - m))) / (x.len() as f64 - 1.0).max(0.0)
+}
+fn product(x: &[f64]) -> f64 {
+    x.iter().product()
+}
+fn log_sum_exp(x: &[f64]) -> f64 {
+    total(x.iter().map(|x| x.exp())).ln()
+}
+
+struct Row {
+    name: &'static str,
+    op: Reduce,
+    reference: Reference,
+    scale: Scale,
+    floats_only: bool,
+}
+
+const fn row(name: &'static str, op: Reduce, reference: Reference, scale: Scale, floats_only: bool) -> Row {
+    Row { name, op, reference, scale, floats_only }
+}
+
+const ROWS: &[Row] = &[
+    row(
+        "sum",
+        |t, d| ops::sum_dim_intlist(t, Some(d), false, None),
+        |x| total(x.iter().copied()),
+        magnitudes,
+        false,
+    ),
+    row(
+        "sum in f64",
+        |t, d| ops::sum_dim_intlist(t, Some(d), true, Some(ScalarType::F64)),
+        |x| total(x.iter().copied()),
+        magnitudes,
+        false,
+    ),
+    row(
+        "nansum",
+        |t, d| ops::nansum(t, Some(d), false, None),
+        |x| total(x.iter().copied()),
+        magnitudes,
+        false,
+    ),
+    row(
+        "mean",
+        |t, d| ops::mean_dim(t, Some(d), false, None),
+        mean,
+        |x| magnitudes(x) / x.len() as f64,
+        true,
+    ),
+    row("amax", |t, d| ops::amax(t, d, false), |x| x.iter().copied().fold(f64::MIN, f64::max), exact, false),
+    row("amin", |t, d| ops::amin(t, d, true), |x| x.iter().copied().fold(f64::MAX, f64::min), exact, false),
+    row(
+        "any",
+        |t, d| ops::any_dims(t, Some(d), false),
+        |x| f64::from(x.iter().any(|x| *x != 0.0)),
+        exact,
+        false,
+    ),
+    row(
+        "all",
+        |t, d| ops::all_dims(t, Some(d), false),
+        |x| f64::from(x.iter().all(|x| *x != 0.0)),
+        exact,
+        false,
+    ),
+    row(
+        "count_nonzero",
+        |t, d| ops::count_nonzero_dim_intlist(t, d),
+        |x| x.iter().filter(|x| **x != 0.0).count() as f64,
+        exact,
+        false,
+    ),
+    row(
+        "var",
+        |t, d| ops::var_correction(t, Some(d), None, false),
+        variance,
+        |x| 8.0 * variance(x) + 1e-16,
+        true,
+    ),
+    row(
+        "std",
+        |t, d| ops::std_correction(t, Some(d), None, false),
+        |x| variance(x).sqrt(),
+        |x| 8.0 * variance(x).sqrt() + 1.0,
+        true,
+    ),
+    row(
+        "norm 2",
+        |t, d| ops::linalg_vector_norm(t, Scalar::Int(2), Some(d), false, None),
+        |x| total(x.iter().map(|x| x * x)).sqrt(),
+        |x| total(x.iter().map(|x| x * x)).sqrt(),
+        true,
+    ),
+    row(
+        "norm 1",
+        |t, d| ops::norm_scalaropt_dim(t, Some(Scalar::Int(1)), d, false),
+        magnitudes,
+        magnitudes,
+        true,
+    ),
+    row(
+        "norm 3",
+        |t, d| ops::linalg_vector_norm(t, Scalar::Int(3), Some(d), false, None),
+        |x| total(x.iter().map(|x| x.abs().powi(3))).cbrt(),
+        |x| 4.0 * magnitudes(x),
+        true,
+    ),
+    row(
+        "norm inf",
+        |t, d| ops::linalg_vector_norm(t, scalar(f64::INFINITY), Some(d), false, None),
+        |x| x.iter().fold(0.0, |a, x| a.max(x.abs())),
+        exact,
+        true,
+    ),
+    row(
+        "norm -inf",
+        |t, d| ops::linalg_vector_norm(t, scalar(f64::NEG_INFINITY), Some(d), false, None),
+        |x| x.iter().fold(f64::MAX, |a, x| a.min(x.abs())),
+        exact,
+        true,
+    ),
+    row(
+        "norm 0",
+        |t, d| ops::linalg_vector_norm(t, scalar(0.0), Some(d), false, None),
+        |x| x.iter().filter(|x| **x != 0.0).count() as f64,
+        exact,
+        true,
+    ),
+    row("logsumexp", ops_logsumexp, log_sum_exp, |x| 4.0 + log_sum_exp(x).abs(), true),
+];
+
+fn ops_logsumexp(t: &Tensor, d: &[i64]) -> Result<Tensor> {
+    ops::logsumexp(t, d, false)
+}
+
+const SHAPES: &[(&[i64], &[&[usize]])] = &[
+    (&[], &[&[]]),
+    (&[1], &[&[], &[0]]),
+    (&[37], &[&[], &[0]]),
+    (&[3, 70], &[&[], &[0], &[1], &[0, 1]]),
+    (&[5, 1, 19], &[&[0], &[1], &[2], &[0, 2], &[]]),
+    (&[4, 9, 33], &[&[0], &[1], &[2], &[0, 1], &[0, 2], &[1, 2], &[]]),
+];
+
+#[test]
+fn every_reduction_agrees_with_the_reference() {
+    for dtype in ScalarType::WORKING {
+        for row in ROWS.iter().filter(|row| dtype.is_floating_point() || !row.floats_only) {
+            for (sizes, choices) in SHAPES {
+                for (layout, tensor) in layouts(sizes, dtype, 7) {
+                    choices.iter().for_each(|dims| check(row, &tensor, layout, dims));
+                }
+            }
+        }
+    }
+}
+
+fn check(row: &Row, tensor: &Tensor, layout: &str, dims: &[usize]) {
+    let what = format!("{} of {tensor:?} ({layout}) along {dims:?}", row.name);
+    // An empty list of `any.dims` reduces nothing, so all are named.
+    let named: Vec<i64> = if dims.is_empty() {
+        (0..tensor.dim() as i64).collect()
+    } else {
+        dims.iter().map(|d| *d as i64).collect()
+    };
+    let got = (row.op)(tensor, &named).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let lines = lines(&values(tensor), tensor.sizes(), dims);
+    let want: Vec<f64> = lines.iter().map(|line| (row.reference)(line)).collect();
+    // Errors of the accumulating type grow with the logarithm of the length; the result is rounded once more.
+    let (computed, stored) = (epsilon(tensor.dtype()).min(2f64.powi(-24)), epsilon(got.dtype()));
+    let bound = |i: usize| {
+        let growth = 4.0 + (lines[i].len() as f64).log2();
+        computed * growth * (row.scale)(&lines[i])
+            + stored * want[i].abs()
+            + f64::MIN_POSITIVE * 2f64.powi(30)
+    };
+    let bound = |i: usize| if got.dtype().is_floating_point() { bound(i) } else { 0.0 };
+    assert_close(&values(&got), &want, bound, &what);
+}
+
+#[test]
+fn lines_longer_than_a_chunk_are_cut() {
+    for (sizes, dims) in [
+        (&[200_001i64][..], &[0usize][..]),
+        (&[70_000, 3], &[0]),
+        (&[3, 70_000], &[1]),
+        (&[70_000, 20], &[0]),
+        (&[3000, 1100], &[0]),
+    ] {
+        for dtype in [ScalarType::F32, ScalarType::BF16] {
+            for row in ROWS.iter().filter(|row| dtype.is_floating_point() || !row.floats_only) {
+                let tensor = sample(sizes, dtype, 3);
+                check(row, &tensor, "long", dims);
+                if sizes.len() == 2 {
+                    let turned = ops::transpose_int(&tensor, 0, 1).unwrap();
+                    check(row, &turned, "long, turned", &[1 - dims[0]]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    let tensor = sample(&[257, 1300], ScalarType::F32, 11);
+    let long = sample(&[333_333], ScalarType::F32, 12);
+    let run = |threads: usize| {
+        parallel::set_num_threads(threads);
+        let mut all = vec![];
+        for row in ROWS {
+            for dims in [&[0i64][..], &[1], &[0, 1]] {
+                all.extend(values(&(row.op)(&tensor, dims).unwrap()).into_iter().map(f64::to_bits));
+            }
+            all.extend(values(&(row.op)(&long, &[0]).unwrap()).into_iter().map(f64::to_bits));
+        }
+        all
+    };
+    let one = run(1);
+    assert!((2..6).all(|threads| run(threads) == one));
+}
+
+#[test]
+fn sums_of_many_ones_are_exact() {
+    let ones = ops::full(&[20_000_000], Scalar::Int(1), Some(ScalarType::F32), None, None, None).unwrap();
+    assert_eq!(values(&ops::sum(&ones, None).unwrap()), [2e7]);
+    assert_eq!(values(&ops::mean(&ones, None).unwrap()), [1.0]);
+    let columns = ops::view(&ones, &[1_250_000, 16]).unwrap();
+    assert_eq!(values(&ops::sum_dim_intlist(&columns, Some(&[0]), false, None).unwrap()), [1.25e6; 16]);
+    let tenths = ops::full(&[10_000_000], scalar(0.1), Some(ScalarType::F32), None, None, None).unwrap();
+    let want = f64::from(0.1f32) * 1e7;
+    let got = values(&ops::sum(&tenths, None).unwrap())[0];
+    // Each lane adds 64 elements in a row, whose partial sums are half of it on average; then 18 levels of pairs.
+    assert!((got - want).abs() <= (64.0 / 2.0 + 18.0) * epsilon(ScalarType::F32) * want, "{got} {want}");
+}
+
+fn first_extreme(line: &[f64], largest: bool) -> usize {
+    if let Some(nan) = line.iter().position(|x| x.is_nan()) {
+        return nan;
+    }
+    let better = |a: f64, b: f64| if largest { b > a } else { b < a };
+    (0..line.len()).fold(0, |best, i| if better(line[best], line[i]) { i } else { best })
+}
+
+#[test]
+fn extremes_come_with_the_first_index() {
+    for dtype in ScalarType::WORKING {
+        let long: &[&[i64]] = if dtype == ScalarType::F32 { &[&[9000, 3], &[2, 70_000]] } else { &[] };
+        for sizes in [&[37i64][..], &[5, 70], &[70, 5]].iter().chain(long).copied() {
+            for (layout, tensor) in layouts(sizes, dtype, 5) {
+                for dim in 0..sizes.len() {
+                    for largest in [true, false] {
+                        let op = if largest { ops::max_dim } else { ops::min_dim };
+                        let (found, places) = op(&tensor, dim as i64, false).unwrap();
+                        let lines = lines(&values(&tensor), sizes, &[dim]);
+                        let want: Vec<i64> = lines.iter().map(|l| first_extreme(l, largest) as i64).collect();
+                        let what = format!("{layout} {dtype} {sizes:?} {dim}");
+                        assert_eq!(ints(&places), want, "{what}");
+                        let at: Vec<f64> = lines.iter().zip(&want).map(|(l, i)| l[*i as usize]).collect();
+                        assert_eq!(values(&found), at, "{what}");
+                        if dtype != ScalarType::Bool {
+                            let arg = if largest { ops::argmax } else { ops::argmin };
+                            assert_eq!(ints(&arg(&tensor, Some(dim as i64), true).unwrap()), want, "{what}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn argmax_of_all_counts_in_row_major_order() {
+    for (layout, tensor) in layouts(&[7, 11, 3], ScalarType::I8, 4) {
+        let want = first_extreme(&values(&tensor), true) as i64;
+        assert_eq!(ints(&ops::argmax(&tensor, None, false).unwrap()), [want], "{layout}");
+        assert_eq!(ops::argmin(&tensor, None, true).unwrap().sizes(), &[1, 1, 1]);
+    }
+}
+
+#[test]
+fn nan_is_found_at_every_place() {
+    for n in [1usize, 2, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 100, 5000] {
+        for at in [0, n / 2, n - 1] {
+            let mut data: Vec<f32> = (0..n).map(|i| i as f32).collect();
+            data[at] = f32::NAN;
+            let t = Tensor::from_vec(data, &[n as i64]).unwrap();
+            for op in [ops::amax, ops::amin] {
+                assert!(values(&op(&t, &[0], false).unwrap())[0].is_nan(), "{n} {at}");
+            }
+            assert_eq!(ints(&ops::argmax(&t, None, false).unwrap()), [at as i64]);
+            let (value, index) = ops::min_dim(&t, 0, false).unwrap();
+            assert!(values(&value)[0].is_nan() && ints(&index) == [at as i64]);
+            let sum: f64 = (0..n).filter(|i| *i != at).map(|i| i as f64).sum();
+            assert_eq!(values(&ops::nansum(&t, Some(&[0]), false, None).unwrap()), [sum]);
+            assert!(
+                values(&ops::linalg_vector_norm(&t, scalar(f64::INFINITY), None, false, None).unwrap())[0]
+                    .is_nan()
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_has_a_sum_but_no_extreme() {
+    let empty = sample(&[0, 3], ScalarType::F32, 1);
+    assert_eq!(values(&ops::sum(&empty, None).unwrap()), [0.0]);
+    assert_eq!(values(&ops::prod(&empty, None).unwrap()), [1.0]);
+    assert!(values(&ops::mean(&empty, None).unwrap())[0].is_nan());
+    assert_eq!(values(&ops::sum_dim_intlist(&empty, Some(&[0]), false, None).unwrap()), [0.0; 3]);
+    assert_eq!(ops::sum_dim_intlist(&empty, Some(&[1]), false, None).unwrap().sizes(), &[0]);
+    assert_eq!(values(&ops::any(&empty).unwrap()), [0.0]);
+    assert_eq!(values(&ops::all(&empty).unwrap()), [1.0]);
+    assert!(
+        values(&ops::var_correction(&empty, Some(&[0]), None, false).unwrap()).iter().all(|x| x.is_nan())
+    );
+    assert_eq!(values(&ops::logsumexp(&empty, &[0], false).unwrap()), [f64::NEG_INFINITY; 3]);
+    assert!(
+        ops::amax(&empty, &[0], false)
+            .unwrap_err()
+            .message()
+            .contains("Expected reduction dim 0 to have non-zero size")
+    );
+    assert_eq!(ops::amax(&empty, &[1], false).unwrap().numel(), 0);
+    assert!(ops::max(&empty).is_err() && ops::argmin(&empty, None, false).is_err());
+    assert!(ops::max_dim(&empty, 0, false).is_err() && ops::aminmax(&empty, None, false).is_err());
+    assert!(ops::linalg_vector_norm(&empty, scalar(f64::INFINITY), None, false, None).is_err());
+}
+
+#[test]
+fn types_and_arguments_are_checked() {
+    let t = sample(&[2, 3], ScalarType::I32, 1);
+    assert!(ops::mean(&t, None).unwrap_err().message().contains("could not infer output dtype"));
+    assert!(ops::var(&t, true).is_err() && ops::norm_scalar(&t, Scalar::Int(2)).is_err());
+    assert!(ops::sum_dim_intlist(&t, Some(&[2]), false, None).is_err());
+    assert!(ops::sum_dim_intlist(&t, Some(&[1, -1]), false, None).is_err());
+    assert!(ops::argmax(&cast(&t, ScalarType::Bool), None, false).is_err());
+    assert_eq!(ops::sum(&t, None).unwrap().dtype(), ScalarType::I64);
+    assert_eq!(ops::sum(&cast(&t, ScalarType::Bool), None).unwrap().dtype(), ScalarType::I64);
+    assert_eq!(ops::any(&cast(&t, ScalarType::U8)).unwrap().dtype(), ScalarType::U8);
+    assert_eq!(ops::mean(&t, Some(ScalarType::F16)).unwrap().dtype(), ScalarType::F16);
+    assert_eq!(ops::logsumexp(&t, &[0], true).unwrap().dtype(), ScalarType::F32);
+    let shape = meta(&[4, 5, 6], ScalarType::F32);
+    assert_eq!(ops::sum_dim_intlist(&shape, Some(&[1]), true, None).unwrap().sizes(), &[4, 1, 6]);
+    assert_eq!(ops::max_dim(&shape, -1, false).unwrap().1.dtype(), ScalarType::I64);
+    assert_eq!(ops::std_mean_correction(&shape, Some(&[0]), None, false).unwrap().0.sizes(), &[5, 6]);
+}
+
+#[test]
+fn spreads_keep_nan() {
+    for special in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let t = Tensor::from([[1.0f32, special, 2.0], [3.0, 4.0, 5.0]]);
+        let all = ops::var_correction(&t, None, None, false).unwrap();
+        assert!(all.item::<f32>().unwrap().is_nan(), "var with {special}");
+        let rows = ops::std_correction(&t, Some(&[1]), None, false).unwrap().to_vec::<f32>().unwrap();
+        assert!(rows[0].is_nan() && rows[1] == 1.0, "std with {special}: {rows:?}");
+    }
+}
+
+#[test]
+fn out_takes_any_layout_and_may_share_memory() {
+    let t = sample(&[6, 40], ScalarType::F32, 2);
+    let want = values(&ops::sum_dim_intlist(&t, Some(&[1]), false, None).unwrap());
+    let wide = ops::full(&[6, 2], Scalar::Int(9), Some(ScalarType::F64), None, None, None).unwrap();
+    let column = flambeau_ops::native::view::select(&wide, 1, 1).unwrap();
+    ops::sum_intlist_out(&t, Some(&[1]), false, None, &column).unwrap();
+    assert_eq!(values(&column), want);
+    assert_eq!(values(&wide)[0], 9.0);
+    let inside = flambeau_ops::native::view::select(&t, 1, 0).unwrap();
+    ops::sum_intlist_out(&t, Some(&[1]), false, None, &inside).unwrap();
+    assert_eq!(values(&inside), want);
+}
+
+#[test]
+fn products_and_pairs() {
+    let t = sample(&[6, 5], ScalarType::F64, 2);
+    for (dim, dims) in [(0, &[0usize][..]), (1, &[1])] {
+        let want: Vec<f64> = lines(&values(&t), &[6, 5], dims).iter().map(|l| product(l)).collect();
+        let got = values(&ops::prod_dim_int(&t, dim, false, None).unwrap());
+        assert_close(&got, &want, |i| 1e-15 * want[i].abs(), "prod");
+    }
+    let (least, greatest) = ops::aminmax(&t, Some(1), false).unwrap();
+    assert_eq!(values(&least), values(&ops::amin(&t, &[1], false).unwrap()));
+    assert_eq!(values(&greatest), values(&ops::amax(&t, &[1], false).unwrap()));
+    let (var, mean) = ops::var_mean_correction(&t, Some(&[0]), Some(Scalar::Int(0)), true).unwrap();
+    let sizes = [var.sizes().to_vec(), mean.sizes().to_vec()];
+    assert_eq!(sizes, [[1, 5], [1, 5]]);
+    let bits = sample(&[100], ScalarType::I32, 9);
+    let product: i64 = values(&bits).iter().map(|x| *x as i64).fold(1, i64::wrapping_mul);
+    assert_eq!(ints(&ops::prod(&bits, None).unwrap()), [product]);
+}
+
+#[test]
+fn log_sum_exp_takes_infinities() {
+    let inf = f64::INFINITY;
+    for (data, want) in [
+        (vec![-inf, -inf], -inf),
+        (vec![inf, 1.0], inf),
+        (vec![inf, -inf], inf),
+        (vec![1000.0, 1000.0], 1000.0 + 2f64.ln()),
+        (vec![-1000.0, -inf], -1000.0),
+        (vec![f64::NAN, 0.0], f64::NAN),
+    ] {
+        let t = Tensor::from_vec(data, &[2]).unwrap();
+        let got = values(&ops::logsumexp(&t, &[0], false).unwrap())[0];
+        assert!(got == want || (got.is_nan() && want.is_nan()) || (got - want).abs() < 1e-12, "{got} {want}");
+    }
+}
