@@ -6,10 +6,11 @@ use half::{bf16, f16};
 #[cfg(target_arch = "x86_64")]
 use super::x86::{Avx2, Avx512, Bf16x32, F32x8, F32x16, F64x4, F64x8};
 use super::{
+    Gemm, GemmElement,
     convert::{narrow_bf16, narrow_f16, widen_bf16, widen_f16},
     isa::Isa,
-    lanes::Lanes,
     portable::{Baseline, Portable},
+    product::multiply,
 };
 
 /// What products are summed in.
@@ -64,13 +65,13 @@ integer_scalar!(i32 i64);
 /// Two bf16 that follow each other along k, the first in the low half.
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]
-pub struct Pair(u32);
+pub(crate) struct Pair(u32);
 
 /// An element that packs into units of type `U`.
 ///
 /// # Safety
 /// - `RAW` only if `DEPTH` adjacent elements are a unit, bit for bit.
-pub unsafe trait Pack<U>: Copy {
+pub(crate) unsafe trait Pack<U>: Copy {
     /// Elements a unit, along k.
     const DEPTH: usize;
     /// Whether elements that are adjacent along k are units as they lie.
@@ -120,19 +121,6 @@ unsafe impl Pack<Pair> for bf16 {
     }
 }
 
-/// Code for the lanes that a type and an instruction set lead to.
-pub trait Visitor<T: Element> {
-    /// # Safety
-    /// - The CPU has the instruction set of `L`, and the visitor's own conditions hold.
-    #[expect(
-        private_bounds,
-        reason = "lanes are nobody else's business, and `Element` seals the public trait"
-    )]
-    unsafe fn visit<L: Lanes<Acc = T::Acc>>(self)
-    where
-        T: Pack<L::Unit>;
-}
-
 /// The part of [`super::GemmElement`] that is nobody else's business.
 pub trait Element: Copy + Send + Sync + 'static {
     /// What products are summed in, and scaled by.
@@ -144,11 +132,6 @@ pub trait Element: Copy + Send + Sync + 'static {
     fn widen(self) -> Self::Acc;
     /// The accumulator rounded to nearest even, or truncated to the low bits of an integer.
     fn narrow(acc: Self::Acc) -> Self;
-    /// Calls the visitor with the lanes for this type.
-    ///
-    /// # Safety
-    /// - The CPU has `isa`, and the visitor's own conditions hold.
-    unsafe fn visit(isa: Isa, visitor: impl Visitor<Self>);
 }
 
 macro_rules! elements {
@@ -166,19 +149,24 @@ macro_rules! elements {
             fn narrow($y: $acc) -> Self {
                 $narrow
             }
-            unsafe fn visit(isa: Isa, visitor: impl Visitor<Self>) {
+        }
+
+        impl GemmElement for $t {
+            type Scalar = $acc;
+
+            unsafe fn multiply(isa: Isa, g: &Gemm<Self>) {
                 // SAFETY: the CPU has `isa`, and each arm's lanes are of it.
                 unsafe {
                     match isa {
-                        Isa::Scalar => visitor.visit::<$scalar>(),
+                        Isa::Scalar => multiply::<$t, $scalar>(g),
                         #[cfg(target_arch = "x86_64")]
-                        Isa::Avx2 => visitor.visit::<$avx2>(),
+                        Isa::Avx2 => multiply::<$t, $avx2>(g),
                         #[cfg(target_arch = "x86_64")]
-                        Isa::Avx512 => visitor.visit::<$avx512>(),
+                        Isa::Avx512 => multiply::<$t, $avx512>(g),
                         #[cfg(target_arch = "x86_64")]
-                        Isa::Avx512Bf16 => visitor.visit::<$bf16>(),
+                        Isa::Avx512Bf16 => multiply::<$t, $bf16>(g),
                         #[cfg(not(target_arch = "x86_64"))]
-                        _ => visitor.visit::<$scalar>(),
+                        _ => multiply::<$t, $scalar>(g),
                     }
                 }
             }

@@ -39,10 +39,13 @@ use flambeau_parallel::parallel_for;
 pub trait GemmElement: Element<Acc = Self::Scalar> {
     /// The type of `alpha` and `beta`: f32 for half precision, i32 for integers of at most 32 bits, else the type.
     type Scalar: Scalar;
-}
 
-impl<T: Element> GemmElement for T {
-    type Scalar = T::Acc;
+    /// The product whose C is oriented. Not generic, so that it is compiled here and not in every crate that asks.
+    ///
+    /// # Safety
+    /// - As [`gemm`].
+    #[doc(hidden)]
+    unsafe fn multiply(isa: Isa, g: &Gemm<Self>);
 }
 
 /// A product `C = alpha * A B + beta * C`, with A of `m x k`, B of `k x n` and C of `m x n`.
@@ -141,7 +144,7 @@ impl<T: GemmElement> Gemm<T> {
 /// # Example
 ///
 /// ```
-/// use flambeau_ops::gemm::{Gemm, Isa, gemm};
+/// use flambeau_gemm::{Gemm, Isa, gemm};
 /// let (a, b, mut c) = ([1f32, 2.0, 3.0, 4.0], [1f32, 0.0, 0.0, 10.0], [f32::NAN; 4]);
 /// let product = Gemm::contiguous(2, 2, 2, a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
 /// // SAFETY: the CPU has the detected set, and each array holds the four elements of its matrix.
@@ -153,7 +156,7 @@ pub unsafe fn gemm<T: GemmElement>(isa: Isa, g: &Gemm<T>) {
         return;
     }
     // SAFETY: the caller's conditions.
-    unsafe { T::visit(isa, product::Multiply(g.oriented())) }
+    unsafe { T::multiply(isa, &g.oriented()) }
 }
 
 /// Multiply-adds below which a product of a batch is not worth a thread of its own.

@@ -4,7 +4,7 @@
 use super::{
     Gemm, GemmElement,
     blocks::{self, Target},
-    element::{Element, Pack, Scalar, Visitor},
+    element::{Element, Pack, Scalar},
     lanes::{Body, Lanes},
     scratch::{Scratch, Shared},
     vector,
@@ -14,25 +14,22 @@ use flambeau_parallel::parallel_for;
 /// Elements of C in one piece where sums are kept beside it.
 const PIECE: usize = 1 << 21;
 
-/// The product as a visitor of lanes. C is oriented: its columns are adjacent if they can be.
-pub(super) struct Multiply<T: GemmElement>(pub(super) Gemm<T>);
-
-impl<T: GemmElement> Visitor<T> for Multiply<T> {
-    unsafe fn visit<L: Lanes<Acc = <T as Element>::Acc>>(self)
-    where
-        T: Pack<L::Unit>,
-    {
-        let g = self.0;
-        // SAFETY: the caller's conditions; an element of C is an accumulator where `DIRECT` says so.
-        unsafe {
-            if vector::applies(&g) {
-                vector::multiply::<T, L>(&g);
-            } else if T::DIRECT && g.c_strides[1] == 1 {
-                let target = Target { at: g.c.cast(), row: g.c_strides[0], alpha: g.alpha, beta: g.beta };
-                blocks::multiply::<T, L>(&g, target);
-            } else {
-                multiply_beside::<T, L>(&g);
-            }
+/// The product with these lanes. C is oriented: its columns are adjacent if they can be.
+///
+/// # Safety
+/// - As [`super::gemm`], and the CPU has the instruction set of `L`.
+pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T as Element>::Acc>>(
+    g: &Gemm<T>,
+) {
+    // SAFETY: the caller's conditions; an element of C is an accumulator where `DIRECT` says so.
+    unsafe {
+        if vector::applies(g) {
+            vector::multiply::<T, L>(g);
+        } else if T::DIRECT && g.c_strides[1] == 1 {
+            let target = Target { at: g.c.cast(), row: g.c_strides[0], alpha: g.alpha, beta: g.beta };
+            blocks::multiply::<T, L>(g, target);
+        } else {
+            multiply_beside::<T, L>(g);
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::dispatch_all_types;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{EveryIsa, Float, Integer, Number, Vector};
 use flambeau_core::{Element, Result, ScalarType, ensure};
+use reduce::computing_type;
 use rows::{Compares, Divides, FloatCompares, Floats, Integers, Numbers, RowKernel};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tiles::for_each_rows;
@@ -54,12 +55,13 @@ pub trait FloatComparison<const N: usize>: Copy + Sync {
     fn call<V: Float>(self, args: [V; N]) -> <V as Vector>::Mask;
 }
 
-/// Evaluates a floating point formula over an iterator of one output and `N` inputs.
+/// Evaluates a floating point formula over an iterator of one output and `N` inputs. f16 and bf16 pass through tiles of f32: such
+/// formulas are long, and a tile in cache costs them little.
 ///
 /// # Errors
 /// `NotImplemented` for other types, `Busy` or `Aliasing` where an operand may not be touched.
 pub fn float_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl FloatFormula<N>) -> Result<()> {
-    dispatch_all_types!(floats, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Floats(formula), T::SCALAR_TYPE))
+    dispatch_all_types!(wide_floats, computing_type(iter.common_dtype()), iter.name(), T => run::<T, _, N>(iter, Floats(formula), T::SCALAR_TYPE))
 }
 
 /// Evaluates a formula of numbers; bool is refused, as PyTorch refuses `-` on it.
@@ -123,7 +125,7 @@ pub fn float_comparison_kernel<const N: usize>(
     iter: &TensorIterator<'_>,
     formula: impl FloatComparison<N>,
 ) -> Result<()> {
-    dispatch_all_types!(floats, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, FloatCompares(formula), ScalarType::Bool))
+    dispatch_all_types!(wide_floats, computing_type(iter.common_dtype()), iter.name(), T => run::<T, _, N>(iter, FloatCompares(formula), ScalarType::Bool))
 }
 
 /// The loop for elements of `T`: operands of other types or odd strides pass through tiles.

@@ -231,61 +231,54 @@ impl<T, F: Placed> Placed for FoldRows<T, F> {
     type Home = F::Home;
 }
 
+/// Rows that pass together: more would be more streams than the processor fetches ahead.
+const TOGETHER: usize = 8;
+
 impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldRows<T, F> {
     #[inline(always)]
     unsafe fn run(self) {
-        // SAFETY: each of the `count` rows and `to` hold `n` elements.
-        unsafe {
-            let mut row = 0;
-            while row + 8 <= self.count && !self.accumulators {
-                pass::<I, T, F, 8, false>(&self, row);
-                row += 8;
-            }
-            while row < self.count {
-                if self.accumulators {
-                    pass::<I, T, F, 1, true>(&self, row);
-                } else {
-                    pass::<I, T, F, 1, false>(&self, row);
-                }
-                row += 1;
-            }
+        for first in (0..self.count).step_by(TOGETHER) {
+            // SAFETY: each of the `count` rows and `to` hold `n` elements.
+            unsafe { pass::<I, T, F>(&self, first, TOGETHER.min(self.count - first)) };
         }
     }
 }
 
-/// `ROWS` rows from number `first` on, all columns.
+/// `count` rows from number `first` on, all columns.
 ///
 /// # Safety
 /// - Each of these rows and `to` hold `n` elements.
 #[inline(always)]
-unsafe fn pass<I, T, F, const ROWS: usize, const COMBINE: bool>(work: &FoldRows<T, F>, first: usize)
+unsafe fn pass<I, T, F>(work: &FoldRows<T, F>, first: usize, count: usize)
 where
     I: Isa,
     T: Lanes<I>,
     F: LaneFold<I, T>,
 {
     let (lanes, f) = (T::Vector::LANES, work.lanes);
-    // SAFETY: columns stay below `n`.
-    unsafe {
-        let rows: [*const T; ROWS] = std::array::from_fn(|i| (*work.rows.add(first + i)).cast());
-        let mut at = 0;
-        while at + lanes <= work.n {
-            let mut acc = T::load(work.to.add(at));
-            for row in rows {
-                let x = T::load(row.add(at));
-                acc = if COMBINE { f.combine(acc, x) } else { f.step(acc, x) };
+    let mut at = 0;
+    while at < work.n {
+        let left = lanes.min(work.n - at);
+        // SAFETY: `left` columns from `at` on are inside `to` and the rows.
+        unsafe {
+            let to = work.to.add(at);
+            let mut acc = load::<I, T>(to, left);
+            for row in 0..count {
+                let x = load::<I, T>((*work.rows.add(first + row)).cast::<T>().add(at), left);
+                acc = if work.accumulators { f.combine(acc, x) } else { f.step(acc, x) };
             }
-            T::store(acc, work.to.add(at));
-            at += lanes;
+            if left == lanes { T::store(acc, to) } else { T::store_partial(acc, to, left) }
         }
-        if at < work.n {
-            let left = work.n - at;
-            let mut acc = T::load_partial(work.to.add(at), left);
-            for row in rows {
-                let x = T::load_partial(row.add(at), left);
-                acc = if COMBINE { f.combine(acc, x) } else { f.step(acc, x) };
-            }
-            T::store_partial(acc, work.to.add(at), left);
-        }
+        at += lanes;
     }
+}
+
+/// `count` elements, at most a vector.
+///
+/// # Safety
+/// - `from` is valid for reading `count` elements.
+#[inline(always)]
+unsafe fn load<I: Isa, T: Lanes<I>>(from: *const T, count: usize) -> T::Vector {
+    // SAFETY: this function's condition.
+    unsafe { if count == T::Vector::LANES { T::load(from) } else { T::load_partial(from, count) } }
 }
