@@ -4,7 +4,7 @@
 //! the kernel inside one `#[target_feature]` function per set:
 //!
 //! ```
-//! use flambeau_vectorized::{Float, FloatLanes, Isa, Kernel, Vector, dispatch};
+//! use flambeau_vectorized::{Float, FloatLanes, Isa, Kernel, Placed, Vector, dispatch};
 //!
 //! /// y = exp(-x * x), on lanes.
 //! #[inline(always)]

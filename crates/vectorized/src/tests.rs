@@ -23,6 +23,10 @@ struct Map<'a, T, F> {
     formula: F,
 }
 
+impl<T, F> Placed for Map<'_, T, F> {
+    type Home = Self;
+}
+
 impl<I: Isa, T: FloatLanes<I>, F: Formula> Kernel<I> for Map<'_, T, F> {
     #[inline(always)]
     unsafe fn run(self) {

@@ -19,7 +19,7 @@ type Step = (&'static str, &'static [&'static str], bool);
 
 const STEPS: &[Step] = &[
     ("format", &["fmt", "--all", "--check"], true),
-    ("clippy", &["clippy", "--workspace", "--", "-D", "warnings"], true),
+    ("clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], true),
     ("codegen", &["xtask", "codegen", "--check"], true),
     ("tidy", &["xtask", "tidy", "--quiet"], true),
     ("tests", &["test", "--workspace", "--lib", "--bins", "--examples", "--tests"], false),

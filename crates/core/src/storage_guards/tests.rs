@@ -26,7 +26,7 @@ fn one_guard_for_each_storage_and_write_wins() {
     let (a, b) = (storage(), storage());
     let wanted = [(&a, Read), (&b, Read), (&a, Write), (&a, Read), (&b, Read)];
     let guards = StorageGuards::acquire(&wanted).unwrap();
-    assert_eq!(guards.all.in_order().count(), 2);
+    assert_eq!(Set::new(&wanted).in_order().count(), 2);
     assert!(!a.lock.try_lock(Read));
     assert!(b.lock.try_lock(Read));
     b.lock.unlock(Read);
@@ -49,13 +49,14 @@ fn any_number_in_any_order_is_held_once_in_the_order_of_addresses() {
                 if turn % 2 == 0 { reads.chain(writes).collect() } else { writes.chain(reads).collect() };
             let before: Vec<u32> = all.iter().map(|s| s.version()).collect();
             let guards = StorageGuards::acquire(&wanted).unwrap();
-            assert!(guards.all.in_order().is_sorted_by(|(a, _), (b, _)| a.address() < b.address()));
-            let held = |i: &usize| guards.all.in_order().any(|(s, _)| s.address() == all[*i].address());
+            let set = Set::new(&wanted);
+            assert!(set.in_order().is_sorted_by(|(a, _), (b, _)| a.address() < b.address()));
+            let held = |i: &usize| set.in_order().any(|(s, _)| s.address() == all[*i].address());
             assert_eq!(
                 (0..20).filter(held).count(),
                 wanted.iter().map(|(s, _)| s.address()).collect::<HashSet<_>>().len()
             );
-            for (s, access) in guards.all.in_order() {
+            for (s, access) in set.in_order() {
                 let i = all.iter().position(|other| other.address() == s.address()).unwrap();
                 assert_eq!(
                     (access, s.version()),
@@ -70,7 +71,10 @@ fn any_number_in_any_order_is_held_once_in_the_order_of_addresses() {
 
 #[test]
 fn no_storage_needs_no_guard() {
-    assert_eq!(StorageGuards::acquire(&[]).unwrap().all.in_order().count(), 0);
+    let guards = StorageGuards::acquire(&[]).unwrap();
+    assert_eq!(HELD.with(Cell::get), 1);
+    drop(guards);
+    assert_eq!(HELD.with(Cell::get), 0);
 }
 
 #[test]

@@ -161,6 +161,10 @@ impl<T, F: Placed, const N: usize> Placed for RowKernel<'_, T, F, N> {
 
 impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for RowKernel<'_, T, F, N> {
     #[inline(always)]
+    #[expect(
+        clippy::needless_range_loop,
+        reason = "closures are not inlined into the shim reliably; plain loops are"
+    )]
     unsafe fn run(self) {
         let RowKernel { rows, formula, .. } = self;
         for r in 0..rows.rows as i64 {
@@ -184,10 +188,6 @@ type Spread = [MaybeUninit<u64>; 8];
 /// # Safety
 /// - Dense arguments are valid for reading `n` elements of `T`, repeated ones for one; `to` for writing `n` results.
 #[inline(always)]
-#[expect(
-    clippy::needless_range_loop,
-    reason = "closures are not inlined into the shim reliably; plain loops are"
-)]
 unsafe fn row<I, T, F, const N: usize>(
     to: *mut u8,
     mut from: [*const u8; N],

@@ -12,7 +12,7 @@ fn mapped(data: &[f64], sizes: &[i64], dim: usize, f: impl Fn(&[f64]) -> Vec<f64
     let n = sizes[dim] as usize;
     let inner: usize = sizes[dim + 1..].iter().product::<i64>() as usize;
     let mut out = vec![0.0; data.len()];
-    for start in (0..data.len()).filter(|i| i / inner % n == 0) {
+    for start in (0..data.len()).filter(|i| (i / inner).is_multiple_of(n)) {
         let line: Vec<f64> = (0..n).map(|i| data[start + i * inner]).collect();
         f(&line).into_iter().enumerate().for_each(|(i, y)| out[start + i * inner] = y);
     }

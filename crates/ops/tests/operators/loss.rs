@@ -5,9 +5,10 @@ use flambeau_core::{Result, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
 type Loss = fn(&Tensor, &Tensor, i64) -> Result<Tensor>;
+type Formula = fn(f64, f64) -> f64;
 
 /// Operator, formula, whether arguments are probabilities.
-const LOSSES: &[(&str, Loss, fn(f64, f64) -> f64, bool)] = &[
+const LOSSES: &[(&str, Loss, Formula, bool)] = &[
     ("mse", ops::mse_loss, |x, t| (x - t) * (x - t), false),
     ("l1", ops::l1_loss, |x, t| (x - t).abs(), false),
     (

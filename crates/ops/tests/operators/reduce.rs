@@ -88,7 +88,7 @@ const ROWS: &[Row] = &[
     ),
     row(
         "count_nonzero",
-        |t, d| ops::count_nonzero_dim_intlist(t, d),
+        ops::count_nonzero_dim_intlist,
         |x| x.iter().filter(|x| **x != 0.0).count() as f64,
         exact,
         false,

@@ -16,6 +16,10 @@ struct MapIntegers<'a, T, F> {
     formula: F,
 }
 
+impl<T, F> Placed for MapIntegers<'_, T, F> {
+    type Home = Self;
+}
+
 impl<I: Isa, T: IntegerLanes<I>, F: IntegerFormula> Kernel<I> for MapIntegers<'_, T, F> {
     #[inline(always)]
     unsafe fn run(self) {
@@ -204,6 +208,10 @@ struct Choose<'a, T> {
     counts: &'a mut [usize; 2],
 }
 
+impl<T> Placed for Choose<'_, T> {
+    type Home = Self;
+}
+
 impl<I: Isa, T: Lanes<I>> Kernel<I> for Choose<'_, T> {
     #[inline(always)]
     unsafe fn run(self) {
@@ -280,6 +288,10 @@ fn partial_stores_leave_the_rest_alone() {
         to: *mut T,
         count: usize,
     }
+    impl<T> Placed for Copy<T> {
+        type Home = Self;
+    }
+
     impl<I: Isa, T: Lanes<I>> Kernel<I> for Copy<T> {
         #[inline(always)]
         unsafe fn run(self) {
