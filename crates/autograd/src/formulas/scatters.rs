@@ -52,6 +52,13 @@ pub fn scatter_reduce_backward(
     let part = &used(src, index.sizes())?;
     let (grad_self, grad_part) = match reduce {
         "sum" | "add" => (visible(grad.clone())?, ops::gather(grad, dim, index, false)?),
+        "mean" => {
+            let one = ops::ones(&[], Some(grad.dtype()), None, Some(grad.device()), None)?;
+            let ones = |sizes: &[i64]| ops::expand(&one, sizes, false);
+            let counts = ops::scatter_add(&visible(ones(grad.sizes())?)?, dim, index, &ones(index.sizes())?)?;
+            let share = ops::div_tensor(grad, &counts)?;
+            (visible(share.clone())?, ops::gather(&share, dim, index, false)?)
+        }
         "amax" | "amin" => {
             let number = |hit: Tensor| ops::to_dtype(&hit, grad.dtype(), false, false, None);
             let hit = |x: &Tensor, extreme: &Tensor| {

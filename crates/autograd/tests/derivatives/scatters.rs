@@ -25,8 +25,8 @@ fn reductions() {
     for (which, inputs) in [("plain", &plain), ("zeros", &zeros), ("larger", &larger)] {
         for include in [true, false] {
             // Zeros that tie have no derivative as an extreme.
-            let smooth = if which == "zeros" { 2 } else { 4 };
-            for reduce in &["sum", "prod", "amax", "amin"][..smooth] {
+            let smooth = if which == "zeros" { 3 } else { 5 };
+            for reduce in &["sum", "mean", "prod", "amax", "amin"][..smooth] {
                 let f = |x: &[Tensor]| ops::scatter_reduce_two(&x[0], 0, &index, &x[1], reduce, include);
                 one(&format!("scatter_reduce {reduce} {include} {which}"), f, inputs);
             }
@@ -46,6 +46,16 @@ fn reductions() {
     one("0-d", |x| ops::scatter_reduce_two(&x[0], 0, &ix(&[0], &[]), &x[1], "prod", true), &point);
     let nothing = [x(&[2], 1), x(&[2], 2)];
     one("no index", |x| ops::scatter_reduce_two(&x[0], 0, &ix(&[], &[0]), &x[1], "prod", false), &nothing);
+}
+
+/// Each place by the number of what came there, rounded down for integers.
+#[test]
+fn means() {
+    let (own, src) = (ix(&[1, -3, 7], &[3]), ix(&[4, -6, 2], &[3]));
+    for (include, expected) in [(true, [2, -5, 7]), (false, [3, -6, 7])] {
+        let found = ops::scatter_reduce_two(&own, 0, &ix(&[0, 1, 0], &[3]), &src, "mean", include).unwrap();
+        assert_eq!(found.to_vec::<i64>().unwrap(), expected);
+    }
 }
 
 /// What overflows in one place does not reach another.

@@ -837,7 +837,7 @@ pub static SCATTER_REDUCE_TWO: Operator<ScatterReduceTwoFn> = Operator::new(
     scatter_reduce_two_boxed,
 );
 
-/// As `scatter.src`, where `reduce` is "sum", "prod", "amax" or "amin" of what is written, and of what was there if `include_self`.
+/// As `scatter.src`, where `reduce` is "sum", "mean", "prod", "amax" or "amin" of what is written, and of what was there if `include_self`.
 ///
 /// `scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor`
 #[inline]
@@ -893,7 +893,7 @@ pub static SCATTER_REDUCE__TWO: Operator<ScatterReduceInPlaceTwoFn> = Operator::
     scatter_reduce__two_boxed,
 );
 
-/// As `scatter.src`, where `reduce` is "sum", "prod", "amax" or "amin" of what is written, and of what was there if `include_self`.
+/// As `scatter.src`, where `reduce` is "sum", "mean", "prod", "amax" or "amin" of what is written, and of what was there if `include_self`.
 ///
 /// `scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor(a!)`
 #[inline]
@@ -950,7 +950,7 @@ pub static SCATTER_REDUCE_TWO_OUT: Operator<ScatterReduceTwoOutFn> = Operator::n
     scatter_reduce_two_out_boxed,
 );
 
-/// As `scatter.src`, where `reduce` is "sum", "prod", "amax" or "amin" of what is written, and of what was there if `include_self`.
+/// As `scatter.src`, where `reduce` is "sum", "mean", "prod", "amax" or "amin" of what is written, and of what was there if `include_self`.
 ///
 /// `scatter_reduce.two_out(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -78,12 +78,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// As `scatter.src`, where `reduce` is "sum", "prod", "amax" or "amin" of what is written, and of what was there if `include_self`.
+    /// As `scatter.src`, where `reduce` is "sum", "mean", "prod", "amax" or "amin" of what is written, and of what was there if `include_self`.
     pub fn scatter_reduce_two(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<Tensor> {
         super::gather::scatter_reduce_two(self, dim, index, src, reduce, true)
     }
 
-    /// As `scatter.src`, where `reduce` is "sum", "prod", "amax" or "amin" of what is written, and of what was there if `include_self`. The result is written into `self`.
+    /// As `scatter.src`, where `reduce` is "sum", "mean", "prod", "amax" or "amin" of what is written, and of what was there if `include_self`. The result is written into `self`.
     pub fn scatter_reduce_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<&Tensor> {
         super::gather::scatter_reduce__two(self, dim, index, src, reduce, true)?;
         Ok(self)

@@ -431,11 +431,10 @@ pub fn scatter_reduce_two(
 ) -> Result<Tensor> {
     const NAME: &str = "scatter_reduce";
     let (how, start) = match reduce {
-        "sum" => (Combine::Add, 0.0),
+        "sum" | "mean" => (Combine::Add, 0.0),
         "prod" => (Combine::Multiply, 1.0),
         "amax" => (Combine::Greatest, f64::NEG_INFINITY),
         "amin" => (Combine::Least, f64::INFINITY),
-        "mean" => bail!(NotImplemented, "{NAME}: reduce=\"mean\" is not implemented"),
         other => bail!(
             InvalidArgument,
             "{NAME}: reduce argument must be either sum, prod, mean, amax or amin, got {other}."
@@ -450,7 +449,22 @@ pub fn scatter_reduce_two(
         scatter(NAME, &made, dim, index, &value_like(NAME, self_, start)?, true, Combine::Assign)?;
     }
     scatter(NAME, &made, dim, index, src, false, how)?;
+    if reduce == "mean" {
+        let counts = written(self_, dim, index, include_self)?;
+        let rounding = if self_.is_floating_point() { None } else { Some("floor") };
+        ops::div__tensor_mode(&made, &counts, rounding)?;
+    }
     Ok(made)
+}
+
+/// How many elements come together at each place of `self_`, at least one.
+fn written(self_: &Tensor, dim: i64, index: &Tensor, include_self: bool) -> Result<Tensor> {
+    let counts = ops::ones(self_.sizes(), Some(ScalarType::I64), None, Some(self_.device()), None)?;
+    if !include_self {
+        scatter_value_(&counts, dim, index, Scalar::Int(0))?;
+    }
+    scatter_reduce_value_(&counts, dim, index, Scalar::Int(1), "add")?;
+    Ok(counts)
 }
 
 /// The least value of a type where `sign` is negative, else the greatest.
