@@ -41,8 +41,10 @@ pub fn linear_recurrence_backward(
 
 /// The gradient of `cumsum`: the running sum from the end.
 pub fn cumsum_backward(grad: &Tensor, dim: i64) -> Result<Tensor> {
-    let one = ops::ones(&[], Some(grad.dtype()), None, Some(grad.device()), None)?;
-    ops::_linear_recurrence(&ops::expand(&one, grad.sizes(), false)?, grad, dim, true)
+    if grad.dim() == 0 {
+        return Ok(grad.clone());
+    }
+    ops::flip(&ops::cumsum(&ops::flip(grad, &[dim])?, dim, None)?, &[dim])
 }
 
 /// The gradient of `cumprod`. Element k is in the products from k on: those before it, times

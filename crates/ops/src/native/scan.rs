@@ -87,7 +87,9 @@ fn recurrence<T>(y: &mut [T], factor: &[T], width: usize, reverse: bool)
 where
     T: Pod + PartialEq + Add<Output = T> + Mul<Output = T>,
 {
-    let zero = T::zeroed();
+    if width == 1 {
+        return line(y, factor, reverse);
+    }
     let rows = y.len() / width;
     for row in 1..rows {
         let boundary = width * if reverse { rows - row } else { row };
@@ -96,10 +98,32 @@ where
         let (done, next) = if reverse { (upper, lower) } else { (lower, upper) };
         let between = &factor[boundary..boundary + width];
         for ((to, from), factor) in next.iter_mut().zip(done.iter()).zip(between) {
-            // An infinity behind a factor of 0 is a product that overflowed: 0 times it is 0. NaN stays.
-            #[expect(clippy::eq_op, reason = "NaN does not equal itself")]
-            let ends = *factor == zero && *from == *from;
-            *to = *to + if ends { zero } else { *factor * *from };
+            *to = *to + carried(*factor, *from);
         }
     }
+}
+
+/// The same of single numbers, where the last one stays in a register.
+fn line<T>(y: &mut [T], factor: &[T], reverse: bool)
+where
+    T: Pod + PartialEq + Add<Output = T> + Mul<Output = T>,
+{
+    let step = |last: T, (to, factor): (&mut T, &T)| {
+        *to = *to + carried(*factor, last);
+        *to
+    };
+    let between = &factor[1..];
+    if let (true, [rest @ .., first]) = (reverse, &mut *y) {
+        rest.iter_mut().zip(between).rev().fold(*first, step);
+    } else if let [first, rest @ ..] = y {
+        rest.iter_mut().zip(between).fold(*first, step);
+    }
+}
+
+/// `factor * from`. An infinity behind a factor of 0 is a product that overflowed: 0 times it is 0. NaN stays.
+#[inline(always)]
+fn carried<T: Pod + PartialEq + Mul<Output = T>>(factor: T, from: T) -> T {
+    #[expect(clippy::eq_op, reason = "NaN does not equal itself")]
+    let is_number = from == from;
+    if factor == T::zeroed() && is_number { T::zeroed() } else { factor * from }
 }
