@@ -276,23 +276,24 @@ fn smooth_loss(
         None => input.clone(),
     };
     let each = ops::neg(&ops::sum_dim_intlist(&weighted, Some(&[dim]), false, None)?)?;
-    let targets = as_dtype(target, ScalarType::I64)?.to_vec::<i64>()?;
-    let weights = weight.map(|w| as_dtype(w, ScalarType::F64)?.to_vec::<f64>()).transpose()?;
-    let kept = |t: &i64| f64::from(*t != ignore_index);
-    let kept: Vec<f64> = targets.iter().map(kept).collect();
-    let total: f64 = match &weights {
-        Some(weights) => {
-            targets.iter().zip(&kept).map(|(t, k)| k * weights.get(*t as usize).unwrap_or(&0.0)).sum()
-        }
-        None => kept.iter().sum(),
-    };
-    let mask = as_dtype(&Tensor::from_vec(kept, target.sizes())?, input.dtype())?;
-    let each = ops::mul_tensor(&each, &mask)?;
+    let kept = ops::ne_scalar(target, Scalar::Int(ignore_index))?;
+    let each = ops::mul_tensor(&each, &kept)?;
     match reduction {
         Reduction::None => Ok(each),
         Reduction::Sum => ops::sum(&each, None),
-        Reduction::Mean => ops::mul_scalar(&ops::sum(&each, None)?, Scalar::Float(1.0 / total)),
+        Reduction::Mean => {
+            let total = as_dtype(&weight_of_kept(target, &kept, weight)?, each.dtype())?;
+            ops::div_tensor(&ops::sum(&each, None)?, &total)
+        }
     }
+}
+
+/// The sum of the weights of the targets that are kept, in f64.
+fn weight_of_kept(target: &Tensor, kept: &Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
+    let Some(weight) = weight else { return ops::sum(kept, Some(ScalarType::F64)) };
+    let classes = as_dtype(&ops::mul_tensor(target, kept)?, ScalarType::I64)?;
+    let weights = ops::take(&as_dtype(weight, ScalarType::F64)?, &classes)?;
+    ops::sum(&ops::mul_tensor(&weights, kept)?, None)
 }
 
 /// The cross entropy with probabilities as the target.
