@@ -21,7 +21,9 @@ fn check_row(row: &Row, report: &mut Report) {
                 }
                 let wanted = reference(&rounded(&args, ScalarType::F32));
                 let fault = match call(op, &args, ScalarType::F32) {
-                    Ok(results) => results.iter().zip(&wanted).find_map(|(r, w)| difference(r, w, row.ulps)),
+                    Ok(results) => {
+                        results.iter().zip(&wanted).find_map(|(r, w)| difference(r, w, row.bound()))
+                    }
                     Err(e) => Some(format!("{e:?}")),
                 };
                 report.case(|| format!("{} with {special} at {position} of {length}", row.name), fault);

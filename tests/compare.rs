@@ -30,25 +30,42 @@ fn largest(dtype: ScalarType) -> f64 {
     }
 }
 
-/// Whether `got` is `wanted` within `ulps` of `dtype`. Half an ulp more is the rounding of `wanted` itself.
-pub fn close(got: f64, wanted: f64, dtype: ScalarType, ulps: f64) -> bool {
+/// How far a result may be from its reference.
+#[derive(Debug, Clone, Copy)]
+pub struct Bound {
+    /// In units in the last place of its type,
+    pub ulps: f64,
+    /// of a number that is at least this large: what is added has errors of its own.
+    pub terms: f64,
+}
+
+impl Bound {
+    /// In units in the last place of the result itself.
+    pub fn of(ulps: f64) -> Self {
+        Bound { ulps, terms: 0.0 }
+    }
+}
+
+/// Whether `got` is `wanted` within a bound. Half an ulp more is the rounding of `wanted` itself.
+pub fn close(got: f64, wanted: f64, dtype: ScalarType, bound: Bound) -> bool {
     if wanted.is_nan() || got.is_nan() {
         return wanted.is_nan() && got.is_nan();
     }
     let limit = largest(dtype);
-    if dtype.is_floating_point() && wanted.abs() > limit * (1.0 - ulp(1.0, dtype) * ulps) {
-        return got.signum() == wanted.signum() && got.abs() >= limit * (1.0 - 2.0 * ulp(1.0, dtype) * ulps);
+    if dtype.is_floating_point() && wanted.abs() > limit * (1.0 - ulp(1.0, dtype) * bound.ulps) {
+        return got.signum() == wanted.signum()
+            && got.abs() >= limit * (1.0 - 2.0 * ulp(1.0, dtype) * bound.ulps);
     }
-    got == wanted || (got - wanted).abs() <= (ulps + 0.5) * ulp(wanted, dtype)
+    got == wanted || (got - wanted).abs() <= (bound.ulps + 0.5) * ulp(wanted.abs().max(bound.terms), dtype)
 }
 
 /// The first place where a tensor differs from what it should be, in words.
-pub fn difference(got: &Tensor, wanted: &Array, ulps: f64) -> Option<String> {
+pub fn difference(got: &Tensor, wanted: &Array, bound: Bound) -> Option<String> {
     let values = array(got);
     if values.sizes != wanted.sizes {
         return Some(format!("expected sizes {:?} but got {:?}", wanted.sizes, values.sizes));
     }
-    let wrong = |i: &usize| !close(values.data[*i], wanted.data[*i], got.dtype(), ulps);
+    let wrong = |i: &usize| !close(values.data[*i], wanted.data[*i], got.dtype(), bound);
     let at = (0..values.data.len()).find(wrong)?;
     let (got_value, wanted_value) = (values.data[at], wanted.data[at]);
     let error = (got_value - wanted_value).abs() / ulp(wanted_value, got.dtype());

@@ -3,7 +3,7 @@
 use flambeau_core::ScalarType;
 use flambeau_ops::parallel::set_num_threads;
 use flambeau_tests::array::Array;
-use flambeau_tests::call::{call, operator};
+use flambeau_tests::call::{array, call, is_random, operator, seeded, tensor, values};
 use flambeau_tests::compare::bit_difference;
 use flambeau_tests::op_db;
 use flambeau_tests::report::Report;
@@ -38,20 +38,50 @@ fn enlarged(sample: &[Arg]) -> Vec<Arg> {
     sample.iter().map(arg).collect()
 }
 
+/// The samples as they are; of pointwise formulas, for which size alone matters, one of them large.
+fn samples(row: &Row) -> Vec<Vec<Arg>> {
+    let mut samples = row.samples.clone();
+    let worth = |sample: &Vec<Arg>| matches!(&sample.first(), Some(Arg::Tensor(a)) if a.data.len() > 16);
+    if row.pointwise
+        && let Some(sample) = samples.iter_mut().find(|sample| worth(sample))
+    {
+        *sample = enlarged(sample);
+    }
+    samples
+}
+
 fn check_row(row: &Row, report: &mut Report) {
     let Some(op) = operator(row.name) else { return };
     let dtype = if row.types.contains(&ScalarType::F32) { ScalarType::F32 } else { row.types[0] };
-    for (number, sample) in row.samples.iter().enumerate() {
-        let large = if row.pointwise { enlarged(sample) } else { sample.clone() };
+    for (number, sample) in samples(row).iter().enumerate() {
         let on = |threads: usize| {
             set_num_threads(threads);
-            call(op, &large, dtype)
+            call(op, sample, dtype)
         };
         if let (Ok(one), Ok(two)) = (on(1), on(2)) {
             let fault = one.iter().zip(&two).find_map(|(a, b)| bit_difference(a, b));
             report.case(|| format!("{} sample {number}", row.name), fault);
         }
     }
+}
+
+/// Random operators give other numbers for another seed, where there are enough of them to differ.
+#[test]
+fn another_seed_gives_other_numbers() {
+    let mut operators = 0;
+    for row in op_db::rows().iter().filter(|row| row.property.is_some() && !row.samples.is_empty()) {
+        let op = operator(row.name).unwrap();
+        let draw = |seed: u64| {
+            let args = values(&row.samples[0], &mut |a| tensor(a, row.types[row.types.len() - 1]));
+            array(&seeded(op, &args, seed).unwrap()[0])
+        };
+        if is_random(op) && draw(1).data.len() >= 16 {
+            operators += 1;
+            assert_ne!(draw(1), draw(2), "{}", row.name);
+        }
+    }
+    println!("Seeds: {operators} rows");
+    assert!(operators > 0);
 }
 
 #[test]

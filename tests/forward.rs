@@ -1,35 +1,45 @@
 //! Values against the float64 reference, in every scalar type and on every instruction set of the machine.
 
+use flambeau_core::ScalarType;
+use flambeau_ops::Tensor;
 use flambeau_ops::vectorized::{CpuCapability, override_cpu_capability};
-use flambeau_tests::call::{call, operator, rounded};
+use flambeau_tests::array::Array;
+use flambeau_tests::call::{array, call, operator, rounded};
 use flambeau_tests::compare::difference;
 use flambeau_tests::op_db;
 use flambeau_tests::report::Report;
-use flambeau_tests::row::{Check, Row};
+use flambeau_tests::row::{Arg, Check, Row};
 
 fn check_row(row: &Row, set: CpuCapability, report: &mut Report) {
     let Some(op) = operator(row.name) else {
         return report.case(|| row.name.to_string(), Some("there is no such operator".to_string()));
     };
-    let Some(reference) = &row.reference else { return };
     for dtype in row.types {
         for (number, sample) in row.samples.iter().enumerate() {
             let fault = match call(op, sample, *dtype) {
                 Err(e) => Some(format!("{e:?}")),
-                Ok(results) => {
-                    let wanted = reference(&rounded(sample, *dtype));
-                    let type_fault = results
-                        .first()
-                        .filter(|r| r.dtype() != (row.result_type)(*dtype))
-                        .map(|r| format!("expected {} but got {}", (row.result_type)(*dtype), r.dtype()));
-                    type_fault
-                        .or_else(|| results.iter().zip(&wanted).find_map(|(r, w)| difference(r, w, row.ulps)))
-                        .or_else(|| (results.len() < wanted.len()).then(|| "results are missing".to_string()))
-                }
+                Ok(results) => fault(row, &rounded(sample, *dtype), *dtype, &results),
             };
             report.case(|| format!("{} {dtype} on {} sample {number}", row.name, set.name()), fault);
         }
     }
+}
+
+/// What is wrong with the results of a sample.
+fn fault(row: &Row, sample: &[Arg], dtype: ScalarType, results: &[Tensor]) -> Option<String> {
+    let expected = (row.result_type)(dtype);
+    if let Some(first) = results.first().filter(|first| first.dtype() != expected) {
+        return Some(format!("expected {expected} but got {}", first.dtype()));
+    }
+    if let Some(property) = &row.property {
+        let arrays: Vec<Array> = results.iter().map(array).collect();
+        if let Err(broken) = property(sample, &arrays) {
+            return Some(broken);
+        }
+    }
+    let wanted = row.reference.as_ref()?(sample);
+    let differs = results.iter().zip(&wanted).find_map(|(r, w)| difference(r, w, row.bound()));
+    differs.or_else(|| (results.len() < wanted.len()).then(|| "results are missing".to_string()))
 }
 
 #[test]

@@ -4,10 +4,10 @@ use flambeau_autograd::{Autograd, grad, gradcheck, gradgradcheck};
 use flambeau_core::{DispatchKey, Result, ScalarType, ensure};
 use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::{OperatorInfo, Value};
-use flambeau_ops::ops::OPERATORS;
+use flambeau_ops::ops::{OPERATORS, clone};
 use flambeau_tests::array::Array;
-use flambeau_tests::call::{array, operator, tensor, tensors, values};
-use flambeau_tests::compare::difference;
+use flambeau_tests::call::{array, is_in_place, operator, outcome, tensor, values};
+use flambeau_tests::compare::{Bound, difference};
 use flambeau_tests::layout::{Layout, lay_out};
 use flambeau_tests::op_db;
 use flambeau_tests::report::Report;
@@ -29,7 +29,63 @@ fn sizes(args: &[Arg]) -> usize {
     args.iter().map(of).max().unwrap_or(0)
 }
 
-const NO_DERIVATIVE: &str = "no derivative yet: an error in the backward pass says so";
+/// Operators whose derivative, of first or second order, is not written yet: the error that says so passes, and as soon as
+/// the derivative exists it is checked.
+const NO_DERIVATIVE: &[&str] = &[
+    "scatter.reduce",
+    "scatter.value_reduce",
+    "scatter_reduce.two",
+    "index_fill.int_Tensor",
+    "embedding_dense_backward",
+    "prod",
+    "prod.dim_int",
+    "max.dim",
+    "min.dim",
+    "aminmax",
+    "var",
+    "var.dim",
+    "var.correction",
+    "var_mean",
+    "var_mean.dim",
+    "var_mean.correction",
+    "std",
+    "std.dim",
+    "std.correction",
+    "std_mean",
+    "std_mean.dim",
+    "std_mean.correction",
+    "linalg_vector_norm",
+    "norm.Scalar",
+    "norm.ScalarOpt_dtype",
+    "norm.ScalarOpt_dim",
+    "norm.ScalarOpt_dim_dtype",
+    "cumsum",
+    "cumprod",
+    "smooth_l1_loss",
+    "l1_loss",
+    "huber_loss",
+    "smooth_l1_loss_backward",
+    "huber_loss_backward",
+    "binary_cross_entropy",
+    "binary_cross_entropy_backward",
+    "binary_cross_entropy_with_logits",
+    "kl_div",
+    "layer_norm",
+    "native_layer_norm",
+    "native_layer_norm_backward",
+    "rms_norm",
+    "_fused_rms_norm",
+    "_fused_rms_norm_backward",
+    "group_norm",
+    "native_group_norm",
+    "native_group_norm_backward",
+    "batch_norm",
+    "native_batch_norm",
+    "native_batch_norm_backward",
+    "t_",
+    "transpose_",
+];
+
 const HALF: &str = "a sample converts to half precision, whose steps are larger than the differences";
 const REPEATED: &str = "a sample writes one place twice: the gradient is that of either write, as in PyTorch";
 const SMALLER_INDEX: &str =
@@ -39,11 +95,6 @@ const SMALLER_INDEX: &str =
 const LEFT_OUT: &[(&str, &str)] = &[
     ("scatter.src", SMALLER_INDEX),
     ("scatter_add", SMALLER_INDEX),
-    ("scatter.reduce", NO_DERIVATIVE),
-    ("scatter.value_reduce", NO_DERIVATIVE),
-    ("scatter_reduce.two", NO_DERIVATIVE),
-    ("index_fill.int_Tensor", NO_DERIVATIVE),
-    ("embedding_dense_backward", NO_DERIVATIVE),
     ("index_copy", REPEATED),
     ("index_put", REPEATED),
     ("_to_copy", HALF),
@@ -52,8 +103,6 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("to.dtype_layout", HALF),
     ("to.other", HALF),
     ("type_as", HALF),
-    ("sort", "a sample has ties and NaN, where differences mean nothing"),
-    ("sort.stable", "a sample has ties and NaN, where differences mean nothing"),
     ("view", "odd strides are refused, as they should be"),
     ("view_as", "odd strides are refused, as they should be"),
 ];
@@ -74,7 +123,12 @@ fn samples(row: &Row, most: usize) -> impl Iterator<Item = (usize, &Vec<Arg>)> {
 /// The call as a function of its tensors under test alone, and those tensors as leaves.
 fn split(args: &[Arg], layout: Option<Layout>) -> (Vec<Tensor>, Vec<Value>) {
     let mut leaves = vec![];
-    let all = values(args, &mut |a: &Array| {
+    let constant = |arg: &Arg| match arg {
+        Arg::Constant(a) => Arg::Typed(a.clone(), ScalarType::F64),
+        other => other.clone(),
+    };
+    let args: Vec<Arg> = args.iter().map(constant).collect();
+    let all = values(&args, &mut |a: &Array| {
         let plain = tensor(a, ScalarType::F64);
         let leaf = layout.and_then(|layout| lay_out(&plain, layout)).unwrap_or(plain);
         leaf.requires_grad_(true).unwrap();
@@ -97,7 +151,11 @@ fn replaced(args: &[Arg], all: &[Value], inputs: &[Tensor]) -> Vec<Value> {
 }
 
 fn differentiable(op: &dyn OperatorInfo, given: &[Value]) -> Result<Vec<Tensor>> {
-    let results = tensors(op.call_boxed(given)?);
+    let mut given = given.to_vec();
+    if let (Some(Value::Tensor(leaf)), true) = (given.first(), is_in_place(op)) {
+        given[0] = Value::Tensor(clone(leaf, None)?);
+    }
+    let results = outcome(op, &given)?;
     let recorded: Vec<Tensor> = results.into_iter().filter(|result| result.requires_grad()).collect();
     ensure!(!recorded.is_empty(), Autograd, "expected a result with a history");
     Ok(recorded)
@@ -120,11 +178,16 @@ fn check(which: Check, most: usize, checker: Checker) {
                 }
                 let call = |inputs: &[Tensor]| differentiable(op, &replaced(args, &all, inputs));
                 let fault = checker(&call, &leaves).err().map(|error| error.to_string());
+                let fault = fault.filter(|fault| !is_pending(row, fault));
                 report.case(|| format!("{} {layout:?} sample {number}", row.name), fault);
             }
         }
     }
     report.finish();
+}
+
+fn is_pending(row: &Row, fault: &str) -> bool {
+    NO_DERIVATIVE.contains(&row.name) && fault.contains("is not implemented")
 }
 
 fn takes_part(row: &Row) -> bool {
@@ -156,6 +219,7 @@ fn gradients_of_two_uses_add_up() {
                 continue;
             }
             let fault = twice(op, &all, &leaves).unwrap_or_else(|error| Some(error.to_string()));
+            let fault = fault.filter(|fault| !is_pending(row, fault));
             report.case(|| format!("{} twice, sample {number}", row.name), fault);
         }
     }
@@ -172,7 +236,7 @@ fn twice(op: &dyn OperatorInfo, given: &[Value], leaves: &[Tensor]) -> Result<Op
     };
     let (once, both) = (gradients(outputs(1)?)?, gradients(outputs(2)?)?);
     let differs = |(one, two): (&Option<Tensor>, &Option<Tensor>)| match (one, two) {
-        (Some(one), Some(two)) => difference(two, &array(one).map(|x| 2.0 * x), 1.0),
+        (Some(one), Some(two)) => difference(two, &array(one).map(|x| 2.0 * x), Bound::of(1.0)),
         (None, None) => None,
         _ => Some("a gradient of one use is missing for two".to_owned()),
     };

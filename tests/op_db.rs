@@ -1,9 +1,23 @@
 //! The operator table, by family. A schema without a row fails `variants::every_operator_has_a_row`.
 
+mod activation;
 mod binary;
+mod class_loss;
+mod extreme;
+mod factory;
+mod in_place;
 mod index;
 mod join;
 mod linalg;
+mod loss;
+mod moment;
+mod norm;
+mod order;
+mod random;
+mod reduce;
+mod softmax;
+mod special;
+mod ternary;
 mod unary;
 mod view;
 
@@ -11,8 +25,26 @@ use crate::row::Row;
 
 /// Every row.
 pub fn rows() -> Vec<Row> {
-    [unary::rows(), binary::rows(), linalg::rows(), view::rows(), join::rows(), index::rows()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let families: &[fn() -> Vec<Row>] = &[
+        unary::rows,
+        binary::rows,
+        ternary::rows,
+        activation::rows,
+        reduce::rows,
+        extreme::rows,
+        moment::rows,
+        softmax::rows,
+        loss::rows,
+        class_loss::rows,
+        norm::rows,
+        linalg::rows,
+        random::rows,
+        factory::rows,
+        in_place::rows,
+        view::rows,
+        join::rows,
+        index::rows,
+        order::rows,
+    ];
+    families.iter().flat_map(|family| family()).collect()
 }

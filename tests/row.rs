@@ -1,6 +1,7 @@
 //! A row of the operator table: how to call an operator, what it should give, what it should refuse.
 
-use crate::array::Array;
+use crate::array::{Array, broadcast};
+use crate::compare::Bound;
 use flambeau_core::ScalarType::{self, *};
 use flambeau_core::{ErrorKind, Scalar};
 use flambeau_ops::dispatch::Value;
@@ -24,10 +25,14 @@ pub const ALL: &[ScalarType] = &[Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F6
 pub enum Arg {
     /// A tensor of the type under test.
     Tensor(Array),
+    /// The same, of which no derivative is asked: targets, statistics.
+    Constant(Array),
     /// A tensor of a fixed type: indices, masks.
     Typed(Array, ScalarType),
     /// A list of tensors of the type under test.
     Tensors(Vec<Array>),
+    /// The type under test, as an argument after a tensor of it.
+    OwnType,
     /// Anything else.
     Value(Value),
 }
@@ -36,7 +41,7 @@ impl Arg {
     /// The array of a tensor argument.
     pub fn array(&self) -> &Array {
         match self {
-            Arg::Tensor(array) | Arg::Typed(array, _) => array,
+            Arg::Tensor(array) | Arg::Constant(array) | Arg::Typed(array, _) => array,
             other => panic!("expected a tensor argument but got {other:?}"),
         }
     }
@@ -60,6 +65,11 @@ impl Arg {
             Arg::Value(Value::None) => vec![],
             other => panic!("expected dimensions but got {other:?}"),
         }
+    }
+
+    /// The array of an optional tensor argument.
+    pub fn optional(&self) -> Option<&Array> {
+        if matches!(self, Arg::Value(Value::None)) { None } else { Some(self.array()) }
     }
 
     /// Whether a `bool` argument is true.
@@ -125,6 +135,7 @@ pub enum Check {
 }
 
 type Reference = Box<dyn Fn(&[Arg]) -> Vec<Array> + Send + Sync>;
+type Property = Box<dyn Fn(&[Arg], &[Array]) -> Result<(), String> + Send + Sync>;
 
 /// One operator.
 pub struct Row {
@@ -134,12 +145,18 @@ pub struct Row {
     pub types: &'static [ScalarType],
     /// Arguments to call it with.
     pub samples: Vec<Vec<Arg>>,
-    /// What it should give, in float64; `None` where only properties are checked, by tests of its own.
+    /// What it should give, in float64; `None` where only properties are checked, here or by tests of its own.
     pub reference: Option<Reference>,
+    /// What is true of its results, where no formula tells them: random numbers.
+    pub property: Option<Property>,
+    /// Whether elements of the result are not set: only sizes, strides and type are compared.
+    pub unset: bool,
     /// The type of its (first) result for inputs of a type; the same where not said.
     pub result_type: fn(ScalarType) -> ScalarType,
     /// Error allowed, in units in the last place of the result's type.
     pub ulps: f64,
+    /// The size of the terms of a result: where they cancel, the error is measured against it.
+    pub terms: f64,
     /// Whether elements meet only elements at their own place.
     pub pointwise: bool,
     /// Whether it has a derivative.
@@ -157,8 +174,11 @@ pub fn row(name: &'static str) -> Row {
         types: NUMBERS,
         samples: Vec::new(),
         reference: None,
+        property: None,
+        unset: false,
         result_type: |t| t,
         ulps: 1.0,
+        terms: 0.0,
         pointwise: false,
         differentiable: true,
         refused: Vec::new(),
@@ -203,6 +223,24 @@ pub const PAIRS: &[(&[usize], &[usize])] = &[
     (&[300], &[300]),
 ];
 
+/// Three shapes that broadcast.
+pub const TRIPLES: &[[&[usize]; 3]] = &[
+    [&[], &[], &[]],
+    [&[5], &[5], &[5]],
+    [&[17], &[17], &[1]],
+    [&[33], &[1], &[33]],
+    [&[3, 4], &[4], &[3, 1]],
+    [&[3, 1], &[1, 4], &[]],
+    [&[0], &[1], &[0]],
+    [&[2, 3, 4], &[2, 3, 4], &[2, 3, 4]],
+    [&[300], &[300], &[300]],
+];
+
+/// Integers from `domain`.
+pub fn whole(domain: Range<f64>) -> impl Fn(&[usize], u64) -> Array {
+    move |sizes, seed| Array::fill(sizes, domain.clone(), seed).map(f64::floor)
+}
+
 impl Row {
     /// With these types.
     pub fn types(mut self, types: &'static [ScalarType]) -> Self {
@@ -222,6 +260,17 @@ impl Row {
         self
     }
 
+    /// With results that are sums of terms of this size.
+    pub fn terms(mut self, terms: f64) -> Self {
+        self.terms = terms;
+        self
+    }
+
+    /// How far from its reference a result may be.
+    pub fn bound(&self) -> Bound {
+        Bound { ulps: self.ulps, terms: self.terms }
+    }
+
     /// With one more sample call.
     pub fn sample(mut self, args: Vec<Arg>) -> Self {
         self.samples.push(args);
@@ -234,17 +283,41 @@ impl Row {
         self
     }
 
+    /// With something that is true of every result.
+    pub fn property(
+        mut self,
+        holds: impl Fn(&[Arg], &[Array]) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.property = Some(Box::new(holds));
+        self
+    }
+
+    /// With a result whose elements are not set.
+    pub fn unset(mut self) -> Self {
+        self.unset = true;
+        let reason = "elements are not set";
+        self.skip(Check::Layouts, reason).skip(Check::Determinism, reason).not_differentiable()
+    }
+
     /// A formula of one tensor, tried on every shape with values in `domain`, followed by `rest` of the arguments.
     pub fn unary(
-        mut self,
+        self,
         domain: Range<f64>,
         rest: &[Arg],
         f: impl Fn(f64) -> f64 + Send + Sync + 'static,
     ) -> Self {
+        self.unary_of(|sizes, seed| Array::fill(sizes, domain.clone(), seed), rest, f)
+    }
+
+    /// The same with values that `make` gives for sizes and a seed.
+    pub fn unary_of(
+        mut self,
+        make: impl Fn(&[usize], u64) -> Array,
+        rest: &[Arg],
+        f: impl Fn(f64) -> f64 + Send + Sync + 'static,
+    ) -> Self {
         for (seed, shape) in SHAPES.iter().enumerate() {
-            let mut args = vec![Arg::Tensor(Array::fill(shape, domain.clone(), seed as u64))];
-            args.extend_from_slice(rest);
-            self.samples.push(args);
+            self.samples.push([vec![Arg::Tensor(make(shape, seed as u64))], rest.to_vec()].concat());
         }
         self.pointwise = true;
         self.reference(move |args| vec![args[0].array().map(&f)])
@@ -252,21 +325,64 @@ impl Row {
 
     /// A formula of two tensors that broadcast, followed by `rest` of the arguments.
     pub fn binary(
-        mut self,
+        self,
         domains: [Range<f64>; 2],
         rest: &[Arg],
         f: impl Fn(f64, f64) -> f64 + Send + Sync + 'static,
     ) -> Self {
+        let make =
+            |sizes: &[usize], seed: u64| Array::fill(sizes, domains[seed as usize / 100].clone(), seed);
+        self.binary_of(make, rest, f)
+    }
+
+    /// The same with values that `make` gives for sizes and a seed, which is 100 more for the second.
+    pub fn binary_of(
+        mut self,
+        make: impl Fn(&[usize], u64) -> Array,
+        rest: &[Arg],
+        f: impl Fn(f64, f64) -> f64 + Send + Sync + 'static,
+    ) -> Self {
         for (seed, (a, b)) in PAIRS.iter().enumerate() {
-            let mut args = vec![
-                Arg::Tensor(Array::fill(a, domains[0].clone(), seed as u64)),
-                Arg::Tensor(Array::fill(b, domains[1].clone(), 100 + seed as u64)),
-            ];
-            args.extend_from_slice(rest);
-            self.samples.push(args);
+            let tensors = vec![Arg::Tensor(make(a, seed as u64)), Arg::Tensor(make(b, 100 + seed as u64))];
+            self.samples.push([tensors, rest.to_vec()].concat());
         }
         self.pointwise = true;
         self.reference(move |args| vec![args[0].array().zip(args[1].array(), &f)])
+    }
+
+    /// A formula of three tensors that broadcast, followed by `rest` of the arguments.
+    pub fn ternary(
+        mut self,
+        domains: [Range<f64>; 3],
+        rest: &[Arg],
+        f: impl Fn(f64, f64, f64) -> f64 + Send + Sync + 'static,
+    ) -> Self {
+        for (seed, shapes) in TRIPLES.iter().enumerate() {
+            let make =
+                |n: usize| Arg::Tensor(Array::fill(shapes[n], domains[n].clone(), (seed + 100 * n) as u64));
+            self.samples.push([vec![make(0), make(1), make(2)], rest.to_vec()].concat());
+        }
+        self.pointwise = true;
+        self.reference(move |args| {
+            let [a, b, c] = [0, 1, 2].map(|n| args[n].array());
+            let sizes = broadcast(&broadcast(&a.sizes, &b.sizes), &c.sizes);
+            let [a, b, c] = [a, b, c].map(|x| x.expand(&sizes));
+            let value = |i: usize| f(a.data[i], b.data[i], c.data[i]);
+            vec![Array::new(&sizes, (0..a.data.len()).map(value).collect())]
+        })
+    }
+
+    /// With the arguments in another order: place `i` takes what was at `order[i]`.
+    pub fn arranged(mut self, order: &'static [usize]) -> Self {
+        for sample in &mut self.samples {
+            *sample = order.iter().map(|place| sample[*place].clone()).collect();
+        }
+        let Some(reference) = self.reference.take() else { return self };
+        self.reference(move |args| {
+            let mut old = args.to_vec();
+            order.iter().zip(args).for_each(|(place, arg)| old[*place] = arg.clone());
+            reference(&old)
+        })
     }
 
     /// Without a derivative, as PyTorch.

@@ -1,19 +1,19 @@
-//! Elements named by indices and masks; tables; order.
+//! Elements named by indices and masks; tables.
 
 use super::view::{build, int, some, wrap};
 use crate::array::{Array, indices};
-use crate::row::{ALL, Arg, Check, FLOATS, NUMBERS, Row, WIDE_FLOATS, none, number, row};
+use crate::row::{ALL, Arg, Check, FLOATS, NUMBERS, Row, WIDE_FLOATS, number, row};
 use flambeau_core::ErrorKind;
 use flambeau_core::ScalarType::{Bool, F16, F32, I16, I32, I64};
 use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::Value;
 
-fn t(sizes: &[usize]) -> Arg {
+pub(super) fn t(sizes: &[usize]) -> Arg {
     some(sizes).into()
 }
 
 /// Numbers whose sums are exact in every type.
-fn small(sizes: &[usize]) -> Array {
+pub(super) fn small(sizes: &[usize]) -> Array {
     Array::fill(sizes, 0.0..4.0, 7).map(f64::floor)
 }
 
@@ -26,7 +26,7 @@ fn mask(sizes: &[usize], values: &[i64]) -> Arg {
     Arg::Typed(Array::new(sizes, values.iter().map(|i| *i as f64).collect()), Bool)
 }
 
-fn moves(
+pub(super) fn moves(
     name: &'static str,
     samples: Vec<Vec<Arg>>,
     f: impl Fn(&[Arg]) -> Array + Send + Sync + 'static,
@@ -36,7 +36,7 @@ fn moves(
 }
 
 /// `i` with the index at dimension `d` replaced by what `index` holds there.
-fn named(index: &Array, i: &[usize], d: usize) -> Vec<usize> {
+pub(super) fn named(index: &Array, i: &[usize], d: usize) -> Vec<usize> {
     let mut at = i.to_vec();
     if let Some(place) = at.get_mut(d) {
         *place = index.at(i) as usize;
@@ -44,7 +44,7 @@ fn named(index: &Array, i: &[usize], d: usize) -> Vec<usize> {
     at
 }
 
-fn place(sizes: &[usize], at: &[usize]) -> usize {
+pub(super) fn place(sizes: &[usize], at: &[usize]) -> usize {
     sizes.iter().zip(at).fold(0, |n, (size, i)| n * size + i)
 }
 
@@ -388,153 +388,8 @@ fn tables() -> Vec<Row> {
     ]
 }
 
-/// For each line along `dim` the indices of its elements in order, NaN greatest, equal ones as they stand.
-fn ordered(x: &Array, dim: usize, descending: bool) -> Array {
-    if x.sizes.is_empty() {
-        return Array::scalar(0.0);
-    }
-    let mut made = build(&x.sizes, |_| 0.0);
-    for i in indices(&x.sizes).filter(|i| i[dim] == 0) {
-        let value = |n: &usize| {
-            let mut at = i.clone();
-            at[dim] = *n;
-            x.at(&at)
-        };
-        let mut line: Vec<usize> = (0..x.sizes[dim]).collect();
-        let compare = |a: &usize, b: &usize| {
-            let (a, b) = (value(a), value(b));
-            a.is_nan().cmp(&b.is_nan()).then(a.partial_cmp(&b).unwrap_or(std::cmp::Ordering::Equal))
-        };
-        line.sort_by(|a, b| if descending { compare(b, a) } else { compare(a, b) });
-        for (n, index) in line.iter().enumerate() {
-            let mut at = i.clone();
-            at[dim] = n;
-            made.data[place(&x.sizes, &at)] = *index as f64;
-        }
-    }
-    made
-}
-
-fn picked(x: &Array, order: &Array, dim: usize) -> Array {
-    build(&order.sizes, |i| x.at(&named(order, i, dim)))
-}
-
-fn values_and_places(a: &[Arg], dim: &Arg, descending: bool) -> Vec<Array> {
-    let x = a[0].array();
-    let d = wrap(dim, x.sizes.len().max(1));
-    let order = ordered(x, d, descending);
-    vec![picked(x, &order, d), order]
-}
-
-fn orders() -> Vec<Row> {
-    let ties = || Arg::Tensor(small(&[5, 7]));
-    let long = || Arg::Tensor(Array::fill(&[5000], -9.0..9.0, 3).map(f64::round));
-    let with_nan = || {
-        let mut x = small(&[9]);
-        (x.data[2], x.data[5], x.data[7]) = (f64::NAN, f64::INFINITY, f64::NAN);
-        Arg::Tensor(x)
-    };
-    let calls = |start: &[Arg]| -> Vec<Vec<Arg>> {
-        [
-            (ties(), -1i64, false),
-            (ties(), 0, true),
-            (long(), 0, false),
-            (long(), 0, true),
-            (t(&[]), 0, false),
-            (t(&[0, 3]), 1, false),
-        ]
-        .into_iter()
-        .map(|(x, dim, descending)| [vec![x], start.to_vec(), vec![dim.into(), descending.into()]].concat())
-        .collect()
-    };
-    let both = |name, start: &[Arg], at: usize| {
-        let rows = calls(start).into_iter().fold(row(name).types(ALL).ulps(0.0), Row::sample);
-        rows.reference(move |a| values_and_places(a, &a[at], a[at + 1].flag()))
-    };
-    let places = |name, start: &[Arg], at: usize| {
-        let rows = calls(start).into_iter().fold(row(name).types(ALL).ulps(0.0), Row::sample).gives(|_| I64);
-        rows.not_differentiable()
-            .reference(move |a| vec![values_and_places(a, &a[at], a[at + 1].flag()).remove(1)])
-    };
-    let nans = row("sort").types(FLOATS).ulps(0.0);
-    let nans = nans.sample(vec![with_nan(), 0i64.into(), false.into()]).sample(vec![
-        with_nan(),
-        0i64.into(),
-        true.into(),
-    ]);
-    let k =
-        |x: Arg, k: i64, dim: i64, largest: bool| vec![x, k.into(), dim.into(), largest.into(), true.into()];
-    let topk = row("topk").types(ALL).ulps(0.0);
-    let samples =
-        [k(ties(), 3, 1, true), k(ties(), 2, 0, false), k(long(), 10, 0, true), k(ties(), 7, 1, false)];
-    vec![
-        both("sort", &[], 1),
-        both("sort.stable", &[true.into()], 2),
-        nans.reference(|a| values_and_places(a, &a[1], a[2].flag())),
-        places("argsort", &[], 1),
-        places("argsort.stable", &[true.into()], 2),
-        moves("msort", vec![vec![ties()]], |a| values_and_places(a, &0i64.into(), false).remove(0)),
-        samples
-            .into_iter()
-            .fold(topk, Row::sample)
-            .reference(|a| {
-                let (x, d) = (a[0].array(), wrap(&a[2], a[0].array().sizes.len()));
-                let order = super::view::sliced(&ordered(x, d, a[3].flag()), d, 0, int(&a[1]) as usize, 1);
-                vec![picked(x, &order, d), order]
-            })
-            .refuses(k(t(&[3]), 4, 0, true), ErrorKind::Index, "k out of range"),
-    ]
-}
-
-fn searches() -> Vec<Row> {
-    let sorted = || Arg::Tensor(Array::new(&[4], vec![1.0, 3.0, 3.0, 5.0]));
-    let values = || Arg::Tensor(Array::new(&[2, 3], vec![0.0, 1.0, 3.0, 4.0, 5.0, 9.0]));
-    let places = |values: &Array, right: bool| {
-        values.map(|v| {
-            [1.0, 3.0, 3.0, 5.0].iter().filter(|b| if right { **b <= v } else { **b < v }).count() as f64
-        })
-    };
-    let int = |row: Row| row.types(NUMBERS).ulps(0.0).gives(|_| I64).not_differentiable();
-    let repeated = || Arg::Tensor(Array::new(&[2, 3], vec![3.0, 1.0, 3.0, 3.0, 2.0, 2.0]));
-    let whole = "the size of the result depends on values, which Meta has not";
-    let rest = |right: bool| vec![false.into(), right.into()];
-    vec![
-        int(row("searchsorted.Tensor"))
-            .sample([vec![sorted(), values()], rest(false), vec![none(), none()]].concat())
-            .sample([vec![sorted(), values()], rest(true), vec![none(), none()]].concat())
-            .reference(move |a| vec![places(a[1].array(), a[3].flag())]),
-        int(row("searchsorted.Scalar"))
-            .sample([vec![sorted(), number(3)], rest(true), vec![none(), none()]].concat())
-            .reference(|_| vec![Array::scalar(3.0)]),
-        int(row("bucketize.Tensor"))
-            .sample([vec![values(), sorted()], rest(false)].concat())
-            .reference(move |a| vec![places(a[0].array(), a[3].flag())]),
-        row("_unique2")
-            .types(NUMBERS)
-            .ulps(0.0)
-            .skip(Check::Variants, whole)
-            .not_differentiable()
-            .sample(vec![repeated(), true.into(), true.into(), true.into()])
-            .reference(|_| {
-                let inverse = Array::new(&[2, 3], vec![2.0, 0.0, 2.0, 2.0, 1.0, 1.0]);
-                vec![Array::new(&[3], vec![1.0, 2.0, 3.0]), inverse, Array::new(&[3], vec![1.0, 2.0, 3.0])]
-            }),
-        row("unique_consecutive")
-            .types(NUMBERS)
-            .ulps(0.0)
-            .skip(Check::Variants, whole)
-            .not_differentiable()
-            .sample(vec![repeated(), true.into(), true.into(), none()])
-            .reference(|_| {
-                let inverse = Array::new(&[2, 3], vec![0.0, 1.0, 2.0, 2.0, 3.0, 3.0]);
-                let counts = Array::new(&[4], vec![1.0, 1.0, 2.0, 2.0]);
-                vec![Array::new(&[4], vec![3.0, 1.0, 3.0, 2.0]), inverse, counts]
-            }),
-    ]
-}
-
 /// The rows.
 pub fn rows() -> Vec<Row> {
-    let all = [gathers(), scatters(), slices(), advanced(), masks(), tables(), orders(), searches()];
+    let all = [gathers(), scatters(), slices(), advanced(), masks(), tables()];
     all.into_iter().flatten().collect()
 }
