@@ -186,10 +186,10 @@ pub fn native_layer_norm_backward(
     Ok((grad_input, grad_weight, grad_bias))
 }
 
-/// The sum over the first `rows` dimensions.
+/// The sum over the first `rows` dimensions, never `x` itself: a gradient that came in must not go out.
 fn sum_rows(x: &Tensor, rows: usize) -> Result<Tensor> {
     let dims: Vec<i64> = (0..rows as i64).collect();
-    if rows == 0 { Ok(x.clone()) } else { ops::sum_dim_intlist(x, Some(&dims), false, None) }
+    if rows == 0 { ops::clone(x, None) } else { ops::sum_dim_intlist(x, Some(&dims), false, None) }
 }
 
 fn contiguous(x: &Tensor, dtype: ScalarType) -> Result<Tensor> {
