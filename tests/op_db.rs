@@ -1,6 +1,7 @@
 //! The operator table, by family. A schema without a row fails `variants::every_operator_has_a_row`.
 
 mod activation;
+mod attention;
 mod binary;
 mod class_loss;
 mod extreme;
@@ -37,6 +38,7 @@ pub fn rows() -> Vec<Row> {
         loss::rows,
         class_loss::rows,
         norm::rows,
+        attention::rows,
         linalg::rows,
         random::rows,
         factory::rows,

@@ -43,6 +43,11 @@ fn arithmetic() -> Vec<Row> {
         row("pow.Tensor_Tensor").types(INTEGERS).binary_of(wholes(0.0..6.0, 0.0..3.0), &[], f64::powf),
         row("atan2").gives(float_of).ulps(2.0).binary([-5.0..5.0, -5.0..5.0], &[], f64::atan2),
         row("hypot").types(FLOATS).ulps(2.0).binary([-5.0..5.0, -5.0..5.0], &[], f64::hypot),
+        // A gradient of 0 stays, whatever it is multiplied with.
+        row("_chain").gives(float_of).binary(wide(), &[], |g, d| if g == 0.0 { g } else { g * d }),
+        row("_chain_div")
+            .gives(float_of)
+            .binary([-50.0..50.0, 0.5..9.0], &[], |g, d| if g == 0.0 { g } else { g / d }),
         row("copysign.Tensor").gives(float_of).binary([-5.0..5.0, -5.0..5.0], &[], f64::copysign),
         row("copysign.Scalar").gives(float_of).unary(-5.0..5.0, &[number(-2)], |x| x.copysign(-2.0)),
     ]

@@ -138,7 +138,25 @@ fn scatters() -> Vec<Row> {
         move |i: &[usize]| src.at(i)
     };
     let far = || vec![t(&[3]), 0i64.into(), ix(&[1], &[3]), t(&[1])];
-    let two = |reduce: &str, own: bool| with(vec![src(), reduce.into(), own.into()]);
+    // No element of one is equal to one of the other.
+    let counted = |sizes: &[usize], from: f64| {
+        let count: usize = sizes.iter().product();
+        Arg::from(Array::new(sizes, (0..count).map(|i| (i * 5 % count * 2) as f64 + from).collect()))
+    };
+    let two = |reduce: &str| {
+        vec![vec![
+            counted(&[3, 4], 2.0),
+            0i64.into(),
+            index(),
+            counted(&[2, 4], 1.0),
+            reduce.into(),
+            true.into(),
+        ]]
+    };
+    let product = || {
+        let own = small(&[3, 4]).map(|x| x + 1.0).into();
+        vec![vec![own, 0i64.into(), index(), src(), "prod".into(), false.into()]]
+    };
     vec![
         moves("scatter.src", with(vec![src()]), move |a| scattered(a, from(a), |_, y| y)).refuses(
             far(),
@@ -155,9 +173,9 @@ fn scatters() -> Vec<Row> {
         })),
         sum_types(moves("scatter_add", with(vec![src()]), move |a| scattered(a, from(a), |x, y| x + y)))
             .refuses(far(), ErrorKind::Index, "scatter_add: index 3"),
-        sum_types(moves("scatter_reduce.two", two("amax", true), move |a| scattered(a, from(a), f64::max))),
-        sum_types(moves("scatter_reduce.two", two("amin", true), move |a| scattered(a, from(a), f64::min))),
-        sum_types(moves("scatter_reduce.two", two("prod", false), move |a| {
+        sum_types(moves("scatter_reduce.two", two("amax"), move |a| scattered(a, from(a), f64::max))),
+        sum_types(moves("scatter_reduce.two", two("amin"), move |a| scattered(a, from(a), f64::min))),
+        sum_types(moves("scatter_reduce.two", product(), move |a| {
             let ones = Arg::Tensor(scattered(a, |_| 1.0, |_, y| y));
             scattered(&[ones, a[1].clone(), a[2].clone()], from(a), |x, y| x * y)
         })),

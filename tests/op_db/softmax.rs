@@ -145,7 +145,45 @@ fn scans() -> Vec<Row> {
     ]
 }
 
+/// `y[k] = input[k] + factor[k] * y[k - 1]`, or from the end with the factor of the place before.
+fn recurrent(factor: &[f64], input: &[f64], reverse: bool) -> Vec<f64> {
+    let n = input.len();
+    let mut made = input.to_vec();
+    for k in 1..n {
+        if reverse {
+            made[n - 1 - k] += factor[n - k] * made[n - k];
+        } else {
+            made[k] += factor[k] * made[k - 1];
+        }
+    }
+    made
+}
+
+fn recurrences() -> Vec<Row> {
+    let short = LINES.iter().zip(0..).filter(|((sizes, _), _)| !sizes.contains(&700));
+    let uneven = vec![Array::fill(&[3], 0.0..1.0, 0).into(), Array::fill(&[4], 0.0..1.0, 0).into()];
+    vec![
+        short
+            .fold(
+                row("_linear_recurrence").types(FLOATS).ulps(4.0).terms(2.0),
+                |row, ((sizes, dim), seed)| {
+                    let [factor, input] = [0, 50].map(|n| Array::fill(sizes, -0.9..0.9, seed + n).into());
+                    row.sample(vec![factor, input, (*dim).into(), (seed % 2 == 0).into()])
+                },
+            )
+            .reference(|a| {
+                let reverse = a[3].flag();
+                vec![lines([a[0].array(), a[1].array()], &a[2], |[f, x]| recurrent(f, x, reverse))]
+            })
+            .refuses(
+                [uneven, vec![0i64.into(), false.into()]].concat(),
+                ErrorKind::Shape,
+                "_linear_recurrence",
+            ),
+    ]
+}
+
 /// The rows.
 pub(super) fn rows() -> Vec<Row> {
-    [softmaxes(), scans()].into_iter().flatten().collect()
+    [softmaxes(), scans(), recurrences()].into_iter().flatten().collect()
 }
