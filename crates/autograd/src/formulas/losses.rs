@@ -6,13 +6,14 @@ use flambeau_ops::{Tensor, ops};
 const ONE: Scalar = Scalar::Int(1);
 
 /// The gradient of each of the losses of broadcast arguments of sizes `a` and `b`, from that of their mean (reduction 1), or of
-/// their sum or themselves.
+/// their sum or themselves. Of no losses there is no gradient, and no division by their number, whose NaN the second derivative
+/// would see.
 pub fn reduced_grad(grad: &Tensor, reduction: i64, a: &[i64], b: &[i64]) -> Result<Tensor> {
     if reduction != 1 {
         return Ok(grad.clone());
     }
     let count = shape::numel(&shape::broadcast(a, b)?)?;
-    ops::div_scalar(grad, Scalar::Int(count))
+    ops::div_scalar(grad, Scalar::Int(count.max(1)))
 }
 
 /// The same of any number of arguments, times a slope in one of them.

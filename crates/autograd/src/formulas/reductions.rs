@@ -89,7 +89,9 @@ pub fn var_backward(
     let dim = dim.unwrap_or(&[]);
     let free = reduced_count(self_.sizes(), dim)? as f64 - correction.unwrap_or(ONE).to_f64();
     let grad = restored_dims(grad, self_.sizes(), dim, keepdim)?;
-    let slope = ops::mul_scalar(&grad, Scalar::Float(2.0 / free.max(0.0)))?;
+    // Without elements no factor matters but one that makes the second derivative NaN.
+    let factor = if self_.numel() == 0 { 0.0 } else { 2.0 / free.max(0.0) };
+    let slope = ops::mul_scalar(&grad, Scalar::Float(factor))?;
     let mean = ops::mean_dim(self_, Some(dim), true, None)?;
     ops::mul_tensor(&ops::sub_tensor(self_, &mean, ONE)?, &slope)
 }

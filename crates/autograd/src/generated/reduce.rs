@@ -187,11 +187,15 @@ impl Backward for MeanBackward0 {
         record::gradients(
             cx,
             [&|| {
-                ops::expand(
-                    &ops::mul_scalar(grad, Scalar::Float(1.0 / (self.self_numel as f64)))?,
-                    &self.self_sizes,
-                    false,
-                )
+                Ok(if self.self_numel == 0 {
+                    ops::expand(grad, &self.self_sizes, false)?
+                } else {
+                    ops::expand(
+                        &ops::mul_scalar(grad, Scalar::Float(1.0 / (self.self_numel as f64)))?,
+                        &self.self_sizes,
+                        false,
+                    )?
+                })
             }],
         )
     }
