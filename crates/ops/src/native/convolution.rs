@@ -136,9 +136,11 @@ fn contiguous(tensor: &Tensor) -> Result<Tensor> {
     super::copy::clone(tensor, Some(MemoryFormat::Contiguous))
 }
 
+/// In columns of one pixel the next pixel is in the next row: the stride of a dimension of size 1 means nothing.
 fn images<T>(tensor: &Tensor) -> Images<T> {
     let s = tensor.strides();
-    Images { at: tensor.data_ptr().cast(), strides: [s[0], s[1], s[2], s[3]].map(|s| s as isize) }
+    let pixel = if tensor.sizes()[3] == 1 { s[2] } else { s[3] };
+    Images { at: tensor.data_ptr().cast(), strides: [s[0], s[1], s[2], pixel].map(|s| s as isize) }
 }
 
 fn forward(conv: &Conv, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, y: &Tensor) -> Result<()> {
