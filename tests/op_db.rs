@@ -4,6 +4,7 @@ mod activation;
 mod attention;
 mod binary;
 mod class_loss;
+mod conv;
 mod extreme;
 mod factory;
 mod in_place;
@@ -14,6 +15,7 @@ mod loss;
 mod moment;
 mod norm;
 mod order;
+mod pool;
 mod random;
 mod reduce;
 mod softmax;
@@ -40,6 +42,8 @@ pub fn rows() -> Vec<Row> {
         norm::rows,
         attention::rows,
         linalg::rows,
+        conv::rows,
+        pool::rows,
         random::rows,
         factory::rows,
         in_place::rows,
