@@ -14,7 +14,7 @@ use flambeau_tests::report::Report;
 use flambeau_tests::row::{Arg, Check, Row};
 
 /// A Jacobian takes two calls per element, and a second one as many for each of the first.
-const FIRST_ORDER: usize = 60;
+const FIRST_ORDER: usize = 36;
 const SECOND_ORDER: usize = 12;
 
 /// Size-1 dimensions and repeated elements are no layouts of leaves that are perturbed element by element.
