@@ -2,6 +2,7 @@
 
 mod atomic;
 mod checkpoint;
+mod checksum;
 
 pub use checkpoint::Checkpoint;
 
@@ -40,7 +41,9 @@ pub type Notes = BTreeMap<String, String>;
 /// ```
 pub fn save(path: impl AsRef<Path>, tensors: &StateDict, notes: &Notes) -> Result<()> {
     let path = path.as_ref();
-    write(path, tensors, notes).map_err(|e| e.context(format!("saving {}", path.display())))
+    entries(tensors)
+        .and_then(|entries| write(path, entries, notes))
+        .map_err(|e| e.context(format!("saving {}", path.display())))
 }
 
 /// The tensors and notes of a safetensors file, in memory of their own.
@@ -53,13 +56,17 @@ pub fn load(path: impl AsRef<Path>) -> Result<(StateDict, Notes)> {
     read(path).map_err(|e| e.context(format!("loading {}", path.display())))
 }
 
-fn write(path: &Path, tensors: &StateDict, notes: &Notes) -> Result<()> {
-    let entries: Result<Vec<(&String, Entry)>> = tensors
-        .iter()
-        .map(|(name, tensor)| Ok((name, Entry::new(tensor).map_err(|e| e.context(format!("`{name}`")))?)))
-        .collect();
+/// Tensors that are being saved, by name.
+type Entries<'a> = Vec<(&'a String, Entry)>;
+
+/// From now on nobody can write to them.
+fn entries(tensors: &StateDict) -> Result<Entries<'_>> {
+    let entry = |tensor, name: &String| Entry::new(tensor).map_err(|e| e.context(format!("`{name}`")));
+    tensors.iter().map(|(name, tensor)| Ok((name, entry(tensor, name)?))).collect()
+}
+
+fn write(path: &Path, entries: Entries<'_>, notes: &Notes) -> Result<()> {
     let notes = (!notes.is_empty()).then(|| notes.clone().into_iter().collect());
-    let entries = entries?;
     atomic::replace(path, |temporary| {
         safetensors::serialize_to_file(entries, notes, temporary).map_err(|e| wrong(e.to_string(), e))
     })

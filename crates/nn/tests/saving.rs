@@ -101,25 +101,26 @@ fn a_file_cut_anywhere_is_refused() {
     assert!(Checkpoint::load(&whole).is_ok());
 }
 
-/// Any byte of the header may be anything: it is refused, or means something else, but nothing panics and no memory is
-/// asked for that the file does not have.
+/// Any byte may be anything: it is refused, or means the same, but nothing panics and no memory is asked for that the file
+/// does not have.
 #[test]
-fn damaged_headers_never_panic() {
+fn a_damaged_byte_is_refused() {
     let folder = Folder::new("damage");
     let path = folder.0.join("file");
     checkpoint().save(&path).unwrap();
     let bytes = fs::read(&path).unwrap();
-    let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-    let mut refused = 0;
-    for at in 0..header {
+    let whole = Checkpoint::load(&path).unwrap();
+    for at in 0..bytes.len() {
         for byte in [0, b'9', b'"', 0xff] {
             let mut damaged = bytes.clone();
             damaged[at] = byte;
             fs::write(&path, &damaged).unwrap();
-            refused += usize::from(Checkpoint::load(&path).is_err());
+            // White space at the end of the header may become other white space, which damages nothing.
+            if let Ok(loaded) = Checkpoint::load(&path) {
+                assert_eq!(shown(&loaded), shown(&whole), "byte {at} is {byte}");
+            }
         }
     }
-    assert!(refused > header, "{refused} of {}", 4 * header);
 }
 
 #[test]
@@ -166,6 +167,14 @@ fn a_failed_save_leaves_the_file_of_before() {
     assert_eq!(checkpoint().save(&taken).unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(folder.names(), ["file", "taken"]);
     assert!(checkpoint().save(folder.0.join("no folder").join("file")).is_err());
+}
+
+/// All that a checkpoint holds, as text.
+fn shown(checkpoint: &Checkpoint) -> String {
+    let tensors = checkpoint.model.values().chain(checkpoint.optimizer.values());
+    let values: Vec<Vec<f64>> =
+        tensors.map(|tensor| tensor.to(ScalarType::F64).unwrap().to_vec::<f64>().unwrap()).collect();
+    format!("{checkpoint:?} {values:?}")
 }
 
 fn checkpoint() -> Checkpoint {

@@ -1,14 +1,17 @@
 //! What the command line says.
 
 use clap::Parser;
+use flambeau::Result;
+use flambeau::core::ensure;
 use std::path::PathBuf;
 
 /// Trains a character-level GPT on text, and writes some of its own.
 ///
-/// Without arguments it reads this repository's docs/ and takes about two minutes on two cores. Ctrl-C saves and stops; `--resume`
-/// goes on bit for bit as if nothing had happened.
+/// Without arguments it reads this repository's docs/ and takes about two minutes on two cores. Ctrl-C saves and stops, a second
+/// one stops at once. `--resume` with the same options goes on as if nothing had happened, to the last bit; a larger `--steps`
+/// trains for longer.
 #[derive(Parser, Debug, Clone)]
-#[command(name = "char_gpt")]
+#[command(name = "char_gpt", args_override_self = true)]
 pub(crate) struct Args {
     /// A text file, or a folder whose text files (.md .txt .rs .toml .yaml .py) are read in order of their names.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"), hide_default_value = true)]
@@ -46,7 +49,7 @@ pub(crate) struct Args {
     /// Seed of weights, data order and samples.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Threads; 0 means as many as there are cores.
+    /// Threads; 0 means as many as there are cores. The result is the same for every number.
     #[arg(long, default_value_t = 0)]
     pub(crate) threads: usize,
     /// Steps between checkpoints and measurements of the held-out loss.
@@ -55,7 +58,49 @@ pub(crate) struct Args {
     /// Characters to write at the end.
     #[arg(long, default_value_t = 400)]
     pub(crate) sample: usize,
-    /// What the sample begins with.
-    #[arg(long, default_value = "The ")]
-    pub(crate) prompt: String,
+    /// What the sample begins with; the first character of the text unless given.
+    #[arg(long)]
+    pub(crate) prompt: Option<String>,
+}
+
+/// Sizes above this are slips of the finger, and their products would overflow.
+const LARGEST: usize = 1 << 20;
+
+impl Args {
+    /// Checks what the model does not check itself.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the option.
+    pub(crate) fn check(&self) -> Result<()> {
+        let sizes = [
+            ("batch", self.batch),
+            ("context", self.context),
+            ("layers", self.layers),
+            ("width", self.width),
+            ("heads", self.heads),
+        ];
+        for (name, size) in sizes {
+            ensure!(
+                (1..=LARGEST).contains(&size),
+                InvalidArgument,
+                "expected --{name} from 1 to {LARGEST} but got {size}"
+            );
+        }
+        ensure!(self.every > 0, InvalidArgument, "expected --every of at least 1 but got 0");
+        Ok(())
+    }
+
+    /// The options that decide what is learnt, by name: a checkpoint goes on only with the same.
+    pub(crate) fn settings(&self) -> [(&'static str, String); 8] {
+        [
+            ("layers", self.layers.to_string()),
+            ("width", self.width.to_string()),
+            ("heads", self.heads.to_string()),
+            ("context", self.context.to_string()),
+            ("batch", self.batch.to_string()),
+            ("dropout", self.dropout.to_string()),
+            ("lr", self.lr.to_string()),
+            ("seed", self.seed.to_string()),
+        ]
+    }
 }

@@ -1,11 +1,15 @@
 //! The model to beat: which character follows which, counted.
 
-/// The mean negative log likelihood, in nats a character, that counts of pairs in `train` (plus one each) give `held_out`.
-pub(crate) fn held_out_loss(train: &[i64], held_out: &[i64], alphabet: usize) -> f64 {
-    let mut pairs = vec![1.0f64; alphabet * alphabet];
-    train.windows(2).for_each(|w| pairs[w[0] as usize * alphabet + w[1] as usize] += 1.0);
-    let totals: Vec<f64> = pairs.chunks(alphabet).map(|row| row.iter().sum()).collect();
-    let surprise =
-        |w: &[i64]| -(pairs[w[0] as usize * alphabet + w[1] as usize] / totals[w[0] as usize]).ln();
-    held_out.windows(2).map(surprise).sum::<f64>() / (held_out.len() - 1) as f64
+use super::text::Text;
+
+/// The mean negative log likelihood, in nats a character, that counts of pairs in the training text (plus one each) give the
+/// held-out text.
+pub(crate) fn held_out_loss(text: &Text) -> f64 {
+    let letters = text.alphabet.len();
+    let place = |pair: &[i64]| pair[0] as usize * letters + pair[1] as usize;
+    let mut pairs = vec![1.0f64; letters * letters];
+    text.train.windows(2).for_each(|pair| pairs[place(pair)] += 1.0);
+    let totals: Vec<f64> = pairs.chunks(letters).map(|row| row.iter().sum()).collect();
+    let surprise = |pair: &[i64]| -(pairs[place(pair)] / totals[pair[0] as usize]).ln();
+    text.held_out.windows(2).map(surprise).sum::<f64>() / (text.held_out.len() - 1) as f64
 }

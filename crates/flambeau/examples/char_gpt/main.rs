@@ -4,6 +4,8 @@ mod args;
 mod bigram;
 mod model;
 mod plot;
+#[cfg(test)]
+mod tests;
 mod text;
 mod train;
 
@@ -14,6 +16,7 @@ use flambeau::{Error, ErrorKind, Result};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 use text::Text;
 use train::Training;
 
@@ -28,6 +31,7 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Args) -> Result<()> {
+    args.check()?;
     if args.threads > 0 {
         flambeau::set_num_threads(args.threads);
     }
@@ -38,24 +42,45 @@ fn run(args: Args) -> Result<()> {
         text.held_out.len(),
         text.alphabet.len()
     );
-    let bigram = bigram::held_out_loss(&text.train, &text.held_out, text.alphabet.len());
     let mut training = Training::new(args.clone(), text)?;
+    training.prompt()?;
     println!("model: {} parameters", training.model.parameter_count());
+    println!("bigram model: held-out loss {:.4} nats a character", training.bigram);
+    let stop = stop_at_ctrl_c()?;
+    let (begin, first) = (Instant::now(), training.step());
+    training.run(&stop)?;
+    println!("{} steps in {:.1} s", training.step() - first, begin.elapsed().as_secs_f64());
+    finish(&args, &training, &stop)
+}
 
+/// Set by Ctrl-C; a second one ends the program without saving.
+fn stop_at_ctrl_c() -> Result<Arc<AtomicBool>> {
+    /// What shells say of a program that Ctrl-C ended.
+    const INTERRUPTED: i32 = 130;
     let stop = Arc::new(AtomicBool::new(false));
     let asked = stop.clone();
-    ctrlc::set_handler(move || asked.store(true, Ordering::Relaxed))
-        .map_err(|e| Error::new(ErrorKind::Internal, format!("Ctrl-C: {e}")))?;
-    training.run(&stop, bigram)?;
+    let handler = move || {
+        if asked.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED);
+        }
+    };
+    ctrlc::set_handler(handler)
+        .map_err(|e| Error::new(ErrorKind::Internal, format!("Ctrl-C cannot be listened to: {e}")))?;
+    Ok(stop)
+}
 
+fn finish(args: &Args, training: &Training, stop: &AtomicBool) -> Result<()> {
     if training.step() < args.steps {
         println!("saved at step {}; go on with --resume", training.step());
         return Ok(());
     }
-    if let Some(loss) = training.held_out_loss() {
-        println!("held-out loss: {loss:.4} nats a character; bigram model: {bigram:.4}");
+    println!("---\n{}\n---", training.sample(stop)?);
+    if let Some(last) = training.points().last() {
+        println!(
+            "held-out loss: {:.4} nats a character; bigram model: {:.4}",
+            last.held_out, training.bigram
+        );
     }
-    println!("---\n{}\n---", training.sample(&args.prompt, args.sample)?);
     println!("checkpoint and loss curve: {}", args.out.display());
     Ok(())
 }

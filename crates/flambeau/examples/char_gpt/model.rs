@@ -1,7 +1,7 @@
 //! The model: a GPT-2 in small, pre-norm, with learned positions and an untied head.
 
-use crate::args::Args;
-use flambeau::nn::{Dropout, Embedding, LayerNorm, Linear, Module, MultiHeadAttention, fields};
+use super::args::Args;
+use flambeau::nn::{Dropout, Embedding, LayerNorm, Linear, Module, MultiHeadAttention, fields, init};
 use flambeau::{Result, Tensor, no_grad, ops};
 
 /// One transformer block.
@@ -59,8 +59,8 @@ impl Gpt {
     pub(crate) fn new(args: &Args, alphabet: usize) -> Result<Self> {
         let width = args.width as i64;
         Ok(Gpt {
-            tokens: Embedding::new(alphabet as i64, width)?,
-            positions: Embedding::new(args.context as i64, width)?,
+            tokens: table(alphabet as i64, width)?,
+            positions: table(args.context as i64, width)?,
             dropout: Dropout::new(args.dropout)?,
             blocks: (0..args.layers).map(|_| Block::new(args)).collect::<Result<_>>()?,
             norm: LayerNorm::new(&[width])?,
@@ -90,6 +90,13 @@ impl Gpt {
         let logits = self.forward(&input)?.i((0, -1))?;
         ops::softmax_int(&logits, -1, None)
     }
+}
+
+/// Vectors that begin small, as in GPT-2.
+fn table(count: i64, width: i64) -> Result<Embedding> {
+    let table = Embedding::new(count, width)?;
+    init::normal_(&table.weight, 0.0, 0.02, None)?;
+    Ok(table)
 }
 
 impl Module for Gpt {

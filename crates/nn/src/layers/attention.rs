@@ -64,28 +64,6 @@ impl MultiHeadAttention {
     }
 }
 
-/// `softmax(q kᵀ / √width + mask) v`, over `[batch, heads, length, width]`.
-fn attend(query: &Tensor, key: &Tensor, value: &Tensor, causal: bool) -> Result<Tensor> {
-    let width = query.size(-1)? as f64;
-    // Scaled before the product, which is larger.
-    let query = ops::mul_scalar(query, width.sqrt().recip().into())?;
-    let mut scores = ops::matmul(&query, &ops::transpose_int(key, -2, -1)?)?;
-    if causal {
-        scores = ops::add_tensor(&scores, &causal_mask(query.size(-2)?, &scores)?, 1.into())?;
-    }
-    ops::matmul(&ops::softmax_int(&scores, -1, None)?, value)
-}
-
-/// Minus infinity above the diagonal, of the type and on the device of `like`.
-fn causal_mask(length: i64, like: &Tensor) -> Result<Tensor> {
-    let places = (0..length).flat_map(|row| (0..length).map(move |column| (row, column)));
-    let values: Vec<f32> =
-        places.map(|(row, column)| if column > row { f32::NEG_INFINITY } else { 0.0 }).collect();
-    let mask = Tensor::empty(&[length, length], (like.dtype(), like.device()))?;
-    ops::copy_(&mask, &Tensor::from_vec(values, &[length, length])?, false)?;
-    Ok(mask)
-}
-
 impl Module for MultiHeadAttention {
     fields!(in_proj_weight, in_proj_bias, out_proj);
 
@@ -97,10 +75,11 @@ impl Module for MultiHeadAttention {
             "MultiHeadAttention: expected an input of sizes [batch, length, {width}] but got {:?}",
             input.sizes()
         );
-        let projected = ops::matmul(input, &ops::t(&self.in_proj_weight)?)?;
-        let projected = ops::add_tensor(&projected, &self.in_proj_bias, 1.into())?;
+        let projected = ops::linear(input, &self.in_proj_weight, Some(&self.in_proj_bias))?;
         let [query, key, value] = [0, 1, 2].map(|part| self.heads_of(&projected, part));
-        let answers = ops::transpose_int(&attend(&query?, &key?, &value?, self.causal)?, 1, 2)?;
-        self.out_proj.forward(&ops::reshape(&answers, input.sizes())?)
+        let (query, key, value) = (query?, key?, value?);
+        let answers =
+            ops::scaled_dot_product_attention(&query, &key, &value, None, 0.0, self.causal, None, false)?;
+        self.out_proj.forward(&ops::reshape(&ops::transpose_int(&answers, 1, 2)?, input.sizes())?)
     }
 }

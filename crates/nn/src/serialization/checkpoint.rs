@@ -1,6 +1,7 @@
 //! Everything that training needs to go on where it stopped.
 
-use super::{Notes, load, save};
+use super::checksum::checksum;
+use super::{Notes, entries, load, write};
 use crate::StateDict;
 use crate::data::Position;
 use flambeau_core::{Error, ErrorKind, GeneratorState, Result};
@@ -54,20 +55,28 @@ impl Checkpoint {
     /// Writes it to `path`; a failure leaves the file of before as it was.
     ///
     /// # Errors
-    /// Those of [`save`].
+    /// Those of [`save`](super::save).
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        self.write(path).map_err(|e| e.context(format!("saving {}", path.display())))
+    }
+
+    fn write(&self, path: &Path) -> Result<()> {
         let named = |part: &'static str| {
             move |(name, tensor): (&String, _)| (format!("{part}.{name}"), Clone::clone(tensor))
         };
         let model = self.model.iter().map(named("model"));
-        let tensors = model.chain(self.optimizer.iter().map(named("optimizer"))).collect();
-        save(path, &tensors, &self.all_notes())
+        let tensors = model.chain(self.optimizer.iter().map(named("optimizer"))).collect::<StateDict>();
+        let (entries, mut notes) = (entries(&tensors)?, self.all_notes());
+        notes.insert(CHECKSUM.to_string(), checksum(&entries, &notes).to_string());
+        write(path, entries, &notes)
     }
 
     /// Reads one.
     ///
     /// # Errors
-    /// Those of [`load`]; `Io` naming what a checkpoint should have and the file has not.
+    /// Those of [`load`]; `Io` naming what a checkpoint should have and the file has not, and for a file whose checksum says
+    /// that it is not what was saved.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let (tensors, notes) = load(path)?;
@@ -94,12 +103,19 @@ impl Checkpoint {
         notes
     }
 
-    fn from_parts(tensors: StateDict, notes: Notes) -> Result<Self> {
+    fn from_parts(tensors: StateDict, mut notes: Notes) -> Result<Self> {
         let version = required(&notes, "version")?;
         flambeau_core::ensure!(
             version == VERSION,
             Io,
             "expected a checkpoint of version {VERSION} but got {version}"
+        );
+        let expected = required(&notes, CHECKSUM)?;
+        notes.remove(CHECKSUM);
+        flambeau_core::ensure!(
+            checksum(&entries(&tensors)?, &notes) == expected,
+            Io,
+            "the file is damaged: its checksum is not that of what it holds"
         );
         let mut checkpoint = Checkpoint { step: required(&notes, "step")?, ..Default::default() };
         checkpoint.generator = generator(&notes, "generator")?;
@@ -128,6 +144,8 @@ impl Checkpoint {
     }
 }
 
+/// The note that holds the checksum of everything else.
+const CHECKSUM: &str = "checksum";
 /// Which notes there are, and how tensors are named.
 const VERSION: u64 = 1;
 

@@ -1,0 +1,57 @@
+//! What the command line says.
+
+use clap::Parser;
+use flambeau::Result;
+use flambeau::core::ensure;
+use std::path::PathBuf;
+
+/// Trains a small convolutional network to read digits.
+///
+/// Give all four files of MNIST (http://yann.lecun.com/exdb/mnist, unpacked), or none: then digits are drawn, shifted, slanted and
+/// made noisy.
+#[derive(Parser, Debug, Clone)]
+#[command(name = "mnist_cnn")]
+pub(crate) struct Args {
+    /// Pictures to train on: train-images-idx3-ubyte.
+    #[arg(long, requires_all = ["labels", "test_images", "test_labels"])]
+    pub(crate) images: Option<PathBuf>,
+    /// Their digits: train-labels-idx1-ubyte.
+    #[arg(long, requires = "images")]
+    pub(crate) labels: Option<PathBuf>,
+    /// Pictures held out: t10k-images-idx3-ubyte.
+    #[arg(long, requires = "images")]
+    pub(crate) test_images: Option<PathBuf>,
+    /// Their digits: t10k-labels-idx1-ubyte.
+    #[arg(long, requires = "images")]
+    pub(crate) test_labels: Option<PathBuf>,
+    /// How many digits to draw to train on; a sixth as many are held out.
+    #[arg(long, default_value_t = 6000)]
+    pub(crate) drawn: usize,
+    /// Passes over the pictures.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) epochs: u64,
+    /// Pictures a step.
+    #[arg(long, default_value_t = 64)]
+    pub(crate) batch: usize,
+    /// Learning rate at first; it falls to 0 along half a wave.
+    #[arg(long, default_value_t = 2e-3)]
+    pub(crate) lr: f64,
+    /// Seed of weights, order and drawn digits.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Threads; 0 means as many as there are cores. The result is the same for every number.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) threads: usize,
+}
+
+impl Args {
+    /// Checks what neither the model nor the loader checks.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the option.
+    pub(crate) fn check(&self) -> Result<()> {
+        ensure!(self.drawn > 0, InvalidArgument, "expected --drawn of at least 1 but got 0");
+        ensure!(self.batch > 0, InvalidArgument, "expected --batch of at least 1 but got 0");
+        Ok(())
+    }
+}

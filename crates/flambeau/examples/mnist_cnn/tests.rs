@@ -1,0 +1,118 @@
+//! The reader of MNIST's files, the drawn digits, and that the network learns.
+
+use super::args::Args;
+use super::{digits, idx, run};
+use clap::Parser;
+use flambeau::{ErrorKind, Generator};
+use std::fs;
+use std::path::PathBuf;
+
+/// A folder of its own for a test, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("flambeau-mnist-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An IDX file of bytes.
+fn idx_file(sizes: &[u32], elements: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0, 0, 8, sizes.len() as u8];
+    sizes.iter().for_each(|size| bytes.extend(size.to_be_bytes()));
+    bytes.extend(elements);
+    bytes
+}
+
+#[test]
+fn idx_files_are_read_as_their_description_says() {
+    let folder = Folder::new("good");
+    let images = folder.file("images", &idx_file(&[2, 1, 3], &[0, 51, 255, 1, 2, 3]));
+    let labels = folder.file("labels", &idx_file(&[2], &[9, 0]));
+    let digits = idx::read(&images, &labels).unwrap();
+    assert_eq!((digits.len(), digits.height, digits.width), (2, 1, 3));
+    assert_eq!(digits.labels, [9, 0]);
+    assert_eq!(digits.pixels, [0.0, 0.2, 1.0, 1.0 / 255.0, 2.0 / 255.0, 3.0 / 255.0]);
+    let (pixels, labels) = digits.tensors(1..2).unwrap();
+    assert_eq!(pixels.sizes(), [1, 1, 1, 3]);
+    assert_eq!(pixels.to_vec::<f32>().unwrap(), &digits.pixels[3..]);
+    assert_eq!(labels.to_vec::<i64>().unwrap(), [0]);
+}
+
+#[test]
+fn bad_idx_files_are_named() {
+    let folder = Folder::new("bad");
+    let good_images = idx_file(&[2, 2, 2], &[7; 8]);
+    let good_labels = idx_file(&[2], &[1, 2]);
+    let refused = |images: &[u8], labels: &[u8], who: &str, what: &str| {
+        let (images, labels) = (folder.file("images", images), folder.file("labels", labels));
+        let error = idx::read(&images, &labels).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.message().contains(who) && error.message().contains(what), "{what}: {error}");
+    };
+    for length in 0..good_images.len() {
+        let what = if length < 16 { "header of 16 bytes" } else { "expected 8 bytes" };
+        refused(&good_images[..length], &good_labels, "images", what);
+    }
+    for length in 0..good_labels.len() {
+        let what = if length < 8 { "header of 8 bytes" } else { "expected 2 bytes" };
+        refused(&good_images, &good_labels[..length], "labels", what);
+    }
+    refused(&[&good_images[..], &[0]].concat(), &good_labels, "images", "got 9");
+    refused(&idx_file(&[2], &[0; 10]), &good_labels, "images", "0x00000803");
+    refused(&good_images, &idx_file(&[1, 1, 2], &[1, 2]), "labels", "0x00000801");
+    refused(&[0x1f, 0x8b, 8, 0], &good_labels, "images", "gunzip");
+    refused(&good_images, &idx_file(&[3], &[1, 2, 3]), "labels", "expected 2 labels");
+    refused(&good_images, &idx_file(&[2], &[1, 10]), "labels", "label 1 is 10");
+    refused(&idx_file(&[0, 2, 2], &[]), &idx_file(&[0], &[]), "images", "at least one picture");
+    refused(&idx_file(&[u32::MAX; 3], &[]), &good_labels, "images", "more than");
+    let missing = idx::read(&folder.0.join("nowhere"), &folder.file("labels", &good_labels)).unwrap_err();
+    assert!(missing.message().contains("nowhere"), "{missing}");
+}
+
+#[test]
+fn drawn_digits_depend_on_the_seed_alone() {
+    let drawn = |seed| digits::draw(30, &Generator::new(seed)).unwrap();
+    assert_eq!(drawn(1), drawn(1));
+    assert_ne!(drawn(1).pixels, drawn(2).pixels);
+    assert!(drawn(1).pixels.iter().all(|p| (0.0..=1.0).contains(p)));
+    let labels: Vec<i64> = (0..30).map(|i| i % 10).collect();
+    assert_eq!(drawn(1).labels, labels);
+}
+
+/// The whole program: files that do not go together, options out of range, and learning by heart.
+#[test]
+fn the_program_learns_and_says_what_is_wrong() {
+    let folder = Folder::new("program");
+    // Two kinds of pictures: ink above, ink below.
+    let pixels: Vec<u8> =
+        (0..16).flat_map(|i| (0..64).map(move |p| if (p < 32) == (i % 2 == 0) { 255 } else { 0 })).collect();
+    let labels: Vec<u8> = (0..16).map(|i| i % 2).collect();
+    let images = folder.file("images", &idx_file(&[16, 8, 8], &pixels));
+    let labels = folder.file("labels", &idx_file(&[16], &labels));
+    let small = folder.file("small", &idx_file(&[16, 4, 16], &pixels));
+    let program = |test_images: &PathBuf, batch: &str| {
+        let [a, b, c] = [&images, &labels, test_images].map(|path| path.to_str().unwrap());
+        let files = ["--images", a, "--labels", b, "--test-images", c, "--test-labels", b];
+        let rest = ["--epochs", "20", "--lr", "0.01", "--batch", batch];
+        run(&Args::parse_from(["mnist_cnn"].iter().chain(&files).chain(&rest)))
+    };
+    assert_eq!(program(&images, "4").unwrap(), 16);
+    assert!(program(&small, "4").unwrap_err().message().contains("expected pictures of 8 by 8"));
+    assert!(program(&images, "0").unwrap_err().message().contains("--batch"));
+    assert!(Args::try_parse_from(["mnist_cnn", "--images", "a"]).is_err());
+}

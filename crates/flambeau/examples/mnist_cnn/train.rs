@@ -1,0 +1,69 @@
+//! Training, and counting what was learnt.
+
+use super::args::Args;
+use super::digits::Digits;
+use super::model::Network;
+use flambeau::nn::Module;
+use flambeau::nn::data::DataLoader;
+use flambeau::nn::optim::{Adam, AdamOptions, CosineAnnealing, Optimizer, Scheduler};
+use flambeau::{Autograd, Generator, Result, no_grad, ops};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Pictures that are looked at at once when nothing is learnt.
+const AT_ONCE: usize = 500;
+
+/// Trains on `train`, and returns how many of `held_out` are recognised at the end.
+///
+/// # Errors
+/// Those of the operators.
+pub(crate) fn run(args: &Args, model: &Network, train: Digits, held_out: &Digits) -> Result<usize> {
+    let count = train.len();
+    let order = Generator::default_cpu().clone();
+    let loader = DataLoader::new(train.into_dataset()?).batch_size(args.batch)?.shuffle(order);
+    let steps = args.epochs * loader.len() as u64;
+    let options = AdamOptions { lr: args.lr, ..Default::default() };
+    let mut optimizer = Adam::new(model.parameters(), options)?;
+    let mut scheduler = Scheduler::new(CosineAnnealing { period: steps, min: 0.0 }, &mut optimizer)?;
+    let mut right = recognised(model, held_out)?;
+    let bar = progress_bar(steps);
+    for epoch in 1..=args.epochs {
+        let mut sum = 0.0;
+        for batch in loader.iter()? {
+            let [pictures, digits] = &batch?[..] else { continue };
+            let loss = ops::cross_entropy_loss(&model.forward(pictures)?, digits, None, 1, -100, 0.0)?;
+            optimizer.zero_grad()?;
+            loss.backward()?;
+            optimizer.step()?;
+            scheduler.step(&mut optimizer)?;
+            let loss = f64::from(loss.item::<f32>()?);
+            sum += loss * pictures.size(0)? as f64;
+            bar.inc(1);
+            bar.set_message(format!("loss {loss:.3}"));
+        }
+        right = recognised(model, held_out)?;
+        bar.suspend(|| {
+            let share = super::percent(right, held_out);
+            println!("epoch {epoch}  training loss {:.4}  held out {share:.2}% right", sum / count as f64);
+        });
+    }
+    bar.abandon();
+    Ok(right)
+}
+
+/// How many digits the model recognises.
+fn recognised(model: &Network, digits: &Digits) -> Result<usize> {
+    let _unrecorded = no_grad();
+    let mut right = 0;
+    for first in (0..digits.len()).step_by(AT_ONCE) {
+        let (pictures, labels) = digits.tensors(first..digits.len().min(first + AT_ONCE))?;
+        let said = ops::argmax(&model.forward(&pictures)?, Some(1), false)?.to_vec::<i64>()?;
+        right += said.iter().zip(labels.to_vec::<i64>()?).filter(|(said, label)| **said == *label).count();
+    }
+    Ok(right)
+}
+
+fn progress_bar(steps: u64) -> ProgressBar {
+    let template = "{bar:32} {pos}/{len} steps, {msg}, {eta} left";
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(steps).with_style(style).with_message("starting")
+}
