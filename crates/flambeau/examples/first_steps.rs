@@ -33,6 +33,9 @@ impl Module for Net {
 fn main() -> Result<()> {
     flambeau::manual_seed(1);
     let (points, sides) = spirals(200)?;
+    println!(
+        "two spirals of 200 points, wound into each other; a network with 64 hidden units learns which is which"
+    );
     let net = Net { hidden: Linear::new(2, 64)?, out: Linear::new(64, 1)? };
     let options = SgdOptions { lr: 0.1, momentum: 0.9, ..Default::default() };
     let mut optimizer = Sgd::new(net.parameters(), options)?;
@@ -43,12 +46,12 @@ fn main() -> Result<()> {
         loss.backward()?;
         optimizer.step()?;
         if step % 200 == 0 {
-            println!("step {step:4}  loss {:.4}", loss.item::<f32>()?);
+            println!("step {step:4}  mean squared error {:.4}", loss.item::<f32>()?);
         }
     }
     let _unrecorded = no_grad();
     let answers: Vec<f32> = net.forward(&points)?.mul(&sides)?.to_vec()?;
     let right = answers.iter().filter(|a| **a > 0.0).count();
-    println!("{right} of {} points on the right side", answers.len());
+    println!("{right} of {} points are told right", answers.len());
     Ok(())
 }

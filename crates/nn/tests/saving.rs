@@ -169,6 +169,18 @@ fn a_failed_save_leaves_the_file_of_before() {
     assert!(checkpoint().save(folder.0.join("no folder").join("file")).is_err());
 }
 
+#[cfg(unix)]
+#[test]
+fn a_saved_file_is_as_readable_as_any_new_one() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("readable");
+    let (saved, other) = (folder.0.join("saved"), folder.0.join("other"));
+    checkpoint().save(&saved).unwrap();
+    fs::write(&other, "").unwrap();
+    let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode();
+    assert_eq!(mode(&saved), mode(&other));
+}
+
 /// All that a checkpoint holds, as text.
 fn shown(checkpoint: &Checkpoint) -> String {
     let tensors = checkpoint.model.values().chain(checkpoint.optimizer.values());

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// Trains a character-level GPT on text, and writes some of its own.
 ///
-/// Without arguments it reads this repository's docs/ and takes about two minutes on two cores. Ctrl-C saves and stops, a second
+/// Without arguments it reads this repository's docs/ and takes a minute or two on two cores. Ctrl-C saves and stops, a second
 /// one stops at once. `--resume` with the same options goes on as if nothing had happened, to the last bit; a larger `--steps`
 /// trains for longer.
 #[derive(Parser, Debug, Clone)]
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) resume: bool,
     /// Training steps in all.
-    #[arg(long, default_value_t = 600)]
+    #[arg(long, default_value_t = 1500)]
     pub(crate) steps: u64,
     /// Sequences a step.
     #[arg(long, default_value_t = 16)]
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 64)]
     pub(crate) context: usize,
     /// Transformer blocks.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 4)]
     pub(crate) layers: usize,
     /// Width of the model; a multiple of --heads.
     #[arg(long, default_value_t = 128)]
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 0.1)]
     pub(crate) dropout: f64,
     /// Learning rate after warm-up.
-    #[arg(long, default_value_t = 2e-3)]
+    #[arg(long, default_value_t = 3e-3)]
     pub(crate) lr: f64,
     /// Seed of weights, data order and samples.
     #[arg(long, default_value_t = 1)]

@@ -1,7 +1,6 @@
 //! The promises of the program: a run that was stopped goes on to the same bits, on any number of threads; damage is refused.
 //!
 //! The generator, the number of threads and the count of nodes belong to the process, so a lock keeps tests apart.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::args::Args;
 use super::text::Text;

@@ -25,10 +25,10 @@ pub(crate) struct Args {
     #[arg(long, requires = "images")]
     pub(crate) test_labels: Option<PathBuf>,
     /// How many digits to draw to train on; a sixth as many are held out.
-    #[arg(long, default_value_t = 6000)]
+    #[arg(long, default_value_t = 12000)]
     pub(crate) drawn: usize,
     /// Passes over the pictures.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 6)]
     pub(crate) epochs: u64,
     /// Pictures a step.
     #[arg(long, default_value_t = 64)]

@@ -52,15 +52,12 @@ impl MultiHeadAttention {
         MultiHeadAttention { causal, ..self }
     }
 
-    /// `part` 0, 1, 2: queries, keys, values, as `[batch, heads, length, width / heads]`.
-    fn heads_of(&self, projected: &Tensor, part: i64) -> Result<Tensor> {
-        let &[batch, length, triple] = projected.sizes() else {
-            flambeau_core::bail!(Internal, "expected 3 dimensions but got {:?}", projected.sizes());
+    /// `[batch, length, width]` as `[batch, heads, length, width / heads]`.
+    fn by_head(&self, tensor: &Tensor) -> Result<Tensor> {
+        let &[batch, length, width] = tensor.sizes() else {
+            flambeau_core::bail!(Internal, "expected 3 dimensions but got {:?}", tensor.sizes());
         };
-        let width = triple / 3;
-        let own = ops::slice_tensor(projected, 2, Some(part * width), Some((part + 1) * width), 1)?;
-        let split = ops::view(&own, &[batch, length, self.heads, width / self.heads])?;
-        ops::transpose_int(&split, 1, 2)
+        ops::transpose_int(&ops::view(tensor, &[batch, length, self.heads, width / self.heads])?, 1, 2)
     }
 }
 
@@ -76,10 +73,14 @@ impl Module for MultiHeadAttention {
             input.sizes()
         );
         let projected = ops::linear(input, &self.in_proj_weight, Some(&self.in_proj_bias))?;
-        let [query, key, value] = [0, 1, 2].map(|part| self.heads_of(&projected, part));
-        let (query, key, value) = (query?, key?, value?);
+        // One operator for the three of them has one gradient, put together in one piece.
+        let parts = ops::chunk(&projected, 3, 2)?;
+        let parts = parts.iter().map(|part| self.by_head(part)).collect::<Result<Vec<Tensor>>>()?;
+        let [query, key, value] = &parts[..] else {
+            flambeau_core::bail!(Internal, "expected 3 parts but got {}", parts.len());
+        };
         let answers =
-            ops::scaled_dot_product_attention(&query, &key, &value, None, 0.0, self.causal, None, false)?;
+            ops::scaled_dot_product_attention(query, key, value, None, 0.0, self.causal, None, false)?;
         self.out_proj.forward(&ops::reshape(&ops::transpose_int(&answers, 1, 2)?, input.sizes())?)
     }
 }

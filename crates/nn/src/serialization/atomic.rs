@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Has `write` make a file beside `path`, waits until it is on the disk, and puts it in the place of `path`.
 pub(super) fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let temporary = Temporary::beside(path)?;
+    // Whoever writes may make a file that only its owner can read; this one is as readable as any other new file.
+    let permissions = File::create(&temporary.0)?.metadata()?.permissions();
     write(&temporary.0)?;
+    fs::set_permissions(&temporary.0, permissions)?;
     File::open(&temporary.0)?.sync_all()?;
     fs::rename(&temporary.0, path)?;
     sync_folder(path)
