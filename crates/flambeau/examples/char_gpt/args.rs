@@ -86,7 +86,9 @@ impl Args {
                 "expected --{name} from 1 to {LARGEST} but got {size}"
             );
         }
-        ensure!(self.every > 0, InvalidArgument, "expected --every of at least 1 but got 0");
+        for (name, count) in [("steps", self.steps), ("every", self.every)] {
+            ensure!(count > 0, InvalidArgument, "expected --{name} of at least 1 but got 0");
+        }
         Ok(())
     }
 

@@ -209,7 +209,7 @@ fn texts_that_cannot_be_trained_on_are_named() {
     assert!(error.message().contains("latin1.txt"), "{error}");
     let Err(error) = place.training("out", "--prompt %").unwrap().prompt() else { unreachable!("taken") };
     assert!(error.message().contains("--prompt") && error.message().contains("'%'"), "{error}");
-    for option in ["--every 0", "--batch 0", "--width 9999999999"] {
+    for option in ["--steps 0", "--every 0", "--batch 0", "--width 9999999999"] {
         let (name, _) = option.split_once(' ').unwrap();
         let args = Args::try_parse_from(["char_gpt"].into_iter().chain(option.split(' '))).unwrap();
         assert!(args.check().unwrap_err().message().contains(name));
@@ -224,6 +224,28 @@ fn training_that_blows_up_keeps_the_checkpoint_of_before() {
     let error = training.run(&AtomicBool::new(false)).unwrap_err();
     assert!(error.message().contains("--lr"), "{error}");
     assert_eq!(Checkpoint::load(place.checkpoint("out")).unwrap().step, 1);
+}
+
+/// What cannot be saved is known before the first step, and takes nobody's place.
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let place = Place::new("folder");
+    fs::write(place.folder.join("taken"), "a file").unwrap();
+    let mut training = place.training("taken", "--steps 1").unwrap();
+    let error = training.run(&AtomicBool::new(false)).unwrap_err();
+    assert!(error.message().contains("--out") && training.step() == 0, "{error}");
+    assert_eq!(fs::read_to_string(place.folder.join("taken")).unwrap(), "a file");
+}
+
+/// That a failed save leaves the checkpoint of before is tested where checkpoints are made.
+#[test]
+fn a_curve_that_cannot_be_written_costs_no_checkpoint() {
+    let place = Place::new("curve");
+    fs::create_dir_all(place.folder.join("out/loss.csv")).unwrap();
+    let mut training = place.training("out", "--steps 4 --every 2").unwrap();
+    let error = training.run(&AtomicBool::new(false)).unwrap_err();
+    assert!(error.message().contains("loss.csv"), "{error}");
+    assert_eq!(place.training("out", "--steps 4 --resume").unwrap().step(), 2);
 }
 
 #[cfg(unix)]
@@ -261,7 +283,7 @@ mod ctrl_c {
     #[test]
     fn ctrl_c_saves_and_the_run_goes_on_to_the_same_bits() {
         let place = Place::new("ctrl-c");
-        let options = format!("--steps {STEPS} --every 4");
+        let options = format!("--steps {STEPS} --every 10");
         let program = start(&place.line("stopped", &options));
         let begin = Instant::now();
         while !place.checkpoint("stopped").exists() && begin.elapsed() < Duration::from_secs(60) {
@@ -281,5 +303,5 @@ mod ctrl_c {
     }
 
     /// Enough that the signal comes before the end.
-    const STEPS: u64 = 80;
+    const STEPS: u64 = 200;
 }

@@ -62,6 +62,7 @@ impl Training {
     /// # Errors
     /// Those of the operators, and `Io` where a file cannot be written.
     pub(crate) fn run(&mut self, stop: &AtomicBool) -> Result<()> {
+        self.make_folder()?;
         let bar = progress_bar(self.args.steps, self.step);
         let (begin, first) = (Instant::now(), self.step);
         let characters = (self.args.batch * self.args.context) as f64;

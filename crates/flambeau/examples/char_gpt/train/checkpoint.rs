@@ -14,10 +14,14 @@ impl Training {
         self.args.out.join("checkpoint.safetensors")
     }
 
+    /// Makes the folder of `--out`, so that one that cannot be made is known of before training.
+    pub(super) fn make_folder(&self) -> Result<()> {
+        let fault = |e| Error::from(e).context(format!("--out {}", self.args.out.display()));
+        std::fs::create_dir_all(&self.args.out).map_err(fault)
+    }
+
     /// Writes the checkpoint, which takes the place of the one of before only when it is whole, and the loss curve.
     pub(super) fn save(&self) -> Result<()> {
-        std::fs::create_dir_all(&self.args.out)
-            .map_err(|e| Error::from(e).context(self.args.out.display()))?;
         let checkpoint = Checkpoint {
             model: self.model.state_dict()?,
             optimizer: self.optimizer.state_dict()?,
