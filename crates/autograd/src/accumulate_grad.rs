@@ -2,26 +2,33 @@
 
 use crate::engine::Context;
 use crate::handle;
-use crate::hooks::NodeHooks;
 use crate::node::{Gradients, Node, NodeHeader, OutputInfo};
 use crate::variable::{Variable, variable};
-use flambeau_core::{IntrusivePtr, Result, Scalar, shape};
+use flambeau_core::{IntrusivePtr, Result, Scalar, TensorImpl, WeakIntrusivePtr, shape};
 use flambeau_ops::{Tensor, ops};
-use std::sync::Arc;
 
-/// Adds to the `grad` of a leaf. The leaf knows it weakly, the graph owns it.
+/// Adds to the `grad` of a leaf. The leaf owns it, and so do the graphs it is part of.
 pub(crate) struct AccumulateGrad {
     header: NodeHeader,
-    leaf: Tensor,
+    leaf: WeakIntrusivePtr<TensorImpl>,
 }
 
 impl AccumulateGrad {
-    pub(crate) fn new(leaf: Tensor, hooks: Option<Arc<NodeHooks>>) -> Self {
-        let header = NodeHeader::first(OutputInfo::of(&leaf));
-        hooks.into_iter().for_each(|hooks| {
-            header.hooks_or_init(|| hooks);
-        });
-        AccumulateGrad { header, leaf }
+    pub(crate) fn new(leaf: &Tensor) -> Self {
+        let header = NodeHeader::first(OutputInfo::of(leaf));
+        AccumulateGrad { header, leaf: IntrusivePtr::downgrade(leaf.impl_()) }
+    }
+
+    /// The same for the leaf's sizes now.
+    pub(crate) fn resized(&self, leaf: &Tensor) -> Self {
+        let made = Self::new(leaf);
+        AccumulateGrad { header: made.header.sharing_hooks(self.header.hooks_or_init()), leaf: made.leaf }
+    }
+
+    /// The sizes of the leaf when this was made.
+    #[inline]
+    pub(crate) fn sizes(&self) -> &[i64] {
+        self.header.outputs()[0].sizes()
     }
 }
 
@@ -36,11 +43,14 @@ impl Node for AccumulateGrad {
 
     fn apply(&self, cx: &Context<'_>, mut grads: Gradients) -> Result<Gradients> {
         let grad = grads.first_mut().and_then(Option::take);
-        if let (Some(grad), Some(variable)) = (grad, variable(&self.leaf))
+        // Nobody can ask for the gradient of a leaf that is gone.
+        let leaf = self.leaf.upgrade().map(Tensor::from_impl);
+        if let (Some(grad), Some(leaf)) = (grad, leaf)
+            && let Some(variable) = variable(&leaf)
             && variable.is_asked()
         {
-            accumulate(&self.leaf, variable, grad, cx.create_graph())?;
-            self.header.hooks().map_or(Ok(()), |hooks| hooks.run_post_accumulate(&self.leaf))?;
+            accumulate(&leaf, variable, grad, cx.create_graph())?;
+            self.header.hooks().map_or(Ok(()), |hooks| hooks.run_post_accumulate(&leaf))?;
         }
         Ok(Gradients::new())
     }

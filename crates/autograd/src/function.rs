@@ -185,8 +185,8 @@ fn check_dirty<F: Function>(dirty: &[Tensor], outputs: &[Tensor]) -> Result<()> 
 
 /// An input that is returned as it came: another handle on it, so that the input keeps its own history.
 fn view_as_is(input: &Tensor) -> Result<Tensor> {
-    let output = handle::alias(input)?;
-    view::track(input, &output, false);
+    let mut output = handle::alias(input)?;
+    view::track(input, &mut output, false);
     Ok(output)
 }
 
@@ -291,8 +291,8 @@ impl<F: Function> Node for FunctionNode<F> {
 fn once_only(made: Gradients, grads: &Gradients) -> Result<Gradients> {
     let given: SmallVec<[&Tensor; 2]> = grads.iter().flatten().collect();
     let refuse = |grad: Tensor| {
-        let grad = handle::alias(&grad)?;
-        record::set_history(&grad, record::edges(&given)?, OnceDifferentiable);
+        let mut grad = handle::alias(&grad)?;
+        record::set_history(&mut grad, record::edges(&given)?, OnceDifferentiable);
         Ok(grad)
     };
     made.into_iter().map(|grad| grad.map(refuse).transpose()).collect()

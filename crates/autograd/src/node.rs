@@ -86,6 +86,9 @@ thread_local! {
     static SEQUENCE: Cell<u64> = const { Cell::new(0) };
 }
 
+/// The number of the nodes of leaves, which live as long as the leaves and count as no part of a graph.
+const OF_LEAVES: u64 = u64::MAX;
+
 impl NodeHeader {
     /// For the next node in this thread's order of recording.
     #[inline]
@@ -97,12 +100,14 @@ impl NodeHeader {
     /// For a node that runs as soon as it can, as accumulators do: that frees gradients early.
     #[inline]
     pub(crate) fn first(output: OutputInfo) -> Self {
-        Self::numbered(u64::MAX, Edges::new(), SmallVec::from_buf([output]))
+        Self::numbered(OF_LEAVES, Edges::new(), SmallVec::from_buf([output]))
     }
 
     #[inline]
     fn numbered(sequence_nr: u64, edges: Edges, outputs: SmallVec<[OutputInfo; 1]>) -> Self {
-        live::add(1);
+        if sequence_nr != OF_LEAVES {
+            live::add(1);
+        }
         NodeHeader { sequence_nr, edges, outputs, hooks: OnceLock::new(), trace: anomaly::trace() }
     }
 
@@ -133,9 +138,15 @@ impl NodeHeader {
         self.hooks.get()
     }
 
-    /// The hooks, made now if there were none; `init` lets an accumulator share those of its leaf.
-    pub(crate) fn hooks_or_init(&self, init: impl FnOnce() -> Arc<NodeHooks>) -> &Arc<NodeHooks> {
-        self.hooks.get_or_init(init)
+    /// The hooks, made now if there were none.
+    pub(crate) fn hooks_or_init(&self) -> &Arc<NodeHooks> {
+        self.hooks.get_or_init(Arc::default)
+    }
+
+    /// With the hooks of another node.
+    pub(crate) fn sharing_hooks(mut self, hooks: &Arc<NodeHooks>) -> Self {
+        self.hooks = OnceLock::from(hooks.clone());
+        self
     }
 }
 
@@ -143,7 +154,9 @@ impl Drop for NodeHeader {
     #[inline]
     fn drop(&mut self) {
         self.edges.drain(..).flatten().for_each(|edge| release(edge.node));
-        live::add(-1);
+        if self.sequence_nr != OF_LEAVES {
+            live::add(-1);
+        }
     }
 }
 
@@ -253,7 +266,7 @@ fn drop_waiting() {
     }
 }
 
-/// How many nodes exist, in all threads. A program that holds no history gets 0: nothing leaks.
+/// How many nodes of operators exist, in all threads. A program that holds no history gets 0: nothing leaks.
 ///
 /// ```
 /// use flambeau_autograd::{Autograd, live_nodes};
@@ -262,7 +275,7 @@ fn drop_waiting() {
 /// x.requires_grad_(true)?;
 /// let before = live_nodes();
 /// let y = ops::exp(&x)?;
-/// assert_eq!(live_nodes(), before + 2); // exp's, and the accumulator of x
+/// assert_eq!(live_nodes(), before + 1); // exp's
 /// drop(y);
 /// assert_eq!(live_nodes(), before);
 /// # Ok::<(), flambeau_core::Error>(())

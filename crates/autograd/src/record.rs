@@ -38,7 +38,7 @@ use crate::engine::Context;
 use crate::grad_mode::is_grad_enabled;
 use crate::node::{Backward, Edge, Edges, Gradients, GraphNode, Node, OutputInfo};
 use crate::saved_variable::SavedVariable;
-use crate::variable::{gradient_edge, requires_grad, set_gradient_edge, variable};
+use crate::variable::{Variable, attach_to_fresh, gradient_edge, requires_grad, set_gradient_edge, variable};
 use crate::view;
 use flambeau_core::{DispatchKey, DispatchKeySet, IntrusivePtr, Result, ThreadKeysGuard, bail, ensure};
 use flambeau_ops::{Tensor, ops};
@@ -73,9 +73,19 @@ pub fn edges(inputs: &[&Tensor]) -> Result<Edges> {
 
 /// Makes `result` the output of a node with this derivative. A result that is no floating point number carries no history.
 #[inline]
-pub fn set_history<B: Backward>(result: &Tensor, edges: Edges, backward: B) {
+pub fn set_history<B: Backward>(result: &mut Tensor, edges: Edges, backward: B) {
     if result.is_floating_point() {
         let node = GraphNode::new(edges, SmallVec::from_buf([OutputInfo::of(result)]), backward);
+        set_first_history(result, node);
+    }
+}
+
+/// Not generic, so that it is compiled once.
+fn set_first_history(result: &mut Tensor, node: Arc<dyn Node>) {
+    let mut node = Some(node);
+    if !attach_to_fresh(result, || Variable::with_history(node.take(), 0))
+        && let Some(node) = node
+    {
         set_gradient_edge(result, node, 0);
     }
 }
@@ -214,7 +224,7 @@ fn move_history(tensor: &Tensor, node: Arc<dyn Node>, output_nr: u32) {
         if let Some(before) = before {
             let weak = IntrusivePtr::downgrade(tensor.impl_());
             before.header().hooks().into_iter().for_each(|hooks| hooks.stop_retaining(&weak));
-            node.header().hooks_or_init(Arc::default).retain(output_nr, weak);
+            node.header().hooks_or_init().retain(output_nr, weak);
         }
     }
     set_gradient_edge(tensor, node, output_nr);
@@ -240,11 +250,11 @@ pub fn check_out(name: &str, inputs: &[&Tensor]) -> Result<()> {
 /// Those of the operator.
 #[inline]
 pub fn view(source: &Tensor, operator: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::ADInplaceOrView));
         operator()?
     };
-    view::track(source, &result, false);
+    view::track(source, &mut result, false);
     Ok(result)
 }
 
@@ -253,11 +263,11 @@ pub fn view(source: &Tensor, operator: impl FnOnce() -> Result<Tensor>) -> Resul
 /// # Errors
 /// Those of the operator.
 pub fn views(source: &Tensor, operator: impl FnOnce() -> Result<Vec<Tensor>>) -> Result<Vec<Tensor>> {
-    let results = {
+    let mut results = {
         let _below = ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::ADInplaceOrView));
         operator()?
     };
-    results.iter().for_each(|result| view::track(source, result, true));
+    results.iter_mut().for_each(|result| view::track(source, result, true));
     Ok(results)
 }
 

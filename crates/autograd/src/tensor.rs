@@ -163,7 +163,7 @@ impl Autograd for Tensor {
         let output_nr = state.output_nr;
         drop(state);
         if is_new {
-            let hooks = node.header().hooks_or_init(Arc::default);
+            let hooks = node.header().hooks_or_init();
             hooks.retain(output_nr, IntrusivePtr::downgrade(self.impl_()));
         }
         Ok(())
@@ -229,8 +229,8 @@ fn hooks_of(tensor: &Tensor) -> Result<(Arc<NodeHooks>, u32)> {
         bail!(Internal, "a gradient is asked for but kept nowhere")
     };
     Ok(match tensor.grad_fn()? {
-        Some(node) => (node.header().hooks_or_init(Arc::default).clone(), tensor.output_nr()),
-        None => (variable.leaf_hooks(), 0),
+        Some(node) => (node.header().hooks_or_init().clone(), tensor.output_nr()),
+        None => (variable.leaf_hooks(tensor), 0),
     })
 }
 
@@ -298,7 +298,7 @@ impl NodeHandle for Arc<dyn Node> {
         H: Fn(&[Option<Tensor>]) -> Result<Option<crate::Gradients>> + Send + Sync + 'static,
     {
         let hook: Arc<PreHook> = Arc::new(hook);
-        self.header().hooks_or_init(Arc::default).add_pre(hook)
+        self.header().hooks_or_init().add_pre(hook)
     }
 
     fn register_hook<H>(&self, hook: H) -> HookHandle
@@ -309,7 +309,7 @@ impl NodeHandle for Arc<dyn Node> {
             + 'static,
     {
         let hook: Arc<PostHook> = Arc::new(hook);
-        self.header().hooks_or_init(Arc::default).add_post(hook)
+        self.header().hooks_or_init().add_post(hook)
     }
 }
 

@@ -6,12 +6,12 @@ use crate::accumulate_grad::AccumulateGrad;
 use crate::hooks::NodeHooks;
 use crate::node::{Edge, Node, release};
 use crate::view::{self, View};
-use flambeau_core::{AutogradMeta, DispatchKey, DispatchKeySet, Result};
+use flambeau_core::{AutogradMeta, DispatchKey, DispatchKeySet, Result, shape};
 use flambeau_ops::Tensor;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 /// PyTorch's `AutogradMeta`.
 #[derive(Default)]
@@ -21,6 +21,8 @@ pub(crate) struct Variable {
     /// Whether `state.grad_fn` is there, for those who only want to know that.
     has_history: AtomicBool,
     pub(crate) view: OnceLock<View>,
+    /// The node of a leaf that was part of a graph. It knows the leaf weakly: a leaf that nobody holds wants no gradient.
+    accumulator: OnceLock<Arc<AccumulateGrad>>,
     pub(crate) state: Mutex<State>,
 }
 
@@ -31,9 +33,6 @@ pub(crate) struct State {
     pub(crate) grad_fn: Option<Arc<dyn Node>>,
     pub(crate) output_nr: u32,
     pub(crate) retains_grad: bool,
-    /// Hooks of a leaf, shared with its accumulator; those of a result are its node's.
-    pub(crate) hooks: Option<Arc<NodeHooks>>,
-    accumulator: Weak<AccumulateGrad>,
 }
 
 impl AutogradMeta for Variable {
@@ -53,12 +52,22 @@ impl Drop for Variable {
 }
 
 impl Variable {
-    fn with_history(node: Arc<dyn Node>, output_nr: u32) -> Self {
-        let state = State { grad_fn: Some(node), output_nr, ..State::default() };
+    /// Of a view.
+    #[inline]
+    pub(crate) fn of_view(view: View) -> Self {
+        let mut variable = Variable::default();
+        variable.view = OnceLock::from(view);
+        variable
+    }
+
+    #[inline]
+    pub(crate) fn with_history(node: Option<Arc<dyn Node>>, output_nr: u32) -> Self {
+        let state = State { grad_fn: node, output_nr, ..State::default() };
         Variable {
             requires_grad: AtomicBool::new(false),
             has_history: AtomicBool::new(true),
             view: OnceLock::new(),
+            accumulator: OnceLock::new(),
             state: Mutex::new(state),
         }
     }
@@ -90,25 +99,25 @@ impl Variable {
         before.into_iter().for_each(release);
     }
 
-    /// The accumulator of a leaf, made now if nobody holds one.
+    /// The accumulator of the leaf `tensor`, made now if there was none; another one for the same hooks where the leaf was
+    /// given other sizes since.
+    #[inline]
     pub(crate) fn accumulator(&self, tensor: &Tensor) -> Arc<AccumulateGrad> {
-        let mut state = self.state.lock();
-        if let Some(accumulator) = state.accumulator.upgrade() {
-            return accumulator;
+        let first = self.accumulator.get_or_init(|| Arc::new(AccumulateGrad::new(tensor)));
+        if shape::same(first.sizes(), tensor.sizes()) {
+            first.clone()
+        } else {
+            Arc::new(first.resized(tensor))
         }
-        let accumulator = Arc::new(AccumulateGrad::new(tensor.clone(), state.hooks.clone()));
-        state.accumulator = Arc::downgrade(&accumulator);
-        accumulator
     }
 
-    /// The hooks of a leaf, made now if there were none.
-    pub(crate) fn leaf_hooks(&self) -> Arc<NodeHooks> {
-        let mut state = self.state.lock();
-        let hooks = state.hooks.get_or_insert_default().clone();
-        if let Some(accumulator) = state.accumulator.upgrade() {
-            accumulator.header().hooks_or_init(|| hooks.clone());
-        }
-        hooks
+    /// The hooks of the leaf `tensor`, made now if there were none.
+    pub(crate) fn leaf_hooks(&self, tensor: &Tensor) -> Arc<NodeHooks> {
+        self.accumulator
+            .get_or_init(|| Arc::new(AccumulateGrad::new(tensor)))
+            .header()
+            .hooks_or_init()
+            .clone()
     }
 }
 
@@ -145,12 +154,24 @@ pub(crate) fn add_autograd_key(tensor: &Tensor) {
     tensor.impl_().add_keys(DispatchKeySet::of(DispatchKey::Autograd));
 }
 
+/// Attaches what `make` makes to a tensor that nobody else holds and that has nothing attached; says whether it was so.
+#[inline]
+pub(crate) fn attach_to_fresh(tensor: &mut Tensor, make: impl FnOnce() -> Variable) -> bool {
+    match tensor.impl_mut() {
+        Some(fresh) if fresh.autograd_meta().is_none() => {
+            fresh.attach(Box::new(make()), DispatchKeySet::of(DispatchKey::Autograd));
+            true
+        }
+        _ => false,
+    }
+}
+
 /// Gives `tensor` a history: it is output `output_nr` of `node`'s operator.
 #[inline]
 pub(crate) fn set_gradient_edge(tensor: &Tensor, node: Arc<dyn Node>, output_nr: u32) {
     add_autograd_key(tensor);
     if tensor.impl_().autograd_meta().is_none() {
-        variable_or_init(tensor, || Variable::with_history(node, output_nr));
+        variable_or_init(tensor, || Variable::with_history(Some(node), output_nr));
         return;
     }
     if let Some(variable) = variable(tensor) {

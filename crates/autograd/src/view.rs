@@ -8,7 +8,9 @@ use crate::engine::Context;
 use crate::formulas::AsStrided;
 use crate::grad_mode::{is_grad_enabled, is_inference_mode_enabled};
 use crate::node::{Edge, Edges, GraphNode, OutputInfo};
-use crate::variable::{Variable, add_autograd_key, gradient_edge, requires_grad, variable, variable_or_init};
+use crate::variable::{
+    Variable, add_autograd_key, attach_to_fresh, gradient_edge, requires_grad, variable, variable_or_init,
+};
 use flambeau_core::{DispatchKey, DispatchKeySet, Result, bail};
 use flambeau_ops::Tensor;
 use smallvec::smallvec;
@@ -73,7 +75,7 @@ impl View {
 /// operator, which may overlap.
 ///
 /// The result passes through the recording kernels from now on, since its base may acquire a history later.
-pub fn track(source: &Tensor, result: &Tensor, multi_output: bool) {
+pub fn track(source: &Tensor, result: &mut Tensor, multi_output: bool) {
     if result.is_same(source) {
         return;
     }
@@ -90,14 +92,18 @@ pub fn track(source: &Tensor, result: &Tensor, multi_output: bool) {
         Some(view) => (&view.base, creation),
         None => (source, creation),
     };
-    let view = View {
+    let version = result.version();
+    let view = || View {
         base: base.clone(),
         creation: AtomicU8::new(creation as u8),
-        attr_version: AtomicU32::new(result.version()),
+        attr_version: AtomicU32::new(version),
     };
+    if attach_to_fresh(result, || Variable::of_view(view())) {
+        return;
+    }
     if let Some(variable) = variable_or_init(result, Variable::default) {
         // A tensor is a view of one base for good; a second note says the same.
-        let _ = variable.view.set(view);
+        let _ = variable.view.set(view());
         add_autograd_key(result);
     }
 }

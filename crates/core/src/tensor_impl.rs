@@ -345,6 +345,14 @@ impl TensorImpl {
         &**self.autograd_meta.get_or_init(init)
     }
 
+    /// The same for a tensor that nobody else has yet, along with keys: without the atomic operations that sharing would
+    /// take. Replaces what was attached before.
+    #[inline]
+    pub fn attach(&mut self, meta: Box<dyn AutogradMeta>, keys: DispatchKeySet) {
+        self.autograd_meta = OnceLock::from(meta);
+        *self.key_set.get_mut() |= keys.bits();
+    }
+
     /// What a layout or a front end attached: sparse indices and values, a quantizer, a Python object.
     pub fn extension(&self) -> Option<&(dyn Any + Send + Sync)> {
         self.extension.get().map(|extension| &**extension)

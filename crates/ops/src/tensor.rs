@@ -35,6 +35,12 @@ impl Tensor {
         &self.0
     }
 
+    /// The same for changing it, if this is its only handle, as that of a fresh result is.
+    #[inline]
+    pub fn impl_mut(&mut self) -> Option<&mut TensorImpl> {
+        IntrusivePtr::get_mut(&mut self.0)
+    }
+
     /// A tensor without values in `sizes`, row-major: memory as the allocator gave it.
     ///
     /// # Errors

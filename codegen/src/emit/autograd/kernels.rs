@@ -256,6 +256,10 @@ fn results(operator: &Operator<'_>) -> Vec<String> {
 fn functional(operator: &Operator<'_>, history: &History<'_>) -> Result<String, String> {
     let names = results(operator);
     let pattern = if names.len() == 1 { names[0].clone() } else { format!("({})", names.join(", ")) };
+    // A lone tensor is given its history while nobody else holds it.
+    let lone =
+        matches!(operator.schema.returns.as_slice(), [only] if only.ty == Type::Base(BaseType::Tensor));
+    let mutable = if lone { "mut " } else { "" };
     let edges = inputs("edges", &history.inputs);
     let set = set_history(operator, history, &names)?;
     let edges = format!("let edges = {edges}?;\n");
@@ -263,7 +267,7 @@ fn functional(operator: &Operator<'_>, history: &History<'_>) -> Result<String, 
     Ok(function(
         operator,
         &format!(
-            "let {pattern} = {{\n{}?\n}};\nif {} {{\n{edges}{node}{set}\n}}\nOk({pattern})",
+            "let {mutable}{pattern} = {{\n{}?\n}};\nif {} {{\n{edges}{node}{set}\n}}\nOk({pattern})",
             below(operator),
             inputs("any_requires_grad", &history.inputs),
         ),
@@ -280,7 +284,7 @@ fn set_history(operator: &Operator<'_>, history: &History<'_>, names: &[String])
         ([only], [name]) if list(only) => {
             Ok(format!("record::set_history_of_all(&{name}.iter().collect::<Vec<_>>(), edges, {node});"))
         }
-        ([_], [name]) if tensors == 1 => Ok(format!("record::set_history(&{name}, edges, {node});")),
+        ([_], [name]) if tensors == 1 => Ok(format!("record::set_history(&mut {name}, edges, {node});")),
         _ if returns[tensors..].iter().any(|result| result.ty.holds_tensors()) || tensors == 0 => {
             Err("tensors are returned first, or in one list".to_owned())
         }

@@ -36,7 +36,7 @@ impl Backward for MulBackward0 {
 }
 
 fn mul_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::mul_tensor(self_, other)?
     };
@@ -46,7 +46,7 @@ fn mul_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tenso
             other: record::saved_input(edges[0].is_some(), other, &edges[1])?,
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -98,14 +98,14 @@ impl Backward for SigmoidBackward0 {
 }
 
 fn sigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::sigmoid(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = SigmoidBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -143,13 +143,13 @@ impl Backward for SubBackward0 {
 }
 
 fn sub_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::sub_scalar(self_, other)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, SubBackward0);
+        record::set_history(&mut result, edges, SubBackward0);
     }
     Ok(result)
 }
@@ -180,13 +180,13 @@ fn eq__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
 register!(EQ__TENSOR, Autograd, eq__tensor);
 
 fn erf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::erf(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, record::NotImplemented("erf"));
+        record::set_history(&mut result, edges, record::NotImplemented("erf"));
     }
     Ok(result)
 }
@@ -219,14 +219,14 @@ impl Backward for ExpandBackward0 {
 }
 
 fn expand(_: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::expand(self_, size)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = ExpandBackward0 { self_dim: self_.dim() as i64, size: DimVec::from_slice(size) };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

@@ -26,14 +26,14 @@ impl Backward for CatBackward0 {
 }
 
 fn cat(_: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::cat(tensors, dim)?
     };
     if record::any_requires_grad_of(&[&tensors]) {
         let edges = record::edges_of(&[&tensors])?;
         let backward = CatBackward0 { dim, tensors_sizes: formulas::sizes_of(tensors) };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -106,7 +106,7 @@ impl Backward for IndexBackward0 {
 }
 
 fn index(_: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::index(self_, indices)?
     };
@@ -116,7 +116,7 @@ fn index(_: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Resul
             indices: record::saved_optionals(indices)?,
             self_sizes: DimVec::from_slice(self_.sizes()),
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

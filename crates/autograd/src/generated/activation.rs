@@ -24,14 +24,14 @@ impl Backward for ReluBackward0 {
 }
 
 fn relu(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::relu(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = ReluBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -81,14 +81,14 @@ impl Backward for ThresholdBackward0 {
 }
 
 fn threshold(_: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::threshold(self_, threshold, value)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = ThresholdBackward0 { self_: SavedVariable::input(self_, &edges[0])?, threshold };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -157,7 +157,7 @@ fn threshold_backward(
     self_: &Tensor,
     threshold: Scalar,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::threshold_backward(grad_output, self_, threshold)?
     };
@@ -167,7 +167,7 @@ fn threshold_backward(
             self_: record::saved_input(edges[0].is_some(), self_, &edges[1])?,
             threshold,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -192,7 +192,7 @@ impl Backward for GeluBackward0 {
 }
 
 fn gelu(_: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::gelu(self_, approximate)?
     };
@@ -202,7 +202,7 @@ fn gelu(_: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<Tensor> 
             approximate: str::to_owned(approximate),
             self_: SavedVariable::input(self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -397,7 +397,7 @@ fn gelu_backward(
     self_: &Tensor,
     approximate: &str,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::gelu_backward(grad_output, self_, approximate)?
     };
@@ -408,7 +408,7 @@ fn gelu_backward(
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
             self_: SavedVariable::input(self_, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -432,14 +432,14 @@ impl Backward for SiluBackward0 {
 }
 
 fn silu(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::silu(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = SiluBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -515,7 +515,7 @@ impl Backward for SiluBackwardBackward0 {
 }
 
 fn silu_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::silu_backward(grad_output, self_)?
     };
@@ -525,7 +525,7 @@ fn silu_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Res
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
             self_: SavedVariable::input(self_, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -549,14 +549,14 @@ impl Backward for MishBackward0 {
 }
 
 fn mish(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::mish(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = MishBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -649,7 +649,7 @@ impl Backward for MishBackwardBackward0 {
 }
 
 fn mish_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::mish_backward(grad_output, self_)?
     };
@@ -659,7 +659,7 @@ fn mish_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Res
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
             self_: SavedVariable::input(self_, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -685,14 +685,14 @@ impl Backward for SoftplusBackward0 {
 }
 
 fn softplus(_: DispatchKeySet, self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::softplus(self_, beta, threshold)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = SoftplusBackward0 { beta, self_: SavedVariable::input(self_, &edges[0])?, threshold };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -759,7 +759,7 @@ fn softplus_backward(
     beta: Scalar,
     threshold: Scalar,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::softplus_backward(grad_output, self_, beta, threshold)?
     };
@@ -771,7 +771,7 @@ fn softplus_backward(
             self_: SavedVariable::input(self_, &edges[1])?,
             threshold,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -796,14 +796,14 @@ impl Backward for LeakyReluBackward0 {
 }
 
 fn leaky_relu(_: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::leaky_relu(self_, negative_slope)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = LeakyReluBackward0 { negative_slope, self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -867,7 +867,7 @@ fn leaky_relu_backward(
     negative_slope: Scalar,
     self_is_result: bool,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::leaky_relu_backward(grad_output, self_, negative_slope, self_is_result)?
     };
@@ -877,7 +877,7 @@ fn leaky_relu_backward(
             negative_slope,
             self_: record::saved_input(edges[0].is_some(), self_, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -913,7 +913,7 @@ fn elu(
     scale: Scalar,
     input_scale: Scalar,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::elu(self_, alpha, scale, input_scale)?
     };
@@ -921,7 +921,7 @@ fn elu(
         let edges = record::edges(&[self_])?;
         let backward =
             EluBackward0 { alpha, input_scale, scale, self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1035,7 +1035,7 @@ fn elu_backward(
     is_result: bool,
     self_or_result: &Tensor,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result)?
     };
@@ -1049,7 +1049,7 @@ fn elu_backward(
             scale,
             self_or_result: SavedVariable::input(self_or_result, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1075,14 +1075,14 @@ impl Backward for HardtanhBackward0 {
 }
 
 fn hardtanh(_: DispatchKeySet, self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::hardtanh(self_, min_val, max_val)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = HardtanhBackward0 { max_val, min_val, self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1153,7 +1153,7 @@ fn hardtanh_backward(
     min_val: Scalar,
     max_val: Scalar,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::hardtanh_backward(grad_output, self_, min_val, max_val)?
     };
@@ -1164,7 +1164,7 @@ fn hardtanh_backward(
             min_val,
             self_: record::saved_input(edges[0].is_some(), self_, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1254,7 +1254,7 @@ fn log_sigmoid_backward(
     self_: &Tensor,
     buffer: &Tensor,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::log_sigmoid_backward(grad_output, self_, buffer)?
     };
@@ -1265,7 +1265,7 @@ fn log_sigmoid_backward(
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
             self_: SavedVariable::input(self_, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1303,7 +1303,7 @@ impl Backward for SigmoidBackwardBackward0 {
 }
 
 fn sigmoid_backward(_: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::sigmoid_backward(grad_output, output)?
     };
@@ -1313,7 +1313,7 @@ fn sigmoid_backward(_: DispatchKeySet, grad_output: &Tensor, output: &Tensor) ->
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
             output: SavedVariable::input(output, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1344,7 +1344,7 @@ impl Backward for TanhBackwardBackward0 {
 }
 
 fn tanh_backward(_: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::tanh_backward(grad_output, output)?
     };
@@ -1354,7 +1354,7 @@ fn tanh_backward(_: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Re
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
             output: SavedVariable::input(output, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

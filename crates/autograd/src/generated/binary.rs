@@ -23,14 +23,14 @@ impl Backward for AddBackward0 {
 }
 
 fn add_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::add_tensor(self_, other, alpha)?
     };
     if record::any_requires_grad(&[self_, other]) {
         let edges = record::edges(&[self_, other])?;
         let backward = AddBackward0 { alpha };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -76,13 +76,13 @@ impl Backward for AddBackward1 {
 }
 
 fn add_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::add_scalar(self_, other, alpha)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, AddBackward1);
+        record::set_history(&mut result, edges, AddBackward1);
     }
     Ok(result)
 }
@@ -138,14 +138,14 @@ impl Backward for SubBackward0 {
 }
 
 fn sub_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::sub_tensor(self_, other, alpha)?
     };
     if record::any_requires_grad(&[self_, other]) {
         let edges = record::edges(&[self_, other])?;
         let backward = SubBackward0 { alpha };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -191,13 +191,13 @@ impl Backward for SubBackward1 {
 }
 
 fn sub_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::sub_scalar(self_, other, alpha)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, SubBackward1);
+        record::set_history(&mut result, edges, SubBackward1);
     }
     Ok(result)
 }
@@ -253,14 +253,14 @@ impl Backward for RsubBackward0 {
 }
 
 fn rsub_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::rsub_tensor(self_, other, alpha)?
     };
     if record::any_requires_grad(&[self_, other]) {
         let edges = record::edges(&[self_, other])?;
         let backward = RsubBackward0 { alpha };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -297,14 +297,14 @@ impl Backward for RsubBackward1 {
 }
 
 fn rsub_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::rsub_scalar(self_, other, alpha)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = RsubBackward1 { alpha };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -354,7 +354,7 @@ impl Backward for MulBackward0 {
 }
 
 fn mul_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::mul_tensor(self_, other)?
     };
@@ -364,7 +364,7 @@ fn mul_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tenso
             other: record::saved_input(edges[0].is_some(), other, &edges[1])?,
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -415,14 +415,14 @@ impl Backward for MulBackward1 {
 }
 
 fn mul_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::mul_scalar(self_, other)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = MulBackward1 { other };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -483,7 +483,7 @@ impl Backward for ChainBackward0 {
 }
 
 fn _chain(_: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::_chain(grad_output, derivative)?
     };
@@ -493,7 +493,7 @@ fn _chain(_: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Resul
             derivative: record::saved_input(edges[0].is_some(), derivative, &edges[1])?,
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -524,7 +524,7 @@ impl Backward for ChainDivBackward0 {
 }
 
 fn _chain_div(_: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::_chain_div(grad_output, divisor)?
     };
@@ -534,7 +534,7 @@ fn _chain_div(_: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Resu
             divisor: SavedVariable::input(divisor, &edges[1])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -565,7 +565,7 @@ impl Backward for DivBackward0 {
 }
 
 fn div_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::div_tensor(self_, other)?
     };
@@ -575,7 +575,7 @@ fn div_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tenso
             other: SavedVariable::input(other, &edges[1])?,
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -626,14 +626,14 @@ impl Backward for DivBackward1 {
 }
 
 fn div_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::div_scalar(self_, other)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = DivBackward1 { other };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -710,7 +710,7 @@ impl Backward for MaximumBackward0 {
 }
 
 fn maximum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::maximum(self_, other)?
     };
@@ -720,7 +720,7 @@ fn maximum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> 
             other: SavedVariable::input(other, &edges[1])?,
             self_: SavedVariable::input(self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -780,7 +780,7 @@ impl Backward for MinimumBackward0 {
 }
 
 fn minimum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::minimum(self_, other)?
     };
@@ -790,7 +790,7 @@ fn minimum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> 
             other: SavedVariable::input(other, &edges[1])?,
             self_: SavedVariable::input(self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -853,7 +853,7 @@ impl Backward for FmaxBackward0 {
 }
 
 fn fmax(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::fmax(self_, other)?
     };
@@ -863,7 +863,7 @@ fn fmax(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             other: SavedVariable::input(other, &edges[1])?,
             self_: SavedVariable::input(self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -926,7 +926,7 @@ impl Backward for FminBackward0 {
 }
 
 fn fmin(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::fmin(self_, other)?
     };
@@ -936,7 +936,7 @@ fn fmin(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             other: SavedVariable::input(other, &edges[1])?,
             self_: SavedVariable::input(self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1000,7 +1000,7 @@ impl Backward for Atan2Backward0 {
 }
 
 fn atan2(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::atan2(self_, other)?
     };
@@ -1010,7 +1010,7 @@ fn atan2(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             other: SavedVariable::input(other, &edges[1])?,
             self_: SavedVariable::input(self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1076,7 +1076,7 @@ impl Backward for HypotBackward0 {
 }
 
 fn hypot(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::hypot(self_, other)?
     };
@@ -1087,7 +1087,7 @@ fn hypot(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             self_: record::saved_input(edges[0].is_some(), self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1156,7 +1156,7 @@ impl Backward for CopysignBackward0 {
 }
 
 fn copysign_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::copysign_tensor(self_, other)?
     };
@@ -1166,7 +1166,7 @@ fn copysign_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<
             self_: record::saved_input(edges[0].is_some(), self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1230,7 +1230,7 @@ impl Backward for CopysignBackward1 {
 }
 
 fn copysign_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::copysign_scalar(self_, other)?
     };
@@ -1240,7 +1240,7 @@ fn copysign_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<T
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

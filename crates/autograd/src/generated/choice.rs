@@ -29,7 +29,7 @@ impl Backward for WhereBackward0 {
 }
 
 fn where_self(_: DispatchKeySet, condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::where_self(condition, self_, other)?
     };
@@ -37,7 +37,7 @@ fn where_self(_: DispatchKeySet, condition: &Tensor, self_: &Tensor, other: &Ten
         let edges = record::edges(&[self_, other])?;
         let backward =
             WhereBackward0 { condition: SavedVariable::input(condition, &record::edge_of(condition)?)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -75,14 +75,14 @@ impl Backward for MaskedFillBackward0 {
 }
 
 fn masked_fill_scalar(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::masked_fill_scalar(self_, mask, value)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = MaskedFillBackward0 { mask: SavedVariable::input(mask, &record::edge_of(mask)?)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -125,14 +125,14 @@ impl Backward for MaskedFillBackward1 {
 }
 
 fn masked_fill_tensor(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::masked_fill_tensor(self_, mask, value)?
     };
     if record::any_requires_grad(&[self_, value]) {
         let edges = record::edges(&[self_, value])?;
         let backward = MaskedFillBackward1 { mask: SavedVariable::input(mask, &record::edge_of(mask)?)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

@@ -60,7 +60,7 @@ fn convolution(
     output_padding: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)?
     };
@@ -76,7 +76,7 @@ fn convolution(
             transposed,
             weight: SavedVariable::input(weight, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

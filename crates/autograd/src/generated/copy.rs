@@ -50,13 +50,13 @@ impl Backward for CloneBackward0 {
 }
 
 fn clone(_: DispatchKeySet, self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::clone(self_, memory_format)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, CloneBackward0);
+        record::set_history(&mut result, edges, CloneBackward0);
     }
     Ok(result)
 }
@@ -99,13 +99,13 @@ fn _to_copy(
     non_blocking: bool,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::_to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, ToCopyBackward0);
+        record::set_history(&mut result, edges, ToCopyBackward0);
     }
     Ok(result)
 }

@@ -53,7 +53,7 @@ fn div_tensor_mode(
     other: &Tensor,
     rounding_mode: Option<&str>,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::div_tensor_mode(self_, other, rounding_mode)?
     };
@@ -64,7 +64,7 @@ fn div_tensor_mode(
             rounding_mode: rounding_mode.map(str::to_owned),
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -142,14 +142,14 @@ fn div_scalar_mode(
     other: Scalar,
     rounding_mode: Option<&str>,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::div_scalar_mode(self_, other, rounding_mode)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = DivBackward3 { other, rounding_mode: rounding_mode.map(str::to_owned) };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -211,13 +211,13 @@ impl Backward for FloorDivideBackward0 {
 }
 
 fn floor_divide(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::floor_divide(self_, other)?
     };
     if record::any_requires_grad(&[self_, other]) {
         let edges = record::edges(&[self_, other])?;
-        record::set_history(&result, edges, FloorDivideBackward0);
+        record::set_history(&mut result, edges, FloorDivideBackward0);
     }
     Ok(result)
 }
@@ -262,13 +262,13 @@ impl Backward for FloorDivideBackward1 {
 }
 
 fn floor_divide_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::floor_divide_scalar(self_, other)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, FloorDivideBackward1);
+        record::set_history(&mut result, edges, FloorDivideBackward1);
     }
     Ok(result)
 }
@@ -331,7 +331,7 @@ impl Backward for RemainderBackward0 {
 }
 
 fn remainder_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::remainder_tensor(self_, other)?
     };
@@ -341,7 +341,7 @@ fn remainder_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result
             other: record::saved_input(edges[1].is_some(), other, &edges[1])?,
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -390,13 +390,13 @@ impl Backward for RemainderBackward1 {
 }
 
 fn remainder_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::remainder_scalar(self_, other)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, RemainderBackward1);
+        record::set_history(&mut result, edges, RemainderBackward1);
     }
     Ok(result)
 }
@@ -463,14 +463,14 @@ impl Backward for RemainderBackward2 {
 }
 
 fn remainder_scalar_tensor(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::remainder_scalar_tensor(self_, other)?
     };
     if record::any_requires_grad(&[other]) {
         let edges = record::edges(&[other])?;
         let backward = RemainderBackward2 { other: SavedVariable::input(other, &edges[0])?, self_ };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -509,7 +509,7 @@ impl Backward for FmodBackward0 {
 }
 
 fn fmod_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::fmod_tensor(self_, other)?
     };
@@ -519,7 +519,7 @@ fn fmod_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tens
             other: record::saved_input(edges[1].is_some(), other, &edges[1])?,
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -568,13 +568,13 @@ impl Backward for FmodBackward1 {
 }
 
 fn fmod_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::fmod_scalar(self_, other)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, FmodBackward1);
+        record::set_history(&mut result, edges, FmodBackward1);
     }
     Ok(result)
 }

@@ -71,7 +71,7 @@ fn native_dropout_backward(
     mask: &Tensor,
     scale: f64,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::native_dropout_backward(grad_output, mask, scale)?
     };
@@ -81,7 +81,7 @@ fn native_dropout_backward(
             mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,
             scale,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

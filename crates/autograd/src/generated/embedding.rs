@@ -47,7 +47,7 @@ fn embedding(
     scale_grad_by_freq: bool,
     sparse: bool,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)?
     };
@@ -60,7 +60,7 @@ fn embedding(
             sparse,
             weight_size0: weight.size(0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -114,7 +114,7 @@ fn embedding_dense_backward(
     padding_idx: i64,
     scale_grad_by_freq: bool,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)?
     };
@@ -125,7 +125,7 @@ fn embedding_dense_backward(
             padding_idx,
             scale_grad_by_freq,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

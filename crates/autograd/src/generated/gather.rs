@@ -28,7 +28,7 @@ impl Backward for GatherBackward0 {
 }
 
 fn gather(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::gather(self_, dim, index, sparse_grad)?
     };
@@ -40,7 +40,7 @@ fn gather(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, sparse_gr
             self_: SavedVariable::input(self_, &edges[0])?,
             sparse_grad,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -86,7 +86,7 @@ impl Backward for ScatterBackward0 {
 }
 
 fn scatter_src(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::scatter_src(self_, dim, index, src)?
     };
@@ -97,7 +97,7 @@ fn scatter_src(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src:
             index: SavedVariable::input(index, &record::edge_of(index)?)?,
             src_sizes: DimVec::from_slice(src.sizes()),
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -164,7 +164,7 @@ fn scatter_value(
     index: &Tensor,
     value: Scalar,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::scatter_value(self_, dim, index, value)?
     };
@@ -172,7 +172,7 @@ fn scatter_value(
         let edges = record::edges(&[self_])?;
         let backward =
             ScatterBackward1 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -257,7 +257,7 @@ fn scatter_reduce(
     src: &Tensor,
     reduce: &str,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::scatter_reduce(self_, dim, index, src, reduce)?
     };
@@ -271,7 +271,7 @@ fn scatter_reduce(
             src: SavedVariable::input(src, &edges[1])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -375,7 +375,7 @@ fn scatter_value_reduce(
     value: Scalar,
     reduce: &str,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::scatter_value_reduce(self_, dim, index, value, reduce)?
     };
@@ -387,7 +387,7 @@ fn scatter_value_reduce(
             reduce: str::to_owned(reduce),
             value,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -463,7 +463,7 @@ impl Backward for ScatterAddBackward0 {
 }
 
 fn scatter_add(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::scatter_add(self_, dim, index, src)?
     };
@@ -474,7 +474,7 @@ fn scatter_add(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src:
             index: record::saved_input(edges[1].is_some(), index, &record::edge_of(index)?)?,
             src_sizes: DimVec::from_slice(src.sizes()),
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -565,7 +565,7 @@ fn scatter_reduce_two(
     reduce: &str,
     include_self: bool,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?
     };
@@ -580,7 +580,7 @@ fn scatter_reduce_two(
             src: SavedVariable::input(src, &edges[1])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

@@ -25,7 +25,7 @@ impl Backward for IndexBackward0 {
 }
 
 fn index_tensor(_: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::index_tensor(self_, indices)?
     };
@@ -35,7 +35,7 @@ fn index_tensor(_: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -
             indices: record::saved_optionals(indices)?,
             self_sizes: DimVec::from_slice(self_.sizes()),
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -125,7 +125,7 @@ fn index_put(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::index_put(self_, indices, values, accumulate)?
     };
@@ -136,7 +136,7 @@ fn index_put(
             indices: record::saved_optionals(indices)?,
             values: record::saved_input(edges[0].is_some(), values, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -176,7 +176,7 @@ impl Backward for TakeBackward0 {
 }
 
 fn take(_: DispatchKeySet, self_: &Tensor, index: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::take(self_, index)?
     };
@@ -186,7 +186,7 @@ fn take(_: DispatchKeySet, self_: &Tensor, index: &Tensor) -> Result<Tensor> {
             index: SavedVariable::input(index, &record::edge_of(index)?)?,
             self_sizes: DimVec::from_slice(self_.sizes()),
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -260,7 +260,7 @@ fn put(
     source: &Tensor,
     accumulate: bool,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::put(self_, index, source, accumulate)?
     };
@@ -271,7 +271,7 @@ fn put(
             index: SavedVariable::input(index, &record::edge_of(index)?)?,
             source: SavedVariable::input(source, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

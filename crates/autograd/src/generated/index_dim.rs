@@ -26,7 +26,7 @@ impl Backward for IndexSelectBackward0 {
 }
 
 fn index_select(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::index_select(self_, dim, index)?
     };
@@ -37,7 +37,7 @@ fn index_select(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor) -> 
             index: SavedVariable::input(index, &record::edge_of(index)?)?,
             self_sizes: DimVec::from_slice(self_.sizes()),
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -87,7 +87,7 @@ fn index_add(
     source: &Tensor,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::index_add(self_, dim, index, source, alpha)?
     };
@@ -99,7 +99,7 @@ fn index_add(
             index: record::saved_input(edges[1].is_some(), index, &record::edge_of(index)?)?,
             source_sizes: DimVec::from_slice(source.sizes()),
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -181,7 +181,7 @@ fn index_copy(
     index: &Tensor,
     source: &Tensor,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::index_copy(self_, dim, index, source)?
     };
@@ -192,7 +192,7 @@ fn index_copy(
             index: SavedVariable::input(index, &record::edge_of(index)?)?,
             source_sizes: DimVec::from_slice(source.sizes()),
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -259,7 +259,7 @@ fn index_fill_int_scalar(
     index: &Tensor,
     value: Scalar,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::index_fill_int_scalar(self_, dim, index, value)?
     };
@@ -267,7 +267,7 @@ fn index_fill_int_scalar(
         let edges = record::edges(&[self_])?;
         let backward =
             IndexFillBackward0 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -356,7 +356,7 @@ fn index_fill_int_tensor(
     index: &Tensor,
     value: &Tensor,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::index_fill_int_tensor(self_, dim, index, value)?
     };
@@ -364,7 +364,7 @@ fn index_fill_int_tensor(
         let edges = record::edges(&[self_, value])?;
         let backward =
             IndexFillBackward1 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

@@ -26,14 +26,14 @@ impl Backward for CatBackward0 {
 }
 
 fn cat(_: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::cat(tensors, dim)?
     };
     if record::any_requires_grad_of(&[&tensors]) {
         let edges = record::edges_of(&[&tensors])?;
         let backward = CatBackward0 { dim, tensors_sizes: formulas::sizes_of(tensors) };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -66,14 +66,14 @@ impl Backward for StackBackward0 {
 }
 
 fn stack(_: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::stack(tensors, dim)?
     };
     if record::any_requires_grad_of(&[&tensors]) {
         let edges = record::edges_of(&[&tensors])?;
         let backward = StackBackward0 { dim };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

@@ -60,7 +60,7 @@ fn addbmm(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::addbmm(self_, batch1, batch2, beta, alpha)?
     };
@@ -72,7 +72,7 @@ fn addbmm(
             batch2: record::saved_input(edges[1].is_some() || edges[2].is_some(), batch2, &edges[2])?,
             beta,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -163,7 +163,7 @@ fn addr(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::addr(self_, vec1, vec2, beta, alpha)?
     };
@@ -175,7 +175,7 @@ fn addr(
             vec1: record::saved_input(edges[2].is_some(), vec1, &edges[1])?,
             vec2: record::saved_input(edges[1].is_some(), vec2, &edges[2])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

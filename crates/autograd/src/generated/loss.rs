@@ -32,7 +32,7 @@ impl Backward for MseLossBackward0 {
 }
 
 fn mse_loss(_: DispatchKeySet, self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::mse_loss(self_, target, reduction)?
     };
@@ -43,7 +43,7 @@ fn mse_loss(_: DispatchKeySet, self_: &Tensor, target: &Tensor, reduction: i64) 
             self_: SavedVariable::input(self_, &edges[0])?,
             target: SavedVariable::input(target, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -120,7 +120,7 @@ fn mse_loss_backward(
     target: &Tensor,
     reduction: i64,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::mse_loss_backward(grad_output, self_, target, reduction)?
     };
@@ -136,7 +136,7 @@ fn mse_loss_backward(
             self_: SavedVariable::input(self_, &edges[1])?,
             target: SavedVariable::input(target, &edges[2])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -175,7 +175,7 @@ fn smooth_l1_loss(
     reduction: i64,
     beta: f64,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::smooth_l1_loss(self_, target, reduction, beta)?
     };
@@ -187,7 +187,7 @@ fn smooth_l1_loss(
             self_: SavedVariable::input(self_, &edges[0])?,
             target: SavedVariable::input(target, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -281,7 +281,7 @@ fn smooth_l1_loss_backward(
     reduction: i64,
     beta: f64,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::smooth_l1_loss_backward(grad_output, self_, target, reduction, beta)?
     };
@@ -298,7 +298,7 @@ fn smooth_l1_loss_backward(
             self_: SavedVariable::input(self_, &edges[1])?,
             target: SavedVariable::input(target, &edges[2])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -337,7 +337,7 @@ fn huber_loss(
     reduction: i64,
     delta: f64,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::huber_loss(self_, target, reduction, delta)?
     };
@@ -349,7 +349,7 @@ fn huber_loss(
             self_: SavedVariable::input(self_, &edges[0])?,
             target: SavedVariable::input(target, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -437,7 +437,7 @@ fn huber_loss_backward(
     reduction: i64,
     delta: f64,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::huber_loss_backward(grad_output, self_, target, reduction, delta)?
     };
@@ -454,7 +454,7 @@ fn huber_loss_backward(
             self_: SavedVariable::input(self_, &edges[1])?,
             target: SavedVariable::input(target, &edges[2])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -509,7 +509,7 @@ fn binary_cross_entropy(
     weight: Option<&Tensor>,
     reduction: i64,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::binary_cross_entropy(self_, target, weight, reduction)?
     };
@@ -521,7 +521,7 @@ fn binary_cross_entropy(
             target: record::saved_input(edges[0].is_some() || edges[1].is_some(), target, &edges[1])?,
             weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), weight)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -607,7 +607,7 @@ fn binary_cross_entropy_backward(
     weight: Option<&Tensor>,
     reduction: i64,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::binary_cross_entropy_backward(grad_output, self_, target, weight, reduction)?
     };
@@ -635,7 +635,7 @@ fn binary_cross_entropy_backward(
                 weight,
             )?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -703,7 +703,7 @@ fn binary_cross_entropy_with_logits(
     pos_weight: Option<&Tensor>,
     reduction: i64,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::binary_cross_entropy_with_logits(self_, target, weight, pos_weight, reduction)?
     };
@@ -716,7 +716,7 @@ fn binary_cross_entropy_with_logits(
             target: record::saved_input(edges[0].is_some() || edges[1].is_some(), target, &edges[1])?,
             weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), weight)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -797,7 +797,7 @@ fn kl_div(
     reduction: i64,
     log_target: bool,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::kl_div(self_, target, reduction, log_target)?
     };
@@ -809,7 +809,7 @@ fn kl_div(
             self_: SavedVariable::input(self_, &edges[0])?,
             target: SavedVariable::input(target, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -935,7 +935,7 @@ fn nll_loss_backward(
     ignore_index: i64,
     total_weight: &Tensor,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::nll_loss_backward(grad_output, self_, target, weight, reduction, ignore_index, total_weight)?
     };
@@ -947,7 +947,7 @@ fn nll_loss_backward(
             target: record::saved_input(edges[0].is_some(), target, &record::edge_of(target)?)?,
             weight: record::saved_optional(edges[0].is_some(), weight)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

@@ -40,7 +40,7 @@ impl Backward for MaskedSelectBackward0 {
 }
 
 fn masked_select(_: DispatchKeySet, self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::masked_select(self_, mask)?
     };
@@ -50,7 +50,7 @@ fn masked_select(_: DispatchKeySet, self_: &Tensor, mask: &Tensor) -> Result<Ten
             mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,
             self_sizes: DimVec::from_slice(self_.sizes()),
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -108,7 +108,7 @@ impl Backward for MaskedScatterBackward0 {
 }
 
 fn masked_scatter(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::masked_scatter(self_, mask, source)?
     };
@@ -118,7 +118,7 @@ fn masked_scatter(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Ten
             mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,
             source_sizes: DimVec::from_slice(source.sizes()),
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -168,7 +168,7 @@ fn masked_scatter_backward(
     mask: &Tensor,
     sizes: &[i64],
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::masked_scatter_backward(grad_output, mask, sizes)?
     };
@@ -178,7 +178,7 @@ fn masked_scatter_backward(
             grad_output: SavedVariable::input(grad_output, &edges[0])?,
             mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

@@ -36,7 +36,7 @@ impl Backward for MmBackward0 {
 }
 
 fn mm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::mm(self_, mat2)?
     };
@@ -46,7 +46,7 @@ fn mm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
             mat2: record::saved_input(edges[0].is_some(), mat2, &edges[1])?,
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -90,7 +90,7 @@ impl Backward for BmmBackward0 {
 }
 
 fn bmm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::bmm(self_, mat2)?
     };
@@ -100,7 +100,7 @@ fn bmm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
             mat2: record::saved_input(edges[0].is_some(), mat2, &edges[1])?,
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -154,7 +154,7 @@ fn addmm(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::addmm(self_, mat1, mat2, beta, alpha)?
     };
@@ -166,7 +166,7 @@ fn addmm(
             mat1: record::saved_input(edges[2].is_some(), mat1, &edges[1])?,
             mat2: record::saved_input(edges[1].is_some(), mat2, &edges[2])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -257,7 +257,7 @@ fn baddbmm(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::baddbmm(self_, batch1, batch2, beta, alpha)?
     };
@@ -269,7 +269,7 @@ fn baddbmm(
             batch2: record::saved_input(edges[1].is_some(), batch2, &edges[2])?,
             beta,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -350,7 +350,7 @@ impl Backward for MvBackward0 {
 }
 
 fn mv(_: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::mv(self_, vec)?
     };
@@ -360,7 +360,7 @@ fn mv(_: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
             vec: record::saved_input(edges[0].is_some(), vec, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -414,7 +414,7 @@ fn addmv(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::addmv(self_, mat, vec, beta, alpha)?
     };
@@ -426,7 +426,7 @@ fn addmv(
             mat: record::saved_input(edges[2].is_some(), mat, &edges[1])?,
             vec: record::saved_input(edges[1].is_some(), vec, &edges[2])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -507,7 +507,7 @@ impl Backward for DotBackward0 {
 }
 
 fn dot(_: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::dot(self_, tensor)?
     };
@@ -517,7 +517,7 @@ fn dot(_: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
             tensor: record::saved_input(edges[0].is_some(), tensor, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -561,7 +561,7 @@ impl Backward for VdotBackward0 {
 }
 
 fn vdot(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::vdot(self_, other)?
     };
@@ -571,7 +571,7 @@ fn vdot(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             other: record::saved_input(edges[0].is_some(), other, &edges[1])?,
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

@@ -136,7 +136,7 @@ fn max_pool2d_with_indices_backward(
     ceil_mode: bool,
     indices: &Tensor,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::max_pool2d_with_indices_backward(
             grad_output,
@@ -154,7 +154,7 @@ fn max_pool2d_with_indices_backward(
         let backward = MaxPool2DWithIndicesBackwardBackward0 {
             indices: record::saved_input(edges[0].is_some(), indices, &record::edge_of(indices)?)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -207,7 +207,7 @@ fn avg_pool2d(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::avg_pool2d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)?
     };
@@ -222,7 +222,7 @@ fn avg_pool2d(
             self_: SavedVariable::input(self_, &edges[0])?,
             stride: DimVec::from_slice(stride),
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -303,7 +303,7 @@ fn avg_pool2d_backward(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::avg_pool2d_backward(
             grad_output,
@@ -326,7 +326,7 @@ fn avg_pool2d_backward(
             padding: DimVec::from_slice(padding),
             stride: DimVec::from_slice(stride),
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -350,14 +350,14 @@ impl Backward for AdaptiveAvgPool2DBackward0 {
 }
 
 fn _adaptive_avg_pool2d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::_adaptive_avg_pool2d(self_, output_size)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = AdaptiveAvgPool2DBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -405,7 +405,7 @@ impl Backward for AdaptiveAvgPool2DBackwardBackward0 {
 }
 
 fn _adaptive_avg_pool2d_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::_adaptive_avg_pool2d_backward(grad_output, self_)?
     };
@@ -415,7 +415,7 @@ fn _adaptive_avg_pool2d_backward(_: DispatchKeySet, grad_output: &Tensor, self_:
             grad_output_size_back2: grad_output.size(-2)?,
             grad_output_size_back1: grad_output.size(-1)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

@@ -40,14 +40,14 @@ impl Backward for PowBackward0 {
 }
 
 fn pow_tensor_scalar(_: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::pow_tensor_scalar(self_, exponent)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = PowBackward0 { exponent, self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -130,7 +130,7 @@ impl Backward for PowBackward1 {
 }
 
 fn pow_tensor_tensor(_: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::pow_tensor_tensor(self_, exponent)?
     };
@@ -141,7 +141,7 @@ fn pow_tensor_tensor(_: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Re
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -236,7 +236,7 @@ impl Backward for PowBackward2 {
 }
 
 fn pow_scalar(_: DispatchKeySet, self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::pow_scalar(self_, exponent)?
     };
@@ -247,7 +247,7 @@ fn pow_scalar(_: DispatchKeySet, self_: Scalar, exponent: &Tensor) -> Result<Ten
             self_,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

@@ -268,13 +268,13 @@ impl Backward for BernoulliBackward0 {
 }
 
 fn bernoulli(_: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::bernoulli(self_, generator)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, BernoulliBackward0);
+        record::set_history(&mut result, edges, BernoulliBackward0);
     }
     Ok(result)
 }
@@ -308,13 +308,13 @@ impl Backward for BernoulliBackward1 {
 }
 
 fn bernoulli_p(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::bernoulli_p(self_, p, generator)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, BernoulliBackward1);
+        record::set_history(&mut result, edges, BernoulliBackward1);
     }
     Ok(result)
 }

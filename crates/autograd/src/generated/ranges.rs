@@ -88,14 +88,14 @@ fn linspace_tensor_tensor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::linspace_tensor_tensor(start, end, steps, dtype, layout, device, pin_memory)?
     };
     if record::any_requires_grad(&[start, end]) {
         let edges = record::edges(&[start, end])?;
         let backward = LinspaceBackward0 { steps };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -157,14 +157,14 @@ fn linspace_tensor_scalar(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory)?
     };
     if record::any_requires_grad(&[start]) {
         let edges = record::edges(&[start])?;
         let backward = LinspaceBackward1 { steps };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -226,14 +226,14 @@ fn linspace_scalar_tensor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory)?
     };
     if record::any_requires_grad(&[end]) {
         let edges = record::edges(&[end])?;
         let backward = LinspaceBackward2 { steps };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

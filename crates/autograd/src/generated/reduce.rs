@@ -23,14 +23,14 @@ impl Backward for SumBackward0 {
 }
 
 fn sum(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::sum(self_, dtype)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = SumBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -72,7 +72,7 @@ fn sum_dim_intlist(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::sum_dim_intlist(self_, dim, keepdim, dtype)?
     };
@@ -83,7 +83,7 @@ fn sum_dim_intlist(
             keepdim,
             self_sizes: DimVec::from_slice(self_.sizes()),
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -139,7 +139,7 @@ fn nansum(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::nansum(self_, dim, keepdim, dtype)?
     };
@@ -150,7 +150,7 @@ fn nansum(
             keepdim,
             self_: SavedVariable::input(self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -202,7 +202,7 @@ impl Backward for MeanBackward0 {
 }
 
 fn mean(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::mean(self_, dtype)?
     };
@@ -210,7 +210,7 @@ fn mean(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<
         let edges = record::edges(&[self_])?;
         let backward =
             MeanBackward0 { self_sizes: DimVec::from_slice(self_.sizes()), self_numel: self_.numel() };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -252,7 +252,7 @@ fn mean_dim(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::mean_dim(self_, dim, keepdim, dtype)?
     };
@@ -263,7 +263,7 @@ fn mean_dim(
             keepdim,
             self_sizes: DimVec::from_slice(self_.sizes()),
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -302,14 +302,14 @@ impl Backward for ProdBackward0 {
 }
 
 fn prod(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::prod(self_, dtype)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = ProdBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -349,14 +349,14 @@ fn prod_dim_int(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::prod_dim_int(self_, dim, keepdim, dtype)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = ProdBackward1 { dim, keepdim, self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -543,7 +543,7 @@ impl Backward for LogsumexpBackward0 {
 }
 
 fn logsumexp(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::logsumexp(self_, dim, keepdim)?
     };
@@ -555,7 +555,7 @@ fn logsumexp(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> R
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -589,7 +589,7 @@ impl Backward for MaxBackward1 {
 }
 
 fn max(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::max(self_)?
     };
@@ -599,7 +599,7 @@ fn max(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -685,7 +685,7 @@ impl Backward for AmaxBackward0 {
 }
 
 fn amax(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::amax(self_, dim, keepdim)?
     };
@@ -697,7 +697,7 @@ fn amax(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -752,7 +752,7 @@ impl Backward for MinBackward1 {
 }
 
 fn min(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::min(self_)?
     };
@@ -762,7 +762,7 @@ fn min(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -848,7 +848,7 @@ impl Backward for AminBackward0 {
 }
 
 fn amin(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::amin(self_, dim, keepdim)?
     };
@@ -860,7 +860,7 @@ fn amin(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1010,7 +1010,7 @@ fn var_correction(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::var_correction(self_, dim, correction, keepdim)?
     };
@@ -1022,7 +1022,7 @@ fn var_correction(
             keepdim,
             self_: SavedVariable::input(self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1171,7 +1171,7 @@ fn std_correction(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::std_correction(self_, dim, correction, keepdim)?
     };
@@ -1184,7 +1184,7 @@ fn std_correction(
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1323,7 +1323,7 @@ fn linalg_vector_norm(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype)?
     };
@@ -1336,7 +1336,7 @@ fn linalg_vector_norm(
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1379,7 +1379,7 @@ impl Backward for NormBackward0 {
 }
 
 fn norm_scalar(_: DispatchKeySet, self_: &Tensor, p: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::norm_scalar(self_, p)?
     };
@@ -1390,7 +1390,7 @@ fn norm_scalar(_: DispatchKeySet, self_: &Tensor, p: Scalar) -> Result<Tensor> {
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1430,7 +1430,7 @@ fn norm_scalaropt_dtype(
     p: Option<Scalar>,
     dtype: ScalarType,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::norm_scalaropt_dtype(self_, p, dtype)?
     };
@@ -1441,7 +1441,7 @@ fn norm_scalaropt_dtype(
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1493,7 +1493,7 @@ fn norm_scalaropt_dim(
     dim: &[i64],
     keepdim: bool,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::norm_scalaropt_dim(self_, p, dim, keepdim)?
     };
@@ -1506,7 +1506,7 @@ fn norm_scalaropt_dim(
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1560,7 +1560,7 @@ fn norm_scalaropt_dim_dtype(
     keepdim: bool,
     dtype: ScalarType,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::norm_scalaropt_dim_dtype(self_, p, dim, keepdim, dtype)?
     };
@@ -1573,7 +1573,7 @@ fn norm_scalaropt_dim_dtype(
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

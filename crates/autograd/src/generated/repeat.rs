@@ -24,7 +24,7 @@ impl Backward for RepeatBackward0 {
 }
 
 fn repeat(_: DispatchKeySet, self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::repeat(self_, repeats)?
     };
@@ -34,7 +34,7 @@ fn repeat(_: DispatchKeySet, self_: &Tensor, repeats: &[i64]) -> Result<Tensor> 
             repeats: DimVec::from_slice(repeats),
             self_sizes: DimVec::from_slice(self_.sizes()),
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -72,14 +72,14 @@ impl Backward for FlipBackward0 {
 }
 
 fn flip(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::flip(self_, dims)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = FlipBackward0 { dims: DimVec::from_slice(dims) };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -111,14 +111,14 @@ impl Backward for RollBackward0 {
 }
 
 fn roll(_: DispatchKeySet, self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::roll(self_, shifts, dims)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = RollBackward0 { dims: DimVec::from_slice(dims), shifts: DimVec::from_slice(shifts) };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -150,14 +150,14 @@ impl Backward for Rot90Backward0 {
 }
 
 fn rot90(_: DispatchKeySet, self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::rot90(self_, k, dims)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = Rot90Backward0 { dims: DimVec::from_slice(dims), k };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -188,14 +188,14 @@ impl Backward for ConstantPadNdBackward0 {
 }
 
 fn constant_pad_nd(_: DispatchKeySet, self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::constant_pad_nd(self_, pad, value)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = ConstantPadNdBackward0 { pad: DimVec::from_slice(pad) };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

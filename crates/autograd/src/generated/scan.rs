@@ -23,14 +23,14 @@ impl Backward for CumsumBackward0 {
 }
 
 fn cumsum(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::cumsum(self_, dim, dtype)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = CumsumBackward0 { dim };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -88,7 +88,7 @@ impl Backward for CumprodBackward0 {
 }
 
 fn cumprod(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::cumprod(self_, dim, dtype)?
     };
@@ -99,7 +99,7 @@ fn cumprod(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -180,7 +180,7 @@ fn _linear_recurrence(
     dim: i64,
     reverse: bool,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::_linear_recurrence(factor, input, dim, reverse)?
     };
@@ -192,7 +192,7 @@ fn _linear_recurrence(
             reverse,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

@@ -40,7 +40,7 @@ impl Backward for SoftmaxBackward0 {
 }
 
 fn _softmax(_: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::_softmax(self_, dim, half_to_float)?
     };
@@ -48,7 +48,7 @@ fn _softmax(_: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) ->
         let edges = record::edges(&[self_])?;
         let backward =
             SoftmaxBackward0 { dim, self_dtype: self_.dtype(), result: SavedVariable::output(&result, 0)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -125,7 +125,7 @@ fn _softmax_backward_data(
     dim: i64,
     input_dtype: ScalarType,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::_softmax_backward_data(grad_output, output, dim, input_dtype)?
     };
@@ -137,7 +137,7 @@ fn _softmax_backward_data(
             input_dtype,
             output: SavedVariable::input(output, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -192,7 +192,7 @@ impl Backward for LogSoftmaxBackward0 {
 }
 
 fn _log_softmax(_: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::_log_softmax(self_, dim, half_to_float)?
     };
@@ -203,7 +203,7 @@ fn _log_softmax(_: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool
             self_dtype: self_.dtype(),
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -275,7 +275,7 @@ fn _log_softmax_backward_data(
     dim: i64,
     input_dtype: ScalarType,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::_log_softmax_backward_data(grad_output, output, dim, input_dtype)?
     };
@@ -286,7 +286,7 @@ fn _log_softmax_backward_data(
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
             output: SavedVariable::input(output, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

@@ -42,7 +42,7 @@ impl Backward for LerpBackward0 {
 }
 
 fn lerp_tensor(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::lerp_tensor(self_, end, weight)?
     };
@@ -53,7 +53,7 @@ fn lerp_tensor(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor)
             self_: record::saved_input(edges[2].is_some(), self_, &edges[0])?,
             weight: record::saved_input(edges[0].is_some() || edges[1].is_some(), weight, &edges[2])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -116,14 +116,14 @@ impl Backward for LerpBackward1 {
 }
 
 fn lerp_scalar(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::lerp_scalar(self_, end, weight)?
     };
     if record::any_requires_grad(&[self_, end]) {
         let edges = record::edges(&[self_, end])?;
         let backward = LerpBackward1 { weight };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -198,7 +198,7 @@ fn addcmul(
     tensor2: &Tensor,
     value: Scalar,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::addcmul(self_, tensor1, tensor2, value)?
     };
@@ -209,7 +209,7 @@ fn addcmul(
             tensor2: record::saved_input(edges[1].is_some(), tensor2, &edges[2])?,
             value,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -302,7 +302,7 @@ fn addcdiv(
     tensor2: &Tensor,
     value: Scalar,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::addcdiv(self_, tensor1, tensor2, value)?
     };
@@ -313,7 +313,7 @@ fn addcdiv(
             tensor2: record::saved_input(edges[1].is_some() || edges[2].is_some(), tensor2, &edges[2])?,
             value,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -399,7 +399,7 @@ impl Backward for ClampBackward0 {
 }
 
 fn clamp(_: DispatchKeySet, self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::clamp(self_, min, max)?
     };
@@ -411,7 +411,7 @@ fn clamp(_: DispatchKeySet, self_: &Tensor, min: Option<Scalar>, max: Option<Sca
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -529,7 +529,7 @@ fn clamp_tensor(
     min: Option<&Tensor>,
     max: Option<&Tensor>,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::clamp_tensor(self_, min, max)?
     };
@@ -541,7 +541,7 @@ fn clamp_tensor(
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -613,14 +613,14 @@ impl Backward for ClampMinBackward0 {
 }
 
 fn clamp_min(_: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::clamp_min(self_, min)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = ClampMinBackward0 { min, self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -697,7 +697,7 @@ impl Backward for ClampMinBackward1 {
 }
 
 fn clamp_min_tensor(_: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::clamp_min_tensor(self_, min)?
     };
@@ -707,7 +707,7 @@ fn clamp_min_tensor(_: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<T
             min: SavedVariable::input(min, &edges[1])?,
             self_: SavedVariable::input(self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -763,14 +763,14 @@ impl Backward for ClampMaxBackward0 {
 }
 
 fn clamp_max(_: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::clamp_max(self_, max)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = ClampMaxBackward0 { max, self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -847,7 +847,7 @@ impl Backward for ClampMaxBackward1 {
 }
 
 fn clamp_max_tensor(_: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::clamp_max_tensor(self_, max)?
     };
@@ -857,7 +857,7 @@ fn clamp_max_tensor(_: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<T
             max: SavedVariable::input(max, &edges[1])?,
             self_: SavedVariable::input(self_, &edges[0])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

@@ -23,14 +23,14 @@ impl Backward for TrilBackward0 {
 }
 
 fn tril(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::tril(self_, diagonal)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = TrilBackward0 { diagonal };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -78,14 +78,14 @@ impl Backward for TriuBackward0 {
 }
 
 fn triu(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::triu(self_, diagonal)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = TriuBackward0 { diagonal };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

@@ -21,13 +21,13 @@ impl Backward for NegBackward0 {
 }
 
 fn neg(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::neg(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, NegBackward0);
+        record::set_history(&mut result, edges, NegBackward0);
     }
     Ok(result)
 }
@@ -75,14 +75,14 @@ impl Backward for AbsBackward0 {
 }
 
 fn abs(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::abs(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = AbsBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -128,13 +128,13 @@ impl Backward for SignBackward0 {
 }
 
 fn sign(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::sign(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, SignBackward0);
+        record::set_history(&mut result, edges, SignBackward0);
     }
     Ok(result)
 }
@@ -179,13 +179,13 @@ impl Backward for SgnBackward0 {
 }
 
 fn sgn(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::sgn(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, SgnBackward0);
+        record::set_history(&mut result, edges, SgnBackward0);
     }
     Ok(result)
 }
@@ -233,14 +233,14 @@ impl Backward for ExpBackward0 {
 }
 
 fn exp(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::exp(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = ExpBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -292,14 +292,14 @@ impl Backward for Exp2Backward0 {
 }
 
 fn exp2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::exp2(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = Exp2Backward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -351,14 +351,14 @@ impl Backward for Expm1Backward0 {
 }
 
 fn expm1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::expm1(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = Expm1Backward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -407,14 +407,14 @@ impl Backward for LogBackward0 {
 }
 
 fn log(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::log(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = LogBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -466,14 +466,14 @@ impl Backward for Log1PBackward0 {
 }
 
 fn log1p(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::log1p(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = Log1PBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -525,14 +525,14 @@ impl Backward for Log2Backward0 {
 }
 
 fn log2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::log2(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = Log2Backward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -584,14 +584,14 @@ impl Backward for Log10Backward0 {
 }
 
 fn log10(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::log10(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = Log10Backward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -640,14 +640,14 @@ impl Backward for SqrtBackward0 {
 }
 
 fn sqrt(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::sqrt(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = SqrtBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -704,14 +704,14 @@ impl Backward for RsqrtBackward0 {
 }
 
 fn rsqrt(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::rsqrt(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = RsqrtBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -760,14 +760,14 @@ impl Backward for ReciprocalBackward0 {
 }
 
 fn reciprocal(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::reciprocal(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = ReciprocalBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -816,14 +816,14 @@ impl Backward for SquareBackward0 {
 }
 
 fn square(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::square(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = SquareBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -872,14 +872,14 @@ impl Backward for SinBackward0 {
 }
 
 fn sin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::sin(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = SinBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -928,14 +928,14 @@ impl Backward for CosBackward0 {
 }
 
 fn cos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::cos(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = CosBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -992,14 +992,14 @@ impl Backward for TanBackward0 {
 }
 
 fn tan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::tan(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = TanBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1060,14 +1060,14 @@ impl Backward for AsinBackward0 {
 }
 
 fn asin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::asin(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = AsinBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1128,14 +1128,14 @@ impl Backward for AcosBackward0 {
 }
 
 fn acos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::acos(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = AcosBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1192,14 +1192,14 @@ impl Backward for AtanBackward0 {
 }
 
 fn atan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::atan(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = AtanBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1248,14 +1248,14 @@ impl Backward for SinhBackward0 {
 }
 
 fn sinh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::sinh(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = SinhBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1304,14 +1304,14 @@ impl Backward for CoshBackward0 {
 }
 
 fn cosh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::cosh(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = CoshBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1360,14 +1360,14 @@ impl Backward for TanhBackward0 {
 }
 
 fn tanh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::tanh(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = TanhBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1416,14 +1416,14 @@ impl Backward for SigmoidBackward0 {
 }
 
 fn sigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::sigmoid(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = SigmoidBackward0 { result: SavedVariable::output(&result, 0)? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1483,14 +1483,14 @@ impl Backward for ErfBackward0 {
 }
 
 fn erf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::erf(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = ErfBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1550,14 +1550,14 @@ impl Backward for ErfcBackward0 {
 }
 
 fn erfc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::erfc(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = ErfcBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -1603,13 +1603,13 @@ impl Backward for FloorBackward0 {
 }
 
 fn floor(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::floor(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, FloorBackward0);
+        record::set_history(&mut result, edges, FloorBackward0);
     }
     Ok(result)
 }
@@ -1654,13 +1654,13 @@ impl Backward for CeilBackward0 {
 }
 
 fn ceil(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::ceil(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, CeilBackward0);
+        record::set_history(&mut result, edges, CeilBackward0);
     }
     Ok(result)
 }
@@ -1705,13 +1705,13 @@ impl Backward for RoundBackward0 {
 }
 
 fn round(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::round(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, RoundBackward0);
+        record::set_history(&mut result, edges, RoundBackward0);
     }
     Ok(result)
 }
@@ -1756,13 +1756,13 @@ impl Backward for RoundBackward1 {
 }
 
 fn round_decimals(_: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::round_decimals(self_, decimals)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, RoundBackward1);
+        record::set_history(&mut result, edges, RoundBackward1);
     }
     Ok(result)
 }
@@ -1807,13 +1807,13 @@ impl Backward for TruncBackward0 {
 }
 
 fn trunc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::trunc(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, TruncBackward0);
+        record::set_history(&mut result, edges, TruncBackward0);
     }
     Ok(result)
 }
@@ -1858,13 +1858,13 @@ impl Backward for FracBackward0 {
 }
 
 fn frac(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::frac(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, FracBackward0);
+        record::set_history(&mut result, edges, FracBackward0);
     }
     Ok(result)
 }
@@ -1909,13 +1909,13 @@ impl Backward for Deg2RadBackward0 {
 }
 
 fn deg2rad(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::deg2rad(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, Deg2RadBackward0);
+        record::set_history(&mut result, edges, Deg2RadBackward0);
     }
     Ok(result)
 }

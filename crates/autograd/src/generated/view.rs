@@ -28,13 +28,13 @@ impl Backward for ExpandBackward0 {
 }
 
 fn expand(_: DispatchKeySet, self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::expand(self_, size, implicit)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, ExpandBackward0);
+        record::set_history(&mut result, edges, ExpandBackward0);
     }
     Ok(result)
 }
@@ -63,14 +63,14 @@ impl Backward for PermuteBackward0 {
 }
 
 fn permute(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::permute(self_, dims)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = PermuteBackward0 { dims: DimVec::from_slice(dims) };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -100,14 +100,14 @@ impl Backward for TransposeBackward0 {
 }
 
 fn transpose_int(_: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::transpose_int(self_, dim0, dim1)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = TransposeBackward0 { dim0, dim1 };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -136,14 +136,14 @@ impl Backward for ViewBackward0 {
 }
 
 fn view(_: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::view(self_, size)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = ViewBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -170,13 +170,13 @@ impl Backward for AliasBackward0 {
 }
 
 fn alias(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::alias(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
-        record::set_history(&result, edges, AliasBackward0);
+        record::set_history(&mut result, edges, AliasBackward0);
     }
     Ok(result)
 }
@@ -229,7 +229,7 @@ fn as_strided(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::as_strided(self_, size, stride, storage_offset)?
     };
@@ -243,7 +243,7 @@ fn as_strided(
             result_strides: DimVec::from_slice(result.strides()),
             result_storage_offset: result.storage_offset(),
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -280,14 +280,14 @@ impl Backward for SelectBackward0 {
 }
 
 fn select_int(_: DispatchKeySet, self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::select_int(self_, dim, index)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = SelectBackward0 { dim, index, self_sizes: DimVec::from_slice(self_.sizes()) };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -330,7 +330,7 @@ fn slice_tensor(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::slice_tensor(self_, dim, start, end, step)?
     };
@@ -338,7 +338,7 @@ fn slice_tensor(
         let edges = record::edges(&[self_])?;
         let backward =
             SliceBackward0 { dim, end, self_sizes: DimVec::from_slice(self_.sizes()), start, step };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -374,14 +374,14 @@ impl Backward for UnsqueezeBackward0 {
 }
 
 fn unsqueeze(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::unsqueeze(self_, dim)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = UnsqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -410,14 +410,14 @@ impl Backward for SqueezeBackward0 {
 }
 
 fn squeeze(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::squeeze(self_)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = SqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -446,14 +446,14 @@ impl Backward for SqueezeBackward1 {
 }
 
 fn squeeze_dim(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::squeeze_dim(self_, dim)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = SqueezeBackward1 { self_sizes: DimVec::from_slice(self_.sizes()) };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -482,14 +482,14 @@ impl Backward for SqueezeBackward2 {
 }
 
 fn squeeze_dims(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::squeeze_dims(self_, dim)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = SqueezeBackward2 { self_sizes: DimVec::from_slice(self_.sizes()) };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -524,7 +524,7 @@ impl Backward for DiagonalBackward0 {
 }
 
 fn diagonal(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::diagonal(self_, offset, dim1, dim2)?
     };
@@ -532,7 +532,7 @@ fn diagonal(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i64
         let edges = record::edges(&[self_])?;
         let backward =
             DiagonalBackward0 { dim1, dim2, offset, self_sizes: DimVec::from_slice(self_.sizes()) };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -567,7 +567,7 @@ impl Backward for UnfoldBackward0 {
 }
 
 fn unfold(_: DispatchKeySet, self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::unfold(self_, dimension, size, step)?
     };
@@ -575,7 +575,7 @@ fn unfold(_: DispatchKeySet, self_: &Tensor, dimension: i64, size: i64, step: i6
         let edges = record::edges(&[self_])?;
         let backward =
             UnfoldBackward0 { dimension, self_sizes: DimVec::from_slice(self_.sizes()), size, step };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

@@ -30,14 +30,14 @@ fn select_backward(
     dim: i64,
     index: i64,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::select_backward(grad_output, input_sizes, dim, index)?
     };
     if record::any_requires_grad(&[grad_output]) {
         let edges = record::edges(&[grad_output])?;
         let backward = SelectBackwardBackward0 { dim, index };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -74,14 +74,14 @@ fn slice_backward(
     end: i64,
     step: i64,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::slice_backward(grad_output, input_sizes, dim, start, end, step)?
     };
     if record::any_requires_grad(&[grad_output]) {
         let edges = record::edges(&[grad_output])?;
         let backward = SliceBackwardBackward0 { dim, end, start, step };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -113,14 +113,14 @@ fn diagonal_backward(
     dim1: i64,
     dim2: i64,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::diagonal_backward(grad_output, input_sizes, offset, dim1, dim2)?
     };
     if record::any_requires_grad(&[grad_output]) {
         let edges = record::edges(&[grad_output])?;
         let backward = DiagonalBackwardBackward0 { dim1, dim2, offset };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -152,14 +152,14 @@ fn unfold_backward(
     size: i64,
     step: i64,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::unfold_backward(grad_in, input_sizes, dim, size, step)?
     };
     if record::any_requires_grad(&[grad_in]) {
         let edges = record::edges(&[grad_in])?;
         let backward = UnfoldBackwardBackward0 { dim, size, step };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -198,7 +198,7 @@ impl Backward for SelectScatterBackward0 {
 }
 
 fn select_scatter(_: DispatchKeySet, self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::select_scatter(self_, src, dim, index)?
     };
@@ -209,7 +209,7 @@ fn select_scatter(_: DispatchKeySet, self_: &Tensor, src: &Tensor, dim: i64, ind
             index,
             src: record::saved_input(edges[0].is_some(), src, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -260,7 +260,7 @@ fn slice_scatter(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::slice_scatter(self_, src, dim, start, end, step)?
     };
@@ -273,7 +273,7 @@ fn slice_scatter(
             start,
             step,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -321,7 +321,7 @@ fn diagonal_scatter(
     dim1: i64,
     dim2: i64,
 ) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::diagonal_scatter(self_, src, offset, dim1, dim2)?
     };
@@ -333,7 +333,7 @@ fn diagonal_scatter(
             offset,
             src: record::saved_input(edges[0].is_some(), src, &edges[1])?,
         };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
@@ -358,14 +358,14 @@ impl Backward for DiagEmbedBackward0 {
 }
 
 fn diag_embed(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    let result = {
+    let mut result = {
         let _below = record::below();
         ops::diag_embed(self_, offset, dim1, dim2)?
     };
     if record::any_requires_grad(&[self_]) {
         let edges = record::edges(&[self_])?;
         let backward = DiagEmbedBackward0 { dim1, dim2, offset };
-        record::set_history(&result, edges, backward);
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }
