@@ -70,7 +70,7 @@ fn with_iterator(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
 
 fn taken(iter: &str, outputs: usize) -> String {
     if outputs == 1 {
-        return format!("{iter}.into_output()");
+        return format!("{iter}.take_result()");
     }
     let each: Vec<String> = (0..outputs).map(|index| format!("{iter}.take_output({index})?")).collect();
     format!("Ok(({}))", each.join(", "))

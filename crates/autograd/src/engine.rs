@@ -7,7 +7,7 @@
 mod graph_task;
 mod input_buffer;
 
-use crate::node::{Edge, Node, OutputInfo};
+use crate::node::{Edge, Gradients, Node, OutputInfo};
 use crate::variable::{gradient_edge, requires_grad};
 use crate::{anomaly, formulas, set_grad_enabled};
 use flambeau_core::{
@@ -252,7 +252,7 @@ fn run_entry(task: &mut GraphTask<'_>, at: u32, mode: Mode, results: &mut [Optio
     let entry = &mut task.entries[at as usize];
     let (node, needed) = (entry.node, entry.needed);
     let mut grads = std::mem::take(&mut entry.buffer);
-    grads.resize(node.header().outputs().len(), None);
+    pad(&mut grads, node.header().outputs().len());
     let hooks = node.header().hooks();
     if let Some(hooks) = hooks {
         hooks.run_tensor(&mut grads, mode.create_graph)?;
@@ -289,7 +289,7 @@ fn run_entry(task: &mut GraphTask<'_>, at: u32, mode: Mode, results: &mut [Optio
         made.len()
     );
     anomaly::check_nan(&**node, &made)?;
-    made.resize(count, None);
+    pad(&mut made, count);
     for (i, grad) in made.into_iter().enumerate() {
         let grad = match (grad, &node.header().edges()[i]) {
             (Some(grad), Some(edge)) => Some(bring_along(grad, edge, node.name(), i)?),
@@ -298,6 +298,14 @@ fn run_entry(task: &mut GraphTask<'_>, at: u32, mode: Mode, results: &mut [Optio
         task.send(at, i, grad, mode.create_graph)?;
     }
     Ok(())
+}
+
+/// Gradients that did not come are `None`.
+#[inline]
+fn pad(grads: &mut Gradients, count: usize) {
+    if grads.len() < count {
+        grads.resize(count, None);
+    }
 }
 
 #[inline]

@@ -10,13 +10,14 @@ use crate::engine::Context;
 use crate::hooks::NodeHooks;
 use flambeau_core::{Device, DimVec, Result, ScalarType, bail};
 use flambeau_ops::Tensor;
+use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::mem::{ManuallyDrop, take};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 /// Gradients of a node's outputs, or of its inputs; `None` stands for zeros of the right shape.
 pub type Gradients = SmallVec<[Option<Tensor>; 2]>;
@@ -78,7 +79,7 @@ pub struct NodeHeader {
     sequence_nr: u64,
     edges: Edges,
     outputs: SmallVec<[OutputInfo; 1]>,
-    hooks: OnceLock<Arc<NodeHooks>>,
+    hooks: OnceCell<Arc<NodeHooks>>,
     trace: Option<Box<str>>,
 }
 
@@ -108,7 +109,7 @@ impl NodeHeader {
         if sequence_nr != OF_LEAVES {
             live::add(1);
         }
-        NodeHeader { sequence_nr, edges, outputs, hooks: OnceLock::new(), trace: anomaly::trace() }
+        NodeHeader { sequence_nr, edges, outputs, hooks: OnceCell::new(), trace: anomaly::trace() }
     }
 
     /// Nodes with higher numbers were recorded later, and run earlier.
@@ -145,7 +146,7 @@ impl NodeHeader {
 
     /// With the hooks of another node.
     pub(crate) fn sharing_hooks(mut self, hooks: &Arc<NodeHooks>) -> Self {
-        self.hooks = OnceLock::from(hooks.clone());
+        self.hooks = OnceCell::with_value(hooks.clone());
         self
     }
 }

@@ -6,12 +6,13 @@ use crate::accumulate_grad::AccumulateGrad;
 use crate::hooks::NodeHooks;
 use crate::node::{Edge, Node, release};
 use crate::view::{self, View};
-use flambeau_core::{AutogradMeta, DispatchKey, DispatchKeySet, Result, shape};
+use flambeau_core::{AutogradMeta, AutogradMetaBox, DispatchKey, DispatchKeySet, Result, shape};
 use flambeau_ops::Tensor;
+use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 /// PyTorch's `AutogradMeta`.
 #[derive(Default)]
@@ -20,9 +21,9 @@ pub(crate) struct Variable {
     requires_grad: AtomicBool,
     /// Whether `state.grad_fn` is there, for those who only want to know that.
     has_history: AtomicBool,
-    pub(crate) view: OnceLock<View>,
+    pub(crate) view: OnceCell<View>,
     /// The node of a leaf that was part of a graph. It knows the leaf weakly: a leaf that nobody holds wants no gradient.
-    accumulator: OnceLock<Arc<AccumulateGrad>>,
+    accumulator: OnceCell<Arc<AccumulateGrad>>,
     pub(crate) state: Mutex<State>,
 }
 
@@ -56,7 +57,7 @@ impl Variable {
     #[inline]
     pub(crate) fn of_view(view: View) -> Self {
         let mut variable = Variable::default();
-        variable.view = OnceLock::from(view);
+        variable.view = OnceCell::with_value(view);
         variable
     }
 
@@ -66,8 +67,8 @@ impl Variable {
         Variable {
             requires_grad: AtomicBool::new(false),
             has_history: AtomicBool::new(true),
-            view: OnceLock::new(),
-            accumulator: OnceLock::new(),
+            view: OnceCell::new(),
+            accumulator: OnceCell::new(),
             state: Mutex::new(state),
         }
     }
@@ -131,7 +132,7 @@ pub(crate) fn variable(tensor: &Tensor) -> Option<&Variable> {
 /// The same, attached now if it is not there yet. `None` where another crate has attached something of its own.
 #[inline]
 pub(crate) fn variable_or_init(tensor: &Tensor, init: impl FnOnce() -> Variable) -> Option<&Variable> {
-    let meta: &dyn Any = tensor.impl_().autograd_meta_or_init(|| Box::new(init()));
+    let meta: &dyn Any = tensor.impl_().autograd_meta_or_init(|| AutogradMetaBox::new(init()));
     meta.downcast_ref()
 }
 
@@ -159,7 +160,7 @@ pub(crate) fn add_autograd_key(tensor: &Tensor) {
 pub(crate) fn attach_to_fresh(tensor: &mut Tensor, make: impl FnOnce() -> Variable) -> bool {
     match tensor.impl_mut() {
         Some(fresh) if fresh.autograd_meta().is_none() => {
-            fresh.attach(Box::new(make()), DispatchKeySet::of(DispatchKey::Autograd));
+            fresh.attach(AutogradMetaBox::new(make()), DispatchKeySet::of(DispatchKey::Autograd));
             true
         }
         _ => false,

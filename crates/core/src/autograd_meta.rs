@@ -1,6 +1,11 @@
 //! The seam through which gradients attach to a tensor; core and the operators know no more of them than this.
+#![expect(unsafe_code, reason = "owns a trait object in a block of the thread's free list")]
 
+use crate::allocator::thread_cache::{allocate_object, free_object};
+use std::alloc::Layout;
 use std::any::Any;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
 
 /// What the autograd crate keeps beside a tensor: history, gradient, hooks, the base of a view.
 ///
@@ -8,4 +13,83 @@ use std::any::Any;
 pub trait AutogradMeta: Any + Send + Sync {
     /// Whether a gradient is asked for, directly or through history.
     fn requires_grad(&self) -> bool;
+}
+
+/// A `Box<dyn AutogradMeta>` whose memory comes from the thread's free list: every recorded result and every view has one.
+pub struct AutogradMetaBox(NonNull<dyn AutogradMeta>);
+
+// SAFETY: it owns what it points at, which is `Send` and `Sync`.
+unsafe impl Send for AutogradMetaBox {}
+// SAFETY: as above.
+unsafe impl Sync for AutogradMetaBox {}
+
+impl AutogradMetaBox {
+    /// Moves `meta` there.
+    #[inline]
+    pub fn new<T: AutogradMeta>(meta: T) -> Self {
+        let block = allocate_object(Layout::new::<T>()).cast::<T>();
+        // SAFETY: a fresh block of this layout.
+        unsafe { block.write(meta) };
+        AutogradMetaBox(block)
+    }
+}
+
+impl Deref for AutogradMetaBox {
+    type Target = dyn AutogradMeta;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        // SAFETY: it owns a value there.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl DerefMut for AutogradMetaBox {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        // SAFETY: it owns a value there.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl Drop for AutogradMetaBox {
+    #[inline]
+    fn drop(&mut self) {
+        /// Frees the block even where dropping the value unwinds.
+        struct Block(NonNull<u8>, Layout);
+        impl Drop for Block {
+            #[inline]
+            fn drop(&mut self) {
+                // SAFETY: `new` got the block for this layout, and its value is gone.
+                unsafe { free_object(self.0, self.1) }
+            }
+        }
+        let _block = Block(self.0.cast(), Layout::for_value::<dyn AutogradMeta>(&**self));
+        // SAFETY: the value is not used again.
+        unsafe { self.0.drop_in_place() }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    struct Meta(#[expect(dead_code, reason = "counts owners")] Arc<()>, bool);
+
+    impl AutogradMeta for Meta {
+        fn requires_grad(&self) -> bool {
+            self.1
+        }
+    }
+
+    #[test]
+    fn the_value_lives_as_long_as_its_box() {
+        let owners = Arc::new(());
+        let meta = AutogradMetaBox::new(Meta(owners.clone(), true));
+        assert!(meta.requires_grad() && Arc::strong_count(&owners) == 2);
+        let moved = std::thread::spawn(move || meta.requires_grad()).join();
+        assert!(matches!(moved, Ok(true)) && Arc::strong_count(&owners) == 1);
+    }
 }

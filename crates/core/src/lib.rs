@@ -21,7 +21,7 @@ pub mod tensor_impl;
 pub mod tensor_options;
 
 pub use allocator::{Allocator, DataPtr};
-pub use autograd_meta::AutogradMeta;
+pub use autograd_meta::{AutogradMeta, AutogradMetaBox};
 pub use device::{Device, DeviceType};
 pub use dispatch_key::{DispatchKey, DispatchKeySet, ThreadKeysGuard, apply_thread_keys, creation_keys};
 pub use error::{Error, ErrorKind, Result};

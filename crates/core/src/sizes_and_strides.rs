@@ -56,6 +56,17 @@ impl SizesAndStrides {
         SizesAndStrides(Repr::Inline { dims: sizes.len() as u8, sizes: inline.0, strides: inline.1 })
     }
 
+    /// Exchanges two dimensions, which exist.
+    #[inline]
+    pub fn swap(&mut self, a: usize, b: usize) {
+        let (sizes, strides) = match &mut self.0 {
+            Repr::Inline { sizes, strides, .. } => (&mut sizes[..], &mut strides[..]),
+            Repr::Heap { sizes, strides } => (&mut sizes[..], &mut strides[..]),
+        };
+        sizes.swap(a, b);
+        strides.swap(a, b);
+    }
+
     /// The sizes, outermost first.
     #[inline]
     pub fn sizes(&self) -> &[i64] {

@@ -13,12 +13,12 @@
 use crate::dispatch_key::creation_keys;
 use crate::intrusive_ptr::{IntrusivePtr, IntrusiveTarget};
 use crate::{
-    AutogradMeta, Device, DispatchKey, DispatchKeySet, Layout, Result, ScalarType, SizesAndStrides, Storage,
-    ensure, shape,
+    AutogradMeta, AutogradMetaBox, Device, DispatchKey, DispatchKeySet, Layout, Result, ScalarType,
+    SizesAndStrides, Storage, ensure, shape,
 };
+use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 use std::any::Any;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// Sizes, strides and offset of a tensor, and what follows from them.
@@ -62,6 +62,32 @@ impl Geometry {
         let contiguous = shape::is_contiguous(sizes, strides);
         let sizes_and_strides = SizesAndStrides::new(sizes, strides);
         Ok(Geometry { sizes_and_strides, storage_offset, numel, contiguous })
+    }
+
+    /// The same elements in row-major order as `sizes`, which have as many: for one that is contiguous itself.
+    ///
+    /// # Errors
+    /// `Shape` where it is not, or for another number of elements.
+    #[inline]
+    pub fn viewed_as(&self, sizes: &[i64]) -> Result<Self> {
+        let numel = shape::numel(sizes)?;
+        ensure!(
+            self.contiguous && numel == self.numel,
+            Shape,
+            "expected {} contiguous elements to be seen as {sizes:?}",
+            self.numel
+        );
+        let sizes_and_strides = SizesAndStrides::contiguous(sizes);
+        Ok(Geometry { sizes_and_strides, storage_offset: self.storage_offset, numel, contiguous: true })
+    }
+
+    /// Dimensions `a` and `b`, which exist, in each other's place.
+    #[inline]
+    pub fn transposed(&self, a: usize, b: usize) -> Self {
+        let mut made = self.clone();
+        made.sizes_and_strides.swap(a, b);
+        made.contiguous = shape::is_contiguous(made.sizes(), made.strides());
+        made
     }
 
     /// Sizes, outermost first.
@@ -158,9 +184,9 @@ pub struct TensorImpl {
     layout: Layout,
     device: Device,
     wrapped_number: bool,
-    replacements: OnceLock<Box<Replacements>>,
-    autograd_meta: OnceLock<Box<dyn AutogradMeta>>,
-    extension: OnceLock<Box<dyn Any + Send + Sync>>,
+    replacements: OnceCell<Box<Replacements>>,
+    autograd_meta: OnceCell<AutogradMetaBox>,
+    extension: OnceCell<Box<dyn Any + Send + Sync>>,
 }
 
 impl IntrusiveTarget for TensorImpl {}
@@ -240,9 +266,9 @@ impl TensorImpl {
             layout: Layout::Strided,
             device,
             wrapped_number,
-            replacements: OnceLock::new(),
-            autograd_meta: OnceLock::new(),
-            extension: OnceLock::new(),
+            replacements: OnceCell::new(),
+            autograd_meta: OnceCell::new(),
+            extension: OnceCell::new(),
         })
     }
 
@@ -341,15 +367,15 @@ impl TensorImpl {
 
     /// The same, attached now if it is not there yet.
     #[inline]
-    pub fn autograd_meta_or_init(&self, init: impl FnOnce() -> Box<dyn AutogradMeta>) -> &dyn AutogradMeta {
+    pub fn autograd_meta_or_init(&self, init: impl FnOnce() -> AutogradMetaBox) -> &dyn AutogradMeta {
         &**self.autograd_meta.get_or_init(init)
     }
 
     /// The same for a tensor that nobody else has yet, along with keys: without the atomic operations that sharing would
     /// take. Replaces what was attached before.
     #[inline]
-    pub fn attach(&mut self, meta: Box<dyn AutogradMeta>, keys: DispatchKeySet) {
-        self.autograd_meta = OnceLock::from(meta);
+    pub fn attach(&mut self, meta: AutogradMetaBox, keys: DispatchKeySet) {
+        self.autograd_meta = OnceCell::with_value(meta);
         *self.key_set.get_mut() |= keys.bits();
     }
 

@@ -102,10 +102,12 @@ impl<'a> TensorIterator<'a> {
     ///
     /// # Errors
     /// `Internal` where nothing was built.
+    ///
+    /// Leaves the iterator where it is: moving it would cost as much as a small kernel.
     #[inline]
-    pub fn into_output(mut self) -> Result<Tensor> {
-        match self.plain.take() {
-            Some(plain) => Ok(plain.into_output()),
+    pub fn take_result(&mut self) -> Result<Tensor> {
+        match &mut self.plain {
+            Some(plain) => Ok(plain.take_output()),
             None => self.take_output(0),
         }
     }
@@ -179,9 +181,13 @@ impl<'a> TensorIterator<'a> {
     /// Calls `body` under the guards of all operands.
     ///
     /// # Errors
-    /// `Busy` where an accessor of this thread is in the way, `Aliasing` where memory may not be written.
+    /// `Device` for operands without elements on the CPU, `Busy` where an accessor of this thread is in the way, `Aliasing`
+    /// where memory may not be written.
     #[inline]
     pub fn with_guards<R>(&self, body: impl FnOnce() -> R) -> Result<R> {
+        for tensor in self.operands().iter().filter_map(Operand::tensor) {
+            plain::ensure_has_elements(tensor).map_err(|e| e.context(self.name))?;
+        }
         let mut wanted: SmallVec<[(&flambeau_core::Storage, Access); 4]> = SmallVec::new();
         for operand in self.operands() {
             if !operand.is_fresh() {

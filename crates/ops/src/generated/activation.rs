@@ -32,13 +32,13 @@ fn relu_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("relu");
     native::activation::relu_meta(&mut iter, self_)?;
     native::activation::relu(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn relu_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("relu");
     native::activation::relu_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn relu_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -155,13 +155,13 @@ fn threshold_cpu(_keys: DispatchKeySet, self_: &Tensor, threshold: Scalar, value
     let mut iter = TensorIterator::functional("threshold");
     native::activation::threshold_meta(&mut iter, self_, threshold, value)?;
     native::activation::threshold(&mut iter, self_, threshold, value)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn threshold_meta(_keys: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("threshold");
     native::activation::threshold_meta(&mut iter, self_, threshold, value)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn threshold_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -296,7 +296,7 @@ fn threshold_backward_cpu(
     let mut iter = TensorIterator::functional("threshold_backward");
     native::activation::threshold_backward_meta(&mut iter, grad_output, self_, threshold)?;
     native::activation::threshold_backward(&mut iter, grad_output, self_, threshold)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn threshold_backward_meta(
@@ -307,7 +307,7 @@ fn threshold_backward_meta(
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("threshold_backward");
     native::activation::threshold_backward_meta(&mut iter, grad_output, self_, threshold)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn threshold_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -340,13 +340,13 @@ fn gelu_cpu(_keys: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<
     let mut iter = TensorIterator::functional("gelu");
     native::activation::gelu_meta(&mut iter, self_, approximate)?;
     native::activation::gelu(&mut iter, self_, approximate)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn gelu_meta(_keys: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("gelu");
     native::activation::gelu_meta(&mut iter, self_, approximate)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn gelu_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -468,7 +468,7 @@ fn gelu_backward_cpu(
     let mut iter = TensorIterator::functional("gelu_backward");
     native::activation::gelu_backward_meta(&mut iter, grad_output, self_, approximate)?;
     native::activation::gelu_backward(&mut iter, grad_output, self_, approximate)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn gelu_backward_meta(
@@ -479,7 +479,7 @@ fn gelu_backward_meta(
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("gelu_backward");
     native::activation::gelu_backward_meta(&mut iter, grad_output, self_, approximate)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn gelu_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -511,13 +511,13 @@ fn silu_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("silu");
     native::activation::silu_meta(&mut iter, self_)?;
     native::activation::silu(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn silu_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("silu");
     native::activation::silu_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn silu_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -634,13 +634,13 @@ fn silu_backward_cpu(_keys: DispatchKeySet, grad_output: &Tensor, self_: &Tensor
     let mut iter = TensorIterator::functional("silu_backward");
     native::activation::silu_backward_meta(&mut iter, grad_output, self_)?;
     native::activation::silu_backward(&mut iter, grad_output, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn silu_backward_meta(_keys: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("silu_backward");
     native::activation::silu_backward_meta(&mut iter, grad_output, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn silu_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -672,13 +672,13 @@ fn mish_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("mish");
     native::activation::mish_meta(&mut iter, self_)?;
     native::activation::mish(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn mish_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("mish");
     native::activation::mish_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn mish_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -795,13 +795,13 @@ fn mish_backward_cpu(_keys: DispatchKeySet, grad_output: &Tensor, self_: &Tensor
     let mut iter = TensorIterator::functional("mish_backward");
     native::activation::mish_backward_meta(&mut iter, grad_output, self_)?;
     native::activation::mish_backward(&mut iter, grad_output, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn mish_backward_meta(_keys: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("mish_backward");
     native::activation::mish_backward_meta(&mut iter, grad_output, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn mish_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -836,13 +836,13 @@ fn softplus_cpu(_keys: DispatchKeySet, self_: &Tensor, beta: Scalar, threshold: 
     let mut iter = TensorIterator::functional("softplus");
     native::activation::softplus_meta(&mut iter, self_, beta, threshold)?;
     native::activation::softplus(&mut iter, self_, beta, threshold)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn softplus_meta(_keys: DispatchKeySet, self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("softplus");
     native::activation::softplus_meta(&mut iter, self_, beta, threshold)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn softplus_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -942,7 +942,7 @@ fn softplus_backward_cpu(
     let mut iter = TensorIterator::functional("softplus_backward");
     native::activation::softplus_backward_meta(&mut iter, grad_output, self_, beta, threshold)?;
     native::activation::softplus_backward(&mut iter, grad_output, self_, beta, threshold)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn softplus_backward_meta(
@@ -954,7 +954,7 @@ fn softplus_backward_meta(
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("softplus_backward");
     native::activation::softplus_backward_meta(&mut iter, grad_output, self_, beta, threshold)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn softplus_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -990,13 +990,13 @@ fn leaky_relu_cpu(_keys: DispatchKeySet, self_: &Tensor, negative_slope: Scalar)
     let mut iter = TensorIterator::functional("leaky_relu");
     native::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
     native::activation::leaky_relu(&mut iter, self_, negative_slope)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn leaky_relu_meta(_keys: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("leaky_relu");
     native::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn leaky_relu_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1140,7 +1140,7 @@ fn leaky_relu_backward_cpu(
         self_is_result,
     )?;
     native::activation::leaky_relu_backward(&mut iter, grad_output, self_, negative_slope, self_is_result)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn leaky_relu_backward_meta(
@@ -1158,7 +1158,7 @@ fn leaky_relu_backward_meta(
         negative_slope,
         self_is_result,
     )?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn leaky_relu_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1197,7 +1197,7 @@ fn elu_cpu(
     let mut iter = TensorIterator::functional("elu");
     native::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
     native::activation::elu(&mut iter, self_, alpha, scale, input_scale)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn elu_meta(
@@ -1209,7 +1209,7 @@ fn elu_meta(
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("elu");
     native::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn elu_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1398,7 +1398,7 @@ fn elu_backward_cpu(
         is_result,
         self_or_result,
     )?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn elu_backward_meta(
@@ -1420,7 +1420,7 @@ fn elu_backward_meta(
         is_result,
         self_or_result,
     )?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn elu_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1579,7 +1579,7 @@ fn hardtanh_backward_cpu(
     let mut iter = TensorIterator::functional("hardtanh_backward");
     native::activation::hardtanh_backward_meta(&mut iter, grad_output, self_, min_val, max_val)?;
     native::activation::hardtanh_backward(&mut iter, grad_output, self_, min_val, max_val)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn hardtanh_backward_meta(
@@ -1591,7 +1591,7 @@ fn hardtanh_backward_meta(
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("hardtanh_backward");
     native::activation::hardtanh_backward_meta(&mut iter, grad_output, self_, min_val, max_val)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn hardtanh_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1724,7 +1724,7 @@ fn log_sigmoid_backward_cpu(
     let mut iter = TensorIterator::functional("log_sigmoid_backward");
     native::activation::log_sigmoid_backward_meta(&mut iter, grad_output, self_, buffer)?;
     native::activation::log_sigmoid_backward(&mut iter, grad_output, self_, buffer)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn log_sigmoid_backward_meta(
@@ -1735,7 +1735,7 @@ fn log_sigmoid_backward_meta(
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log_sigmoid_backward");
     native::activation::log_sigmoid_backward_meta(&mut iter, grad_output, self_, buffer)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn log_sigmoid_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1771,13 +1771,13 @@ fn sigmoid_backward_cpu(_keys: DispatchKeySet, grad_output: &Tensor, output: &Te
     let mut iter = TensorIterator::functional("sigmoid_backward");
     native::activation::sigmoid_backward_meta(&mut iter, grad_output, output)?;
     native::activation::sigmoid_backward(&mut iter, grad_output, output)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sigmoid_backward_meta(_keys: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sigmoid_backward");
     native::activation::sigmoid_backward_meta(&mut iter, grad_output, output)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sigmoid_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1812,13 +1812,13 @@ fn tanh_backward_cpu(_keys: DispatchKeySet, grad_output: &Tensor, output: &Tenso
     let mut iter = TensorIterator::functional("tanh_backward");
     native::activation::tanh_backward_meta(&mut iter, grad_output, output)?;
     native::activation::tanh_backward(&mut iter, grad_output, output)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn tanh_backward_meta(_keys: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("tanh_backward");
     native::activation::tanh_backward_meta(&mut iter, grad_output, output)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn tanh_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -35,13 +35,13 @@ fn add_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: 
     let mut iter = TensorIterator::functional("add.Tensor");
     native::binary::add_meta(&mut iter, self_, other, alpha)?;
     native::binary::add(&mut iter, self_, other, alpha)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn add_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("add.Tensor");
     native::binary::add_meta(&mut iter, self_, other, alpha)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn add_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -271,13 +271,13 @@ fn sub_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: 
     let mut iter = TensorIterator::functional("sub.Tensor");
     native::binary::sub_meta(&mut iter, self_, other, alpha)?;
     native::binary::sub(&mut iter, self_, other, alpha)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sub_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sub.Tensor");
     native::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sub_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -649,13 +649,13 @@ fn mul_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Resu
     let mut iter = TensorIterator::functional("mul.Tensor");
     native::binary::mul_meta(&mut iter, self_, other)?;
     native::binary::mul(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn mul_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("mul.Tensor");
     native::binary::mul_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn mul_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -865,13 +865,13 @@ fn _chain_cpu(_keys: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) 
     let mut iter = TensorIterator::functional("_chain");
     native::binary::chain_meta(&mut iter, grad_output, derivative)?;
     native::binary::chain(&mut iter, grad_output, derivative)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn _chain_meta(_keys: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("_chain");
     native::binary::chain_meta(&mut iter, grad_output, derivative)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn _chain_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -906,13 +906,13 @@ fn _chain_div_cpu(_keys: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor)
     let mut iter = TensorIterator::functional("_chain_div");
     native::binary::chain_div_meta(&mut iter, grad_output, divisor)?;
     native::binary::chain_div(&mut iter, grad_output, divisor)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn _chain_div_meta(_keys: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("_chain_div");
     native::binary::chain_div_meta(&mut iter, grad_output, divisor)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn _chain_div_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -947,13 +947,13 @@ fn div_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Resu
     let mut iter = TensorIterator::functional("div.Tensor");
     native::binary::div_meta(&mut iter, self_, other)?;
     native::binary::div(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn div_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("div.Tensor");
     native::binary::div_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn div_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1163,13 +1163,13 @@ fn maximum_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<
     let mut iter = TensorIterator::functional("maximum");
     native::binary::maximum_meta(&mut iter, self_, other)?;
     native::binary::maximum(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn maximum_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("maximum");
     native::binary::maximum_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn maximum_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1245,13 +1245,13 @@ fn minimum_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<
     let mut iter = TensorIterator::functional("minimum");
     native::binary::minimum_meta(&mut iter, self_, other)?;
     native::binary::minimum(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn minimum_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("minimum");
     native::binary::minimum_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn minimum_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1324,13 +1324,13 @@ fn fmax_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Ten
     let mut iter = TensorIterator::functional("fmax");
     native::binary::fmax_meta(&mut iter, self_, other)?;
     native::binary::fmax(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn fmax_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("fmax");
     native::binary::fmax_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn fmax_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1403,13 +1403,13 @@ fn fmin_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Ten
     let mut iter = TensorIterator::functional("fmin");
     native::binary::fmin_meta(&mut iter, self_, other)?;
     native::binary::fmin(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn fmin_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("fmin");
     native::binary::fmin_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn fmin_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1485,13 +1485,13 @@ fn atan2_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Te
     let mut iter = TensorIterator::functional("atan2");
     native::binary::atan2_meta(&mut iter, self_, other)?;
     native::binary::atan2(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn atan2_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("atan2");
     native::binary::atan2_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn atan2_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1608,13 +1608,13 @@ fn hypot_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Te
     let mut iter = TensorIterator::functional("hypot");
     native::binary::hypot_meta(&mut iter, self_, other)?;
     native::binary::hypot(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn hypot_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("hypot");
     native::binary::hypot_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn hypot_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1731,13 +1731,13 @@ fn copysign_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) ->
     let mut iter = TensorIterator::functional("copysign.Tensor");
     native::binary::copysign_meta(&mut iter, self_, other)?;
     native::binary::copysign(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn copysign_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("copysign.Tensor");
     native::binary::copysign_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn copysign_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {

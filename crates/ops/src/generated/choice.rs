@@ -40,7 +40,7 @@ fn where_self_cpu(
     let mut iter = TensorIterator::functional("where.self");
     native::choice::where_self_meta(&mut iter, condition, self_, other)?;
     native::choice::where_self(&mut iter, condition, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn where_self_meta(
@@ -51,7 +51,7 @@ fn where_self_meta(
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("where.self");
     native::choice::where_self_meta(&mut iter, condition, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn where_self_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -34,13 +34,13 @@ fn eq_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Resul
     let mut iter = TensorIterator::functional("eq.Tensor");
     native::compare::eq_meta(&mut iter, self_, other)?;
     native::compare::eq(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn eq_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("eq.Tensor");
     native::compare::eq_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn eq_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -157,13 +157,13 @@ fn eq_scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result
     let mut iter = TensorIterator::functional("eq.Scalar");
     native::compare::eq_scalar_meta(&mut iter, self_, other)?;
     native::compare::eq_scalar(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn eq_scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("eq.Scalar");
     native::compare::eq_scalar_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn eq_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -280,13 +280,13 @@ fn ne_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Resul
     let mut iter = TensorIterator::functional("ne.Tensor");
     native::compare::ne_meta(&mut iter, self_, other)?;
     native::compare::ne(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn ne_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("ne.Tensor");
     native::compare::ne_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn ne_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -403,13 +403,13 @@ fn ne_scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result
     let mut iter = TensorIterator::functional("ne.Scalar");
     native::compare::ne_scalar_meta(&mut iter, self_, other)?;
     native::compare::ne_scalar(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn ne_scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("ne.Scalar");
     native::compare::ne_scalar_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn ne_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -526,13 +526,13 @@ fn lt_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Resul
     let mut iter = TensorIterator::functional("lt.Tensor");
     native::compare::lt_meta(&mut iter, self_, other)?;
     native::compare::lt(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn lt_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("lt.Tensor");
     native::compare::lt_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn lt_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -649,13 +649,13 @@ fn lt_scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result
     let mut iter = TensorIterator::functional("lt.Scalar");
     native::compare::lt_scalar_meta(&mut iter, self_, other)?;
     native::compare::lt_scalar(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn lt_scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("lt.Scalar");
     native::compare::lt_scalar_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn lt_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -772,13 +772,13 @@ fn le_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Resul
     let mut iter = TensorIterator::functional("le.Tensor");
     native::compare::le_meta(&mut iter, self_, other)?;
     native::compare::le(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn le_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("le.Tensor");
     native::compare::le_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn le_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -895,13 +895,13 @@ fn le_scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result
     let mut iter = TensorIterator::functional("le.Scalar");
     native::compare::le_scalar_meta(&mut iter, self_, other)?;
     native::compare::le_scalar(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn le_scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("le.Scalar");
     native::compare::le_scalar_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn le_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1018,13 +1018,13 @@ fn gt_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Resul
     let mut iter = TensorIterator::functional("gt.Tensor");
     native::compare::gt_meta(&mut iter, self_, other)?;
     native::compare::gt(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn gt_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("gt.Tensor");
     native::compare::gt_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn gt_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1141,13 +1141,13 @@ fn gt_scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result
     let mut iter = TensorIterator::functional("gt.Scalar");
     native::compare::gt_scalar_meta(&mut iter, self_, other)?;
     native::compare::gt_scalar(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn gt_scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("gt.Scalar");
     native::compare::gt_scalar_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn gt_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1264,13 +1264,13 @@ fn ge_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Resul
     let mut iter = TensorIterator::functional("ge.Tensor");
     native::compare::ge_meta(&mut iter, self_, other)?;
     native::compare::ge(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn ge_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("ge.Tensor");
     native::compare::ge_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn ge_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1387,13 +1387,13 @@ fn ge_scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result
     let mut iter = TensorIterator::functional("ge.Scalar");
     native::compare::ge_scalar_meta(&mut iter, self_, other)?;
     native::compare::ge_scalar(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn ge_scalar_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("ge.Scalar");
     native::compare::ge_scalar_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn ge_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1510,13 +1510,13 @@ fn isnan_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("isnan");
     native::compare::isnan_meta(&mut iter, self_)?;
     native::compare::isnan(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn isnan_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("isnan");
     native::compare::isnan_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn isnan_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1592,13 +1592,13 @@ fn isfinite_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("isfinite");
     native::compare::isfinite_meta(&mut iter, self_)?;
     native::compare::isfinite(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn isfinite_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("isfinite");
     native::compare::isfinite_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn isfinite_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1633,13 +1633,13 @@ fn isinf_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("isinf");
     native::compare::isinf_meta(&mut iter, self_)?;
     native::compare::isinf(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn isinf_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("isinf");
     native::compare::isinf_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn isinf_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1715,13 +1715,13 @@ fn signbit_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("signbit");
     native::compare::signbit_meta(&mut iter, self_)?;
     native::compare::signbit(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn signbit_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("signbit");
     native::compare::signbit_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn signbit_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1804,7 +1804,7 @@ fn isclose_cpu(
     let mut iter = TensorIterator::functional("isclose");
     native::compare::isclose_meta(&mut iter, self_, other, rtol, atol, equal_nan)?;
     native::compare::isclose(&mut iter, self_, other, rtol, atol, equal_nan)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn isclose_meta(
@@ -1817,7 +1817,7 @@ fn isclose_meta(
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("isclose");
     native::compare::isclose_meta(&mut iter, self_, other, rtol, atol, equal_nan)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn isclose_boxed(given: &[Value]) -> Result<Vec<Value>> {

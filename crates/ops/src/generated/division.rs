@@ -40,7 +40,7 @@ fn div_tensor_mode_cpu(
     let mut iter = TensorIterator::functional("div.Tensor_mode");
     native::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
     native::division::div_mode(&mut iter, self_, other, rounding_mode)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn div_tensor_mode_meta(
@@ -51,7 +51,7 @@ fn div_tensor_mode_meta(
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("div.Tensor_mode");
     native::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn div_tensor_mode_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -326,13 +326,13 @@ fn floor_divide_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Re
     let mut iter = TensorIterator::functional("floor_divide");
     native::division::floor_divide_meta(&mut iter, self_, other)?;
     native::division::floor_divide(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn floor_divide_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("floor_divide");
     native::division::floor_divide_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn floor_divide_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -717,13 +717,13 @@ fn remainder_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -
     let mut iter = TensorIterator::functional("remainder.Tensor");
     native::division::remainder_meta(&mut iter, self_, other)?;
     native::division::remainder(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn remainder_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("remainder.Tensor");
     native::division::remainder_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn remainder_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1022,13 +1022,13 @@ fn fmod_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Res
     let mut iter = TensorIterator::functional("fmod.Tensor");
     native::division::fmod_meta(&mut iter, self_, other)?;
     native::division::fmod(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn fmod_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("fmod.Tensor");
     native::division::fmod_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn fmod_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {

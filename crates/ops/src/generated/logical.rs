@@ -35,13 +35,13 @@ fn logical_not_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("logical_not");
     native::logical::logical_not_meta(&mut iter, self_)?;
     native::logical::logical_not(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn logical_not_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("logical_not");
     native::logical::logical_not_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn logical_not_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -158,13 +158,13 @@ fn logical_and_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Res
     let mut iter = TensorIterator::functional("logical_and");
     native::logical::logical_and_meta(&mut iter, self_, other)?;
     native::logical::logical_and(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn logical_and_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("logical_and");
     native::logical::logical_and_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn logical_and_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -282,13 +282,13 @@ fn logical_or_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Resu
     let mut iter = TensorIterator::functional("logical_or");
     native::logical::logical_or_meta(&mut iter, self_, other)?;
     native::logical::logical_or(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn logical_or_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("logical_or");
     native::logical::logical_or_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn logical_or_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -405,13 +405,13 @@ fn logical_xor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Res
     let mut iter = TensorIterator::functional("logical_xor");
     native::logical::logical_xor_meta(&mut iter, self_, other)?;
     native::logical::logical_xor(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn logical_xor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("logical_xor");
     native::logical::logical_xor_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn logical_xor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -529,13 +529,13 @@ fn bitwise_not_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("bitwise_not");
     native::logical::bitwise_not_meta(&mut iter, self_)?;
     native::logical::bitwise_not(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn bitwise_not_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("bitwise_not");
     native::logical::bitwise_not_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn bitwise_not_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -652,13 +652,13 @@ fn bitwise_and_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor)
     let mut iter = TensorIterator::functional("bitwise_and.Tensor");
     native::logical::bitwise_and_meta(&mut iter, self_, other)?;
     native::logical::bitwise_and(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn bitwise_and_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("bitwise_and.Tensor");
     native::logical::bitwise_and_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn bitwise_and_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -889,13 +889,13 @@ fn bitwise_or_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) 
     let mut iter = TensorIterator::functional("bitwise_or.Tensor");
     native::logical::bitwise_or_meta(&mut iter, self_, other)?;
     native::logical::bitwise_or(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn bitwise_or_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("bitwise_or.Tensor");
     native::logical::bitwise_or_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn bitwise_or_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1123,13 +1123,13 @@ fn bitwise_xor_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor)
     let mut iter = TensorIterator::functional("bitwise_xor.Tensor");
     native::logical::bitwise_xor_meta(&mut iter, self_, other)?;
     native::logical::bitwise_xor(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn bitwise_xor_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("bitwise_xor.Tensor");
     native::logical::bitwise_xor_meta(&mut iter, self_, other)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn bitwise_xor_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {

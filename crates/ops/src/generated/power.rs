@@ -34,13 +34,13 @@ fn pow_tensor_scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, exponent: Scalar
     let mut iter = TensorIterator::functional("pow.Tensor_Scalar");
     native::power::pow_scalar_meta(&mut iter, self_, exponent)?;
     native::power::pow_scalar(&mut iter, self_, exponent)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn pow_tensor_scalar_meta(_keys: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("pow.Tensor_Scalar");
     native::power::pow_scalar_meta(&mut iter, self_, exponent)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn pow_tensor_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -168,13 +168,13 @@ fn pow_tensor_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, exponent: &Tenso
     let mut iter = TensorIterator::functional("pow.Tensor_Tensor");
     native::power::pow_meta(&mut iter, self_, exponent)?;
     native::power::pow(&mut iter, self_, exponent)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn pow_tensor_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("pow.Tensor_Tensor");
     native::power::pow_meta(&mut iter, self_, exponent)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn pow_tensor_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -303,13 +303,13 @@ fn pow_scalar_cpu(_keys: DispatchKeySet, self_: Scalar, exponent: &Tensor) -> Re
     let mut iter = TensorIterator::functional("pow.Scalar");
     native::power::pow_of_scalar_meta(&mut iter, self_, exponent)?;
     native::power::pow_of_scalar(&mut iter, self_, exponent)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn pow_scalar_meta(_keys: DispatchKeySet, self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("pow.Scalar");
     native::power::pow_of_scalar_meta(&mut iter, self_, exponent)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn pow_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {

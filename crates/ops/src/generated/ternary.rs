@@ -34,13 +34,13 @@ fn lerp_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: 
     let mut iter = TensorIterator::functional("lerp.Tensor");
     native::ternary::lerp_meta(&mut iter, self_, end, weight)?;
     native::ternary::lerp(&mut iter, self_, end, weight)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn lerp_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("lerp.Tensor");
     native::ternary::lerp_meta(&mut iter, self_, end, weight)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn lerp_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -171,13 +171,13 @@ fn lerp_scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: 
     let mut iter = TensorIterator::functional("lerp.Scalar");
     native::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
     native::ternary::lerp_scalar(&mut iter, self_, end, weight)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn lerp_scalar_meta(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("lerp.Scalar");
     native::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn lerp_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -313,7 +313,7 @@ fn addcmul_cpu(
     let mut iter = TensorIterator::functional("addcmul");
     native::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
     native::ternary::addcmul(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn addcmul_meta(
@@ -325,7 +325,7 @@ fn addcmul_meta(
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("addcmul");
     native::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn addcmul_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -490,7 +490,7 @@ fn addcdiv_cpu(
     let mut iter = TensorIterator::functional("addcdiv");
     native::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
     native::ternary::addcdiv(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn addcdiv_meta(
@@ -502,7 +502,7 @@ fn addcdiv_meta(
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("addcdiv");
     native::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn addcdiv_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -666,7 +666,7 @@ fn clamp_cpu(
     let mut iter = TensorIterator::functional("clamp");
     native::ternary::clamp_meta(&mut iter, self_, min, max)?;
     native::ternary::clamp(&mut iter, self_, min, max)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn clamp_meta(
@@ -677,7 +677,7 @@ fn clamp_meta(
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp");
     native::ternary::clamp_meta(&mut iter, self_, min, max)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn clamp_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -824,7 +824,7 @@ fn clamp_tensor_cpu(
     let mut iter = TensorIterator::functional("clamp.Tensor");
     native::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
     native::ternary::clamp_tensor(&mut iter, self_, min, max)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn clamp_tensor_meta(
@@ -835,7 +835,7 @@ fn clamp_tensor_meta(
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp.Tensor");
     native::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn clamp_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -989,13 +989,13 @@ fn clamp_min_cpu(_keys: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<T
     let mut iter = TensorIterator::functional("clamp_min");
     native::ternary::clamp_min_meta(&mut iter, self_, min)?;
     native::ternary::clamp_min(&mut iter, self_, min)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn clamp_min_meta(_keys: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp_min");
     native::ternary::clamp_min_meta(&mut iter, self_, min)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn clamp_min_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1112,13 +1112,13 @@ fn clamp_min_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, min: &Tensor) -> 
     let mut iter = TensorIterator::functional("clamp_min.Tensor");
     native::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
     native::ternary::clamp_min_tensor(&mut iter, self_, min)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn clamp_min_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp_min.Tensor");
     native::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn clamp_min_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1241,13 +1241,13 @@ fn clamp_max_cpu(_keys: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<T
     let mut iter = TensorIterator::functional("clamp_max");
     native::ternary::clamp_max_meta(&mut iter, self_, max)?;
     native::ternary::clamp_max(&mut iter, self_, max)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn clamp_max_meta(_keys: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp_max");
     native::ternary::clamp_max_meta(&mut iter, self_, max)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn clamp_max_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1364,13 +1364,13 @@ fn clamp_max_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, max: &Tensor) -> 
     let mut iter = TensorIterator::functional("clamp_max.Tensor");
     native::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
     native::ternary::clamp_max_tensor(&mut iter, self_, max)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn clamp_max_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp_max.Tensor");
     native::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn clamp_max_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -31,13 +31,13 @@ fn tril_cpu(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tens
     let mut iter = TensorIterator::functional("tril");
     native::triangular::tril_meta(&mut iter, self_, diagonal)?;
     native::triangular::tril(&mut iter, self_, diagonal)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn tril_meta(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("tril");
     native::triangular::tril_meta(&mut iter, self_, diagonal)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn tril_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -151,13 +151,13 @@ fn triu_cpu(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tens
     let mut iter = TensorIterator::functional("triu");
     native::triangular::triu_meta(&mut iter, self_, diagonal)?;
     native::triangular::triu(&mut iter, self_, diagonal)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn triu_meta(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("triu");
     native::triangular::triu_meta(&mut iter, self_, diagonal)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn triu_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -32,13 +32,13 @@ fn neg_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("neg");
     native::unary::neg_meta(&mut iter, self_)?;
     native::unary::neg(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn neg_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("neg");
     native::unary::neg_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn neg_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -152,13 +152,13 @@ fn abs_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("abs");
     native::unary::abs_meta(&mut iter, self_)?;
     native::unary::abs(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn abs_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("abs");
     native::unary::abs_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn abs_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -272,13 +272,13 @@ fn sign_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sign");
     native::unary::sign_meta(&mut iter, self_)?;
     native::unary::sign(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sign_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sign");
     native::unary::sign_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sign_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -392,13 +392,13 @@ fn sgn_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sgn");
     native::unary::sign_meta(&mut iter, self_)?;
     native::unary::sign(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sgn_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sgn");
     native::unary::sign_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sgn_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -512,13 +512,13 @@ fn exp_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("exp");
     native::unary::exp_meta(&mut iter, self_)?;
     native::unary::exp(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn exp_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("exp");
     native::unary::exp_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn exp_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -632,13 +632,13 @@ fn exp2_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("exp2");
     native::unary::exp2_meta(&mut iter, self_)?;
     native::unary::exp2(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn exp2_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("exp2");
     native::unary::exp2_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn exp2_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -755,13 +755,13 @@ fn expm1_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("expm1");
     native::unary::expm1_meta(&mut iter, self_)?;
     native::unary::expm1(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn expm1_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("expm1");
     native::unary::expm1_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn expm1_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -875,13 +875,13 @@ fn log_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log");
     native::unary::log_meta(&mut iter, self_)?;
     native::unary::log(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn log_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log");
     native::unary::log_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn log_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -998,13 +998,13 @@ fn log1p_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log1p");
     native::unary::log1p_meta(&mut iter, self_)?;
     native::unary::log1p(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn log1p_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log1p");
     native::unary::log1p_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn log1p_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1118,13 +1118,13 @@ fn log2_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log2");
     native::unary::log2_meta(&mut iter, self_)?;
     native::unary::log2(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn log2_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log2");
     native::unary::log2_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn log2_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1241,13 +1241,13 @@ fn log10_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log10");
     native::unary::log10_meta(&mut iter, self_)?;
     native::unary::log10(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn log10_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log10");
     native::unary::log10_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn log10_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1361,13 +1361,13 @@ fn sqrt_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sqrt");
     native::unary::sqrt_meta(&mut iter, self_)?;
     native::unary::sqrt(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sqrt_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sqrt");
     native::unary::sqrt_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sqrt_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1484,13 +1484,13 @@ fn rsqrt_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("rsqrt");
     native::unary::rsqrt_meta(&mut iter, self_)?;
     native::unary::rsqrt(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn rsqrt_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("rsqrt");
     native::unary::rsqrt_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn rsqrt_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1607,13 +1607,13 @@ fn reciprocal_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("reciprocal");
     native::unary::reciprocal_meta(&mut iter, self_)?;
     native::unary::reciprocal(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn reciprocal_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("reciprocal");
     native::unary::reciprocal_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn reciprocal_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1815,13 +1815,13 @@ fn sin_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sin");
     native::unary::sin_meta(&mut iter, self_)?;
     native::unary::sin(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sin_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sin");
     native::unary::sin_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sin_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1935,13 +1935,13 @@ fn cos_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("cos");
     native::unary::cos_meta(&mut iter, self_)?;
     native::unary::cos(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn cos_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("cos");
     native::unary::cos_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn cos_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2055,13 +2055,13 @@ fn tan_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("tan");
     native::unary::tan_meta(&mut iter, self_)?;
     native::unary::tan(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn tan_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("tan");
     native::unary::tan_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn tan_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2175,13 +2175,13 @@ fn asin_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("asin");
     native::unary::asin_meta(&mut iter, self_)?;
     native::unary::asin(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn asin_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("asin");
     native::unary::asin_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn asin_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2295,13 +2295,13 @@ fn acos_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("acos");
     native::unary::acos_meta(&mut iter, self_)?;
     native::unary::acos(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn acos_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("acos");
     native::unary::acos_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn acos_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2415,13 +2415,13 @@ fn atan_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("atan");
     native::unary::atan_meta(&mut iter, self_)?;
     native::unary::atan(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn atan_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("atan");
     native::unary::atan_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn atan_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2535,13 +2535,13 @@ fn sinh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sinh");
     native::unary::sinh_meta(&mut iter, self_)?;
     native::unary::sinh(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sinh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sinh");
     native::unary::sinh_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sinh_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2655,13 +2655,13 @@ fn cosh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("cosh");
     native::unary::cosh_meta(&mut iter, self_)?;
     native::unary::cosh(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn cosh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("cosh");
     native::unary::cosh_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn cosh_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2775,13 +2775,13 @@ fn tanh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("tanh");
     native::unary::tanh_meta(&mut iter, self_)?;
     native::unary::tanh(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn tanh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("tanh");
     native::unary::tanh_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn tanh_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2898,13 +2898,13 @@ fn sigmoid_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sigmoid");
     native::unary::sigmoid_meta(&mut iter, self_)?;
     native::unary::sigmoid(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sigmoid_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sigmoid");
     native::unary::sigmoid_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sigmoid_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3018,13 +3018,13 @@ fn erf_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("erf");
     native::unary::erf_meta(&mut iter, self_)?;
     native::unary::erf(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn erf_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("erf");
     native::unary::erf_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn erf_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3138,13 +3138,13 @@ fn erfc_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("erfc");
     native::unary::erfc_meta(&mut iter, self_)?;
     native::unary::erfc(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn erfc_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("erfc");
     native::unary::erfc_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn erfc_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3261,13 +3261,13 @@ fn floor_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("floor");
     native::unary::floor_meta(&mut iter, self_)?;
     native::unary::floor(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn floor_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("floor");
     native::unary::floor_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn floor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3381,13 +3381,13 @@ fn ceil_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("ceil");
     native::unary::ceil_meta(&mut iter, self_)?;
     native::unary::ceil(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn ceil_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("ceil");
     native::unary::ceil_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn ceil_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3504,13 +3504,13 @@ fn round_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("round");
     native::unary::round_meta(&mut iter, self_)?;
     native::unary::round(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn round_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("round");
     native::unary::round_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn round_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3627,13 +3627,13 @@ fn round_decimals_cpu(_keys: DispatchKeySet, self_: &Tensor, decimals: i64) -> R
     let mut iter = TensorIterator::functional("round.decimals");
     native::unary::round_decimals_meta(&mut iter, self_, decimals)?;
     native::unary::round_decimals(&mut iter, self_, decimals)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn round_decimals_meta(_keys: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("round.decimals");
     native::unary::round_decimals_meta(&mut iter, self_, decimals)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn round_decimals_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3751,13 +3751,13 @@ fn trunc_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("trunc");
     native::unary::trunc_meta(&mut iter, self_)?;
     native::unary::trunc(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn trunc_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("trunc");
     native::unary::trunc_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn trunc_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3871,13 +3871,13 @@ fn frac_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("frac");
     native::unary::frac_meta(&mut iter, self_)?;
     native::unary::frac(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn frac_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("frac");
     native::unary::frac_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn frac_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3994,13 +3994,13 @@ fn deg2rad_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("deg2rad");
     native::unary::deg2rad_meta(&mut iter, self_)?;
     native::unary::deg2rad(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn deg2rad_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("deg2rad");
     native::unary::deg2rad_meta(&mut iter, self_)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn deg2rad_boxed(given: &[Value]) -> Result<Vec<Value>> {

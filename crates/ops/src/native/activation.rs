@@ -255,7 +255,7 @@ pub fn log_sigmoid_forward(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     if !iter.is_meta() {
         log_sigmoid_of_floats(&mut iter, self_)?;
     }
-    Ok((iter.into_output()?, Tensor::empty_contiguous(&[0], self_.dtype(), self_.device())?))
+    Ok((iter.take_result()?, Tensor::empty_contiguous(&[0], self_.dtype(), self_.device())?))
 }
 
 /// Shape and type of [`log_sigmoid_backward`].

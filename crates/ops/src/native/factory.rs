@@ -172,7 +172,7 @@ fn dense_strides(tensor: &Tensor) -> Result<DimVec> {
     let mut iter = TensorIterator::functional("empty_like");
     iter.add_input(&abstracted);
     iter.build(Config::SAME)?;
-    Ok(DimVec::from_slice(iter.into_output()?.strides()))
+    Ok(DimVec::from_slice(iter.take_result()?.strides()))
 }
 
 /// Zeros in the sizes of another tensor.

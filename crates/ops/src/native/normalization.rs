@@ -47,7 +47,7 @@ fn inverse_root(name: &'static str, variance: &Tensor, eps: f64) -> Result<Tenso
     if !iter.is_meta() {
         loops::float_kernel(&iter, Formula(eps))?;
     }
-    iter.into_output()
+    iter.take_result()
 }
 
 /// A parameter as kernels read it: contiguous, of the computing type.

@@ -16,7 +16,7 @@ pub fn as_strided(
 
 /// The same elements under a new handle.
 pub fn alias(self_: &Tensor) -> Result<Tensor> {
-    self_.alias_as(self_.sizes(), self_.strides(), self_.storage_offset())
+    self_.alias_with(self_.geometry().clone())
 }
 
 /// The same elements under a handle that takes no part in recorded history.
@@ -28,6 +28,9 @@ pub fn detach(self_: &Tensor) -> Result<Tensor> {
 pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     let g = self_.geometry();
     let sizes = shape::infer_size(size, g.numel())?;
+    if g.is_contiguous() {
+        return self_.alias_with(g.viewed_as(&sizes)?);
+    }
     match shape::view_strides(g.sizes(), g.strides(), &sizes) {
         Some(strides) => self_.alias_as(&sizes, &strides, g.storage_offset()),
         None => bail!(
@@ -78,10 +81,7 @@ pub fn transpose(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     if a == b {
         return alias(self_);
     }
-    let (mut sizes, mut strides) = (DimVec::from_slice(g.sizes()), DimVec::from_slice(g.strides()));
-    sizes.swap(a, b);
-    strides.swap(a, b);
-    self_.alias_as(&sizes, &strides, g.storage_offset())
+    self_.alias_with(g.transposed(a, b))
 }
 
 /// A matrix with rows and columns exchanged; fewer dimensions stay as they are.

@@ -3,7 +3,7 @@
 use super::operand::{Handle, Operand, Operands, Output};
 use super::{Config, TensorIterator};
 use crate::Tensor;
-use flambeau_core::{Access, Result, ScalarType, Storage, shape, with_guards};
+use flambeau_core::{Access, Result, ScalarType, Storage, ensure, shape, with_guards};
 
 /// The most inputs a plain call has.
 const INPUTS: usize = 3;
@@ -72,9 +72,26 @@ impl<'a> TensorIterator<'a> {
     }
 }
 
+/// Refuses tensors that are only a shape.
+///
+/// # Errors
+/// `Device`.
+#[inline]
+pub(super) fn ensure_has_elements(tensor: &Tensor) -> Result<()> {
+    ensure!(
+        tensor.device().is_cpu(),
+        Device,
+        "expected elements on the CPU but got a tensor on {}",
+        tensor.device()
+    );
+    Ok(())
+}
+
 impl<'a> Plain<'a> {
-    pub(super) fn into_output(self) -> Tensor {
-        match self.output {
+    /// The output; to be asked once, at the end.
+    #[inline]
+    pub(super) fn take_output(&mut self) -> Tensor {
+        match std::mem::replace(&mut self.output, Handle::None) {
             Handle::Owned(t) => t,
             Handle::Borrowed(t) => t.clone(),
             Handle::None => self.inputs[0].clone(),
@@ -118,13 +135,17 @@ impl<'a> Plain<'a> {
     #[inline]
     pub(crate) fn with_guards<R>(&self, name: &str, body: impl FnOnce() -> R) -> Result<R> {
         let [a, b, c] = self.inputs.map(|t| (t.storage(), Access::Read));
-        let held = match (self.is_fresh(), self.count) {
-            (true, 1) => with_guards(&[a], body),
-            (true, 2) => with_guards(&[a, b], body),
-            (true, _) => with_guards(&[a, b, c], body),
-            (false, _) => with_guards(&[a, b, c, (self.output().storage(), Access::Write)], body),
+        let out = (self.output().storage(), Access::Write);
+        ensure_has_elements(self.output()).map_err(|e| e.context(name))?;
+        let wanted = [a, b, c, out];
+        // An operator in place is a pair at most: its first input is its output.
+        let in_place = [out, b];
+        let wanted = match self.count {
+            n if self.is_fresh() => &wanted[..n],
+            1 | 2 if Storage::ptr_eq(a.0, out.0) => &in_place,
+            _ => &wanted,
         };
-        held.map_err(|e| e.context(name))
+        with_guards(wanted, body).map_err(|e| e.context(name))
     }
 
     /// The operands that a general build would have made.
