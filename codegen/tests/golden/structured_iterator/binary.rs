@@ -34,13 +34,13 @@ fn sub_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: 
     let mut iter = TensorIterator::functional("sub.Tensor");
     native::binary::sub_meta(&mut iter, self_, other, alpha)?;
     native::binary::sub(&mut iter, self_, other, alpha)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sub_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sub.Tensor");
     native::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    iter.into_output()
+    iter.take_result()
 }
 
 fn sub_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {

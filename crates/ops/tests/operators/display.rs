@@ -1,6 +1,6 @@
 //! Printing, against what PyTorch 2.15 prints for the same tensors.
 
-use flambeau_core::{AutogradMeta, Device, ScalarType};
+use flambeau_core::{AutogradMeta, AutogradMetaBox, Device, ScalarType};
 use flambeau_ops::tensor::display::{PrintOptions, Suffix};
 use flambeau_ops::{Tensor, ops};
 use half::{bf16, f16};

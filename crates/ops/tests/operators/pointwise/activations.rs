@@ -68,23 +68,25 @@ fn gradients_of_activations() {
         row("threshold_backward", 2, 0.0, |x| if x[1] <= 0.5 { 0.0 } else { x[0] })
             .then(|| vec![number(0.5)]),
         row("silu_backward", 2, 8.0, |x| {
-            x[0] * (f::sigmoid(x[1]) + x[1] * f::sigmoid(x[1]) * f::sigmoid(-x[1]))
+            f::chain(x[0], f::sigmoid(x[1]) + x[1] * f::sigmoid(x[1]) * f::sigmoid(-x[1]))
         }),
         row("softplus_backward", 2, 4.0, |x| {
-            if x[1] * 2.0 > 20.0 { x[0] } else { x[0] * f::sigmoid(2.0 * x[1]) }
+            if x[1] * 2.0 > 20.0 { x[0] } else { f::chain(x[0], f::sigmoid(2.0 * x[1])) }
         })
         .then(|| vec![number(2.0), number(20.0)]),
         row("leaky_relu_backward", 2, 0.5, |x| if x[1] > 0.0 { x[0] } else { 0.25 * x[0] })
             .then(|| vec![number(0.25), Value::Bool(false)]),
-        row("sigmoid_backward", 2, 2.0, |x| x[0] * ((1.0 - x[1]) * x[1])),
-        row("tanh_backward", 2, 2.0, |x| x[0] * (1.0 - x[1] * x[1])),
+        row("sigmoid_backward", 2, 2.0, |x| f::chain(x[0], (1.0 - x[1]) * x[1])),
+        row("tanh_backward", 2, 2.0, |x| f::chain(x[0], 1.0 - x[1] * x[1])),
         row("hardtanh_backward", 2, 0.0, |x| if x[1] <= -1.0 || x[1] >= 2.0 { 0.0 } else { x[0] })
             .then(|| vec![number(-1.0), number(2.0)]),
-        row("log_sigmoid_backward", 2, 4.0, |x| x[0] * f::sigmoid(-x[1]))
+        row("log_sigmoid_backward", 2, 4.0, |x| f::chain(x[0], f::sigmoid(-x[1])))
             .with(|t| vec![Value::from(&t[0]), Value::from(&t[1]), Value::from(&t[1])]),
-        row("elu_backward", 2, 3.0, |x| x[0] * if x[1] <= 0.0 { 1.5 * (0.5 * x[1]).exp() } else { 2.0 })
-            .with(|t| elu(t, false)),
-        row("elu_backward", 2, 3.0, |x| x[0] * if x[1] <= 0.0 { 0.5 * (x[1] + 3.0) } else { 2.0 })
+        row("elu_backward", 2, 3.0, |x| {
+            f::chain(x[0], if x[1] <= 0.0 { 1.5 * (0.5 * x[1]).exp() } else { 2.0 })
+        })
+        .with(|t| elu(t, false)),
+        row("elu_backward", 2, 3.0, |x| f::chain(x[0], if x[1] <= 0.0 { 0.5 * (x[1] + 3.0) } else { 2.0 }))
             .with(|t| elu(t, true)),
     ]);
 }

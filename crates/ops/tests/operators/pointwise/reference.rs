@@ -62,3 +62,8 @@ pub(crate) fn floor_divide(a: f64, b: f64) -> f64 {
     let quotient = ((a - remainder(a, b)) / b).round();
     if quotient == 0.0 { 0f64.copysign(a / b) } else { quotient }
 }
+
+/// A gradient through a derivative: nothing, where no gradient comes, whatever the derivative.
+pub(crate) fn chain(gradient: f64, derivative: f64) -> f64 {
+    if gradient == 0.0 { 0.0 } else { gradient * derivative }
+}
