@@ -29,6 +29,9 @@ pub(crate) fn write(folder: &Path, points: &[Point], bigram: f64) -> Result<()> 
         .map_err(|e| Error::new(ErrorKind::Io, format!("{}: {e}", picture.display())))
 }
 
+/// Losses on the picture reach over so much at least: an axis without length has no marks.
+const SHORTEST: f64 = 0.1;
+
 fn draw(path: &Path, points: &[Point], bigram: f64) -> std::result::Result<(), Box<dyn std::error::Error>> {
     let Some(last) = points.last() else { return Ok(()) };
     let values = points.iter().flat_map(|p| [p.train, p.held_out]).chain([bigram]);
@@ -40,8 +43,14 @@ fn draw(path: &Path, points: &[Point], bigram: f64) -> std::result::Result<(), B
         .caption("Character GPT: loss by step", ("sans-serif", 20))
         .x_label_area_size(40)
         .y_label_area_size(55)
-        .build_cartesian_2d(0..last.step.max(1), low * 0.95..high * 1.02)?;
-    chart.configure_mesh().x_desc("step").y_desc("loss, nats a character").draw()?;
+        .build_cartesian_2d(0..last.step.max(1), low * 0.95..high.max(low + SHORTEST) * 1.02)?;
+    let font = ("sans-serif", 16);
+    let mut mesh = chart.configure_mesh();
+    mesh.light_line_style(TRANSPARENT)
+        .label_style(font)
+        .x_desc("step")
+        .y_desc("loss, nats a character")
+        .draw()?;
     type Line = (&'static str, RGBColor, fn(&Point) -> f64);
     let lines: [Line; 2] = [("training", BLUE, |p| p.train), ("held out", RED, |p| p.held_out)];
     for (name, colour, value) in lines {
@@ -55,7 +64,8 @@ fn draw(path: &Path, points: &[Point], bigram: f64) -> std::result::Result<(), B
         .draw_series(LineSeries::new([(0, bigram), (last.step.max(1), bigram)], BLACK))?
         .label("bigram model")
         .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], BLACK));
-    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
+    let mut legend = chart.configure_series_labels();
+    legend.label_font(font).background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
     area.present()?;
     Ok(())
 }

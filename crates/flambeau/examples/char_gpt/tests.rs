@@ -226,6 +226,16 @@ fn training_that_blows_up_keeps_the_checkpoint_of_before() {
     assert_eq!(Checkpoint::load(place.checkpoint("out")).unwrap().step, 1);
 }
 
+/// All losses are 0 from the first step.
+#[test]
+fn a_text_of_one_character_has_a_picture_too() {
+    let place = Place::new("one");
+    fs::write(place.folder.join("text.txt"), "a".repeat(200)).unwrap();
+    let training = place.train("out", "--steps 1");
+    assert_eq!((training.points()[0].held_out, training.bigram), (0.0, 0.0));
+    assert!(fs::read_to_string(place.folder.join("out/loss.svg")).unwrap().contains("bigram model"));
+}
+
 /// What cannot be saved is known before the first step, and takes nobody's place.
 #[test]
 fn a_folder_that_cannot_be_made_is_named() {
