@@ -10,6 +10,11 @@ use super::lanes::Lanes;
 pub trait Isa: Copy + Send + Sync + 'static {
     /// The value that names this set at run time.
     const CAPABILITY: CpuCapability;
+
+    /// Asks for the cache line at `address`, which need not be valid, before it is needed. The processor's own prefetching
+    /// stops at the end of a page.
+    #[inline(always)]
+    fn prefetch(_address: *const u8) {}
 }
 
 /// One lane at a time, with no more than the target's baseline: slow, and the reference for the others.
@@ -38,16 +43,34 @@ impl Isa for Scalar {
 #[cfg(target_arch = "x86_64")]
 impl Isa for Avx2 {
     const CAPABILITY: CpuCapability = CpuCapability::Avx2;
+
+    #[inline(always)]
+    fn prefetch(address: *const u8) {
+        prefetch_line(address);
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 impl Isa for Avx512 {
     const CAPABILITY: CpuCapability = CpuCapability::Avx512;
+
+    #[inline(always)]
+    fn prefetch(address: *const u8) {
+        prefetch_line(address);
+    }
 }
 
 #[cfg(target_arch = "aarch64")]
 impl Isa for Neon {
     const CAPABILITY: CpuCapability = CpuCapability::Neon;
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn prefetch_line(address: *const u8) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a hint, which every x86-64 processor has and which touches nothing.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
 }
 
 /// The instruction sets by name, as `FLAMBEAU_CPU_CAPABILITY` spells them in lower case.

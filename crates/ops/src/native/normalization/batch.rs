@@ -61,7 +61,21 @@ pub fn batch_norm(
     eps: f64,
     _cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    Ok(ops::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)?.0)
+    // The derivative keeps the running statistics, for evaluation. In training it has no use for them, and a second call
+    // writes them: so it is given copies, which nobody writes again.
+    let kept = |statistics: Option<&Tensor>| match statistics {
+        Some(statistics) if training => ops::detach(statistics).and_then(|s| ops::clone(&s, None)).map(Some),
+        other => Ok(other.cloned()),
+    };
+    let (mean, var) = (kept(running_mean)?, kept(running_var)?);
+    let out =
+        ops::native_batch_norm(input, weight, bias, mean.as_ref(), var.as_ref(), training, momentum, eps)?.0;
+    for (statistics, now) in [(running_mean, mean), (running_var, var)] {
+        if let (true, Some(statistics), Some(now)) = (training, statistics, now) {
+            ops::copy_(&ops::detach(statistics)?, &now, false)?;
+        }
+    }
+    Ok(out)
 }
 
 /// Batch normalization, with the means and inverse deviations found in training.
