@@ -11,12 +11,13 @@ const MIRI: &[&[&str]] = &[
         "test",
         "--package",
         "flambeau-ops",
-        "--lib",
+        "--test",
+        "operators",
         "--",
-        "tensor::",
-        "loops::",
-        "tensor_iterator::",
-        "dispatch::",
+        "accessor::",
+        "memory::",
+        "private::",
+        "view_in_place::",
     ],
 ];
 

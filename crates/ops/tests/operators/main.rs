@@ -10,6 +10,7 @@ mod index;
 mod lines;
 mod loss;
 mod matmul;
+mod memory;
 mod pointwise;
 mod pooling;
 mod private;

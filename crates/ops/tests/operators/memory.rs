@@ -1,0 +1,76 @@
+//! One small call of every loop that walks raw memory, small enough for an interpreter that checks each access.
+
+use flambeau_core::{Result, Scalar, ScalarType};
+use flambeau_ops::{Tensor, ops};
+
+fn range(n: i64, sizes: &[i64]) -> Tensor {
+    let values: Vec<f32> = (0..n).map(|i| i as f32).collect();
+    Tensor::from_vec(values, sizes).unwrap()
+}
+
+fn values(tensor: &Tensor) -> Vec<f32> {
+    ops::to_dtype(tensor, ScalarType::F32, false, false, None).unwrap().to_vec().unwrap()
+}
+
+#[test]
+fn rows_of_any_stride_and_type() -> Result<()> {
+    let a = range(12, &[3, 4]);
+    let columns = ops::t(&range(12, &[4, 3]))?;
+    let row = ops::expand(&range(4, &[1, 4]), &[3, 4], false)?;
+    let sum = ops::add_tensor(&columns, &row, Scalar::Int(1))?;
+    assert_eq!(values(&sum), [0.0, 4.0, 8.0, 12.0, 1.0, 5.0, 9.0, 13.0, 2.0, 6.0, 10.0, 14.0]);
+    let mixed = ops::mul_tensor(&ops::to_dtype(&a, ScalarType::I64, false, false, None)?, &columns)?;
+    assert_eq!(values(&mixed)[..4], [0.0, 3.0, 12.0, 27.0]);
+    let half = ops::exp(&ops::to_dtype(
+        &ops::mul_scalar(&a, Scalar::Int(0))?,
+        ScalarType::F16,
+        false,
+        false,
+        None,
+    )?)?;
+    assert_eq!(values(&half), [1.0; 12]);
+    Ok(())
+}
+
+#[test]
+fn overlap_is_copied_first() -> Result<()> {
+    let a = range(9, &[3, 3]);
+    ops::sub__tensor(&a, &ops::slice_tensor(&a, 1, None, Some(1), 1)?, Scalar::Int(1))?;
+    assert_eq!(values(&a), [0.0, 1.0, 2.0, 0.0, 1.0, 2.0, 0.0, 1.0, 2.0]);
+    Ok(())
+}
+
+#[test]
+fn choices_and_questions() -> Result<()> {
+    let a = range(6, &[2, 3]);
+    let mask = ops::gt_scalar(&a, Scalar::Int(2))?;
+    let chosen = ops::where_self(&mask, &a, &ops::neg(&a)?)?;
+    assert_eq!(values(&chosen), [0.0, -1.0, -2.0, 3.0, 4.0, 5.0]);
+    Ok(())
+}
+
+#[test]
+fn folds_along_every_dimension() -> Result<()> {
+    let a = range(24, &[2, 3, 4]);
+    assert_eq!(values(&ops::sum(&a, None)?), [276.0]);
+    assert_eq!(values(&ops::sum_dim_intlist(&a, Some(&[0, 2]), false, None)?), [60.0, 92.0, 124.0]);
+    assert_eq!(values(&ops::sum_dim_intlist(&a, Some(&[1]), false, None)?)[..4], [12.0, 15.0, 18.0, 21.0]);
+    let (greatest, at) = ops::max_dim(&ops::transpose_int(&a, 0, 2)?, 1, false)?;
+    assert_eq!((values(&greatest)[0], values(&at)[0]), (8.0, 2.0));
+    assert_eq!(values(&ops::cumsum(&range(4, &[4]), 0, None)?), [0.0, 1.0, 3.0, 6.0]);
+    let softmax = ops::softmax_int(&range(6, &[2, 3]), 0, None)?;
+    assert!((values(&softmax).iter().sum::<f32>() - 3.0).abs() < 1e-6);
+    Ok(())
+}
+
+#[test]
+fn products_joins_and_places() -> Result<()> {
+    let a = range(6, &[2, 3]);
+    assert_eq!(values(&ops::mm(&a, &ops::t(&a)?)?), [5.0, 14.0, 14.0, 50.0]);
+    assert_eq!(values(&ops::cat(&[a.clone(), a.clone()], 1)?)[..6], [0.0, 1.0, 2.0, 0.0, 1.0, 2.0]);
+    let index = Tensor::from_vec(vec![2i64, 0], &[2])?;
+    assert_eq!(values(&ops::index_select(&a, 1, &index)?), [2.0, 0.0, 5.0, 3.0]);
+    let (sorted, _) = ops::sort(&ops::neg(&a)?, -1, false)?;
+    assert_eq!(values(&sorted), [-2.0, -1.0, 0.0, -5.0, -4.0, -3.0]);
+    Ok(())
+}
