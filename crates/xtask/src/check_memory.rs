@@ -1,4 +1,4 @@
-//! `cargo xtask miri` and `cargo xtask loom`: what a plain test run cannot see of pointers and races.
+//! `cargo xtask miri`, `loom` and `asan`: what a plain test run cannot see of pointers and races.
 
 use std::process::{Command, ExitCode, Stdio};
 
@@ -21,12 +21,36 @@ const MIRI: &[&[&str]] = &[
     ],
 ];
 
+/// Whether the nightly toolchain answers to this; says how to get it if not.
+fn has(task: &str, probe: &[&str], install: &str) -> bool {
+    let answer = cargo(probe).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let found = answer.is_ok_and(|status| status.success());
+    if !found {
+        println!("{task}: skipped, since there is no nightly toolchain for it\n  {install}");
+    }
+    found
+}
+
+pub(crate) fn asan() -> Outcome {
+    if !has("asan", &["+nightly", "--version"], "rustup toolchain install nightly") {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let packages = ["core", "vectorized", "parallel", "gemm", "ops"].map(|name| format!("flambeau-{name}"));
+    let mut command = cargo(&["+nightly", "test", "--no-fail-fast", "--tests"]);
+    packages.iter().for_each(|name| _ = command.args(["--package", name]));
+    // Naming the target keeps the flag from build scripts and procedural macros.
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    command.args(["--target", &target]).arg("--target-dir").arg(root().join("target/asan"));
+    command.env("RUSTFLAGS", "-Zsanitizer=address");
+    Ok(if command.status()?.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
 pub(crate) fn miri() -> Outcome {
-    let has_miri =
-        cargo(&["+nightly", "miri", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if !has_miri.is_ok_and(|status| status.success()) {
-        println!("miri: skipped, since there is no nightly toolchain with it");
-        println!("  rustup toolchain install nightly --component miri,rust-src");
+    if !has(
+        "miri",
+        &["+nightly", "miri", "--version"],
+        "rustup toolchain install nightly --component miri,rust-src",
+    ) {
         return Ok(ExitCode::SUCCESS);
     }
     for arguments in MIRI {

@@ -33,6 +33,8 @@ enum Task {
     Miri,
     /// Runs loom's models of the reference counts, the locks and the guards.
     Loom,
+    /// Runs the tests of core, vectorized, parallel, gemm and ops under AddressSanitizer.
+    Asan,
 }
 
 fn main() -> ExitCode {
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Task::Bench(options) => bench::run(&options),
         Task::Miri => check_memory::miri(),
         Task::Loom => check_memory::loom(),
+        Task::Asan => check_memory::asan(),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error}");

@@ -22,7 +22,7 @@ const STEPS: &[Step] = &[
     ("clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], true),
     ("codegen", &["xtask", "codegen", "--check"], true),
     ("tidy", &["xtask", "tidy", "--quiet"], true),
-    ("tests", &["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--examples", "--tests"], false),
+    ("tests", &["test", "--workspace", "--no-fail-fast", "--tests", "--examples"], false),
     ("doc tests", &["test", "--workspace", "--doc"], false),
 ];
 
