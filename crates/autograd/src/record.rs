@@ -12,7 +12,7 @@
 //!    [`record::gradients`](crate::record::gradients), which runs those that are wanted. Formulas call operators through
 //!    `flambeau_ops::ops`, so that a pass with `create_graph` records them. They do not undo broadcasting and do not convert types: the engine does.
 //! 3. **The kernel** for `DispatchKey::Autograd`, of the operator's own signature behind a `DispatchKeySet`:
-//!    * functional: below, and if [`any_requires_grad`](crate::record::any_requires_grad): `edges`, the struct,
+//!    * functional: below, and if there are [`recorded_edges`](crate::record::recorded_edges): the struct,
 //!      [`set_history`](crate::record::set_history). The struct is made after the call, so that outputs can be saved.
 //!    * in-place: if recording, [`check_inplace`](crate::record::check_inplace), `edges` and values of `self` that a formula
 //!      needs ([`original`](crate::record::original)) come *before* the call; saved outputs and
@@ -69,6 +69,19 @@ pub fn edges(inputs: &[&Tensor]) -> Result<Edges> {
         edges.push(gradient_edge(input)?);
     }
     Ok(edges)
+}
+
+/// The same, if the call is to be recorded.
+///
+/// # Errors
+/// Those of [`edges`].
+#[inline]
+pub fn recorded_edges(inputs: &[&Tensor]) -> Result<Option<Edges>> {
+    if !is_grad_enabled() {
+        return Ok(None);
+    }
+    let edges = edges(inputs)?;
+    Ok(edges.iter().any(Option::is_some).then_some(edges))
 }
 
 /// Makes `result` the output of a node with this derivative. A result that is no floating point number carries no history.

@@ -260,16 +260,14 @@ fn functional(operator: &Operator<'_>, history: &History<'_>) -> Result<String, 
     let lone =
         matches!(operator.schema.returns.as_slice(), [only] if only.ty == Type::Base(BaseType::Tensor));
     let mutable = if lone { "mut " } else { "" };
-    let edges = inputs("edges", &history.inputs);
     let set = set_history(operator, history, &names)?;
-    let edges = format!("let edges = {edges}?;\n");
     let node = if history.plain { String::new() } else { format!("let backward = {};\n", history.node) };
     Ok(function(
         operator,
         &format!(
-            "let {mutable}{pattern} = {{\n{}?\n}};\nif {} {{\n{edges}{node}{set}\n}}\nOk({pattern})",
+            "let {mutable}{pattern} = {{\n{}?\n}};\nif let Some(edges) = {}? {{\n{node}{set}\n}}\nOk({pattern})",
             below(operator),
-            inputs("any_requires_grad", &history.inputs),
+            inputs("recorded_edges", &history.inputs),
         ),
     ))
 }

@@ -40,8 +40,7 @@ fn mul_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tenso
         let _below = record::below();
         ops::mul_tensor(self_, other)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward = MulBackward0 {
             other: record::saved_input(edges[0].is_some(), other, &edges[1])?,
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
@@ -102,8 +101,7 @@ fn sigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::sigmoid(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SigmoidBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -147,8 +145,7 @@ fn sub_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor
         let _below = record::below();
         ops::sub_scalar(self_, other)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, SubBackward0);
     }
     Ok(result)
@@ -184,8 +181,7 @@ fn erf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::erf(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, record::NotImplemented("erf"));
     }
     Ok(result)
@@ -223,8 +219,7 @@ fn expand(_: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
         let _below = record::below();
         ops::expand(self_, size)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = ExpandBackward0 { self_dim: self_.dim() as i64, size: DimVec::from_slice(size) };
         record::set_history(&mut result, edges, backward);
     }

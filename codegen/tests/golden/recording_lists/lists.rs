@@ -30,8 +30,7 @@ fn cat(_: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         let _below = record::below();
         ops::cat(tensors, dim)?
     };
-    if record::any_requires_grad_of(&[&tensors]) {
-        let edges = record::edges_of(&[&tensors])?;
+    if let Some(edges) = record::recorded_edges_of(&[&tensors])? {
         let backward = CatBackward0 { dim, tensors_sizes: formulas::sizes_of(tensors) };
         record::set_history(&mut result, edges, backward);
     }
@@ -72,8 +71,7 @@ fn split(_: DispatchKeySet, self_: &Tensor, split_size: i64, dim: i64) -> Result
         let _below = record::below();
         ops::split(self_, split_size, dim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SplitBackward0 { dim, self_sizes: DimVec::from_slice(self_.sizes()), split_size };
         record::set_history_of_all(&result.iter().collect::<Vec<_>>(), edges, backward);
     }
@@ -110,8 +108,7 @@ fn index(_: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Resul
         let _below = record::below();
         ops::index(self_, indices)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = IndexBackward0 {
             indices: record::saved_optionals(indices)?,
             self_sizes: DimVec::from_slice(self_.sizes()),
@@ -146,8 +143,7 @@ fn sort(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)>
         let _below = record::below();
         ops::sort(self_, dim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SortBackward0 {
             dim,
             self_sizes: DimVec::from_slice(self_.sizes()),
@@ -206,8 +202,7 @@ fn norm(
         let _below = record::below();
         ops::norm(input, weight, eps, p)?
     };
-    if record::any_requires_grad_of(&[&input, &weight]) {
-        let edges = record::edges_of(&[&input, &weight])?;
+    if let Some(edges) = record::recorded_edges_of(&[&input, &weight])? {
         let backward = NormBackward0 {
             eps,
             input: SavedVariable::input(input, &edges[0])?,

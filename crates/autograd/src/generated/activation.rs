@@ -28,8 +28,7 @@ fn relu(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::relu(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = ReluBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -85,8 +84,7 @@ fn threshold(_: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar
         let _below = record::below();
         ops::threshold(self_, threshold, value)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = ThresholdBackward0 { self_: SavedVariable::input(self_, &edges[0])?, threshold };
         record::set_history(&mut result, edges, backward);
     }
@@ -161,8 +159,7 @@ fn threshold_backward(
         let _below = record::below();
         ops::threshold_backward(grad_output, self_, threshold)?
     };
-    if record::any_requires_grad(&[grad_output, self_]) {
-        let edges = record::edges(&[grad_output, self_])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
         let backward = ThresholdBackwardBackward0 {
             self_: record::saved_input(edges[0].is_some(), self_, &edges[1])?,
             threshold,
@@ -196,8 +193,7 @@ fn gelu(_: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<Tensor> 
         let _below = record::below();
         ops::gelu(self_, approximate)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = GeluBackward0 {
             approximate: str::to_owned(approximate),
             self_: SavedVariable::input(self_, &edges[0])?,
@@ -401,8 +397,7 @@ fn gelu_backward(
         let _below = record::below();
         ops::gelu_backward(grad_output, self_, approximate)?
     };
-    if record::any_requires_grad(&[grad_output, self_]) {
-        let edges = record::edges(&[grad_output, self_])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
         let backward = GeluBackwardBackward0 {
             approximate: str::to_owned(approximate),
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
@@ -436,8 +431,7 @@ fn silu(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::silu(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SiluBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -519,8 +513,7 @@ fn silu_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Res
         let _below = record::below();
         ops::silu_backward(grad_output, self_)?
     };
-    if record::any_requires_grad(&[grad_output, self_]) {
-        let edges = record::edges(&[grad_output, self_])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
         let backward = SiluBackwardBackward0 {
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
             self_: SavedVariable::input(self_, &edges[1])?,
@@ -553,8 +546,7 @@ fn mish(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::mish(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = MishBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -653,8 +645,7 @@ fn mish_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Res
         let _below = record::below();
         ops::mish_backward(grad_output, self_)?
     };
-    if record::any_requires_grad(&[grad_output, self_]) {
-        let edges = record::edges(&[grad_output, self_])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
         let backward = MishBackwardBackward0 {
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
             self_: SavedVariable::input(self_, &edges[1])?,
@@ -689,8 +680,7 @@ fn softplus(_: DispatchKeySet, self_: &Tensor, beta: Scalar, threshold: Scalar) 
         let _below = record::below();
         ops::softplus(self_, beta, threshold)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SoftplusBackward0 { beta, self_: SavedVariable::input(self_, &edges[0])?, threshold };
         record::set_history(&mut result, edges, backward);
     }
@@ -763,8 +753,7 @@ fn softplus_backward(
         let _below = record::below();
         ops::softplus_backward(grad_output, self_, beta, threshold)?
     };
-    if record::any_requires_grad(&[grad_output, self_]) {
-        let edges = record::edges(&[grad_output, self_])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
         let backward = SoftplusBackwardBackward0 {
             beta,
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
@@ -800,8 +789,7 @@ fn leaky_relu(_: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Resu
         let _below = record::below();
         ops::leaky_relu(self_, negative_slope)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = LeakyReluBackward0 { negative_slope, self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -871,8 +859,7 @@ fn leaky_relu_backward(
         let _below = record::below();
         ops::leaky_relu_backward(grad_output, self_, negative_slope, self_is_result)?
     };
-    if record::any_requires_grad(&[grad_output, self_]) {
-        let edges = record::edges(&[grad_output, self_])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
         let backward = LeakyReluBackwardBackward0 {
             negative_slope,
             self_: record::saved_input(edges[0].is_some(), self_, &edges[1])?,
@@ -917,8 +904,7 @@ fn elu(
         let _below = record::below();
         ops::elu(self_, alpha, scale, input_scale)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward =
             EluBackward0 { alpha, input_scale, scale, self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
@@ -1039,8 +1025,7 @@ fn elu_backward(
         let _below = record::below();
         ops::elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result)?
     };
-    if record::any_requires_grad(&[grad_output, self_or_result]) {
-        let edges = record::edges(&[grad_output, self_or_result])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, self_or_result])? {
         let backward = EluBackwardBackward0 {
             alpha,
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
@@ -1079,8 +1064,7 @@ fn hardtanh(_: DispatchKeySet, self_: &Tensor, min_val: Scalar, max_val: Scalar)
         let _below = record::below();
         ops::hardtanh(self_, min_val, max_val)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = HardtanhBackward0 { max_val, min_val, self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -1157,8 +1141,7 @@ fn hardtanh_backward(
         let _below = record::below();
         ops::hardtanh_backward(grad_output, self_, min_val, max_val)?
     };
-    if record::any_requires_grad(&[grad_output, self_]) {
-        let edges = record::edges(&[grad_output, self_])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
         let backward = HardtanhBackwardBackward0 {
             max_val,
             min_val,
@@ -1202,8 +1185,7 @@ fn log_sigmoid_forward(_: DispatchKeySet, self_: &Tensor) -> Result<(Tensor, Ten
         let _below = record::below();
         ops::log_sigmoid_forward(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = LogSigmoidBackward0 {
             self_: SavedVariable::input(self_, &edges[0])?,
             buffer: SavedVariable::output(&buffer, 1)?,
@@ -1258,8 +1240,7 @@ fn log_sigmoid_backward(
         let _below = record::below();
         ops::log_sigmoid_backward(grad_output, self_, buffer)?
     };
-    if record::any_requires_grad(&[grad_output, self_]) {
-        let edges = record::edges(&[grad_output, self_])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
         let backward = LogSigmoidBackwardBackward0 {
             buffer: record::saved_input(edges[0].is_some(), buffer, &record::edge_of(buffer)?)?,
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
@@ -1307,8 +1288,7 @@ fn sigmoid_backward(_: DispatchKeySet, grad_output: &Tensor, output: &Tensor) ->
         let _below = record::below();
         ops::sigmoid_backward(grad_output, output)?
     };
-    if record::any_requires_grad(&[grad_output, output]) {
-        let edges = record::edges(&[grad_output, output])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, output])? {
         let backward = SigmoidBackwardBackward0 {
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
             output: SavedVariable::input(output, &edges[1])?,
@@ -1348,8 +1328,7 @@ fn tanh_backward(_: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Re
         let _below = record::below();
         ops::tanh_backward(grad_output, output)?
     };
-    if record::any_requires_grad(&[grad_output, output]) {
-        let edges = record::edges(&[grad_output, output])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, output])? {
         let backward = TanhBackwardBackward0 {
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
             output: SavedVariable::input(output, &edges[1])?,

@@ -27,8 +27,7 @@ fn add_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) 
         let _below = record::below();
         ops::add_tensor(self_, other, alpha)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward = AddBackward0 { alpha };
         record::set_history(&mut result, edges, backward);
     }
@@ -80,8 +79,7 @@ fn add_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -
         let _below = record::below();
         ops::add_scalar(self_, other, alpha)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, AddBackward1);
     }
     Ok(result)
@@ -142,8 +140,7 @@ fn sub_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) 
         let _below = record::below();
         ops::sub_tensor(self_, other, alpha)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward = SubBackward0 { alpha };
         record::set_history(&mut result, edges, backward);
     }
@@ -195,8 +192,7 @@ fn sub_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -
         let _below = record::below();
         ops::sub_scalar(self_, other, alpha)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, SubBackward1);
     }
     Ok(result)
@@ -257,8 +253,7 @@ fn rsub_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar)
         let _below = record::below();
         ops::rsub_tensor(self_, other, alpha)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward = RsubBackward0 { alpha };
         record::set_history(&mut result, edges, backward);
     }
@@ -301,8 +296,7 @@ fn rsub_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) 
         let _below = record::below();
         ops::rsub_scalar(self_, other, alpha)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = RsubBackward1 { alpha };
         record::set_history(&mut result, edges, backward);
     }
@@ -358,8 +352,7 @@ fn mul_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tenso
         let _below = record::below();
         ops::mul_tensor(self_, other)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward = MulBackward0 {
             other: record::saved_input(edges[0].is_some(), other, &edges[1])?,
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
@@ -419,8 +412,7 @@ fn mul_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor
         let _below = record::below();
         ops::mul_scalar(self_, other)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = MulBackward1 { other };
         record::set_history(&mut result, edges, backward);
     }
@@ -487,8 +479,7 @@ fn _chain(_: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Resul
         let _below = record::below();
         ops::_chain(grad_output, derivative)?
     };
-    if record::any_requires_grad(&[grad_output, derivative]) {
-        let edges = record::edges(&[grad_output, derivative])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, derivative])? {
         let backward = ChainBackward0 {
             derivative: record::saved_input(edges[0].is_some(), derivative, &edges[1])?,
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
@@ -528,8 +519,7 @@ fn _chain_div(_: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Resu
         let _below = record::below();
         ops::_chain_div(grad_output, divisor)?
     };
-    if record::any_requires_grad(&[grad_output, divisor]) {
-        let edges = record::edges(&[grad_output, divisor])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, divisor])? {
         let backward = ChainDivBackward0 {
             divisor: SavedVariable::input(divisor, &edges[1])?,
             result: SavedVariable::output(&result, 0)?,
@@ -569,8 +559,7 @@ fn div_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tenso
         let _below = record::below();
         ops::div_tensor(self_, other)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward = DivBackward0 {
             other: SavedVariable::input(other, &edges[1])?,
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
@@ -630,8 +619,7 @@ fn div_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor
         let _below = record::below();
         ops::div_scalar(self_, other)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = DivBackward1 { other };
         record::set_history(&mut result, edges, backward);
     }
@@ -714,8 +702,7 @@ fn maximum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> 
         let _below = record::below();
         ops::maximum(self_, other)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward = MaximumBackward0 {
             other: SavedVariable::input(other, &edges[1])?,
             self_: SavedVariable::input(self_, &edges[0])?,
@@ -784,8 +771,7 @@ fn minimum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> 
         let _below = record::below();
         ops::minimum(self_, other)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward = MinimumBackward0 {
             other: SavedVariable::input(other, &edges[1])?,
             self_: SavedVariable::input(self_, &edges[0])?,
@@ -857,8 +843,7 @@ fn fmax(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::fmax(self_, other)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward = FmaxBackward0 {
             other: SavedVariable::input(other, &edges[1])?,
             self_: SavedVariable::input(self_, &edges[0])?,
@@ -930,8 +915,7 @@ fn fmin(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::fmin(self_, other)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward = FminBackward0 {
             other: SavedVariable::input(other, &edges[1])?,
             self_: SavedVariable::input(self_, &edges[0])?,
@@ -1004,8 +988,7 @@ fn atan2(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::atan2(self_, other)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward = Atan2Backward0 {
             other: SavedVariable::input(other, &edges[1])?,
             self_: SavedVariable::input(self_, &edges[0])?,
@@ -1080,8 +1063,7 @@ fn hypot(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::hypot(self_, other)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward = HypotBackward0 {
             other: record::saved_input(edges[1].is_some(), other, &edges[1])?,
             self_: record::saved_input(edges[0].is_some(), self_, &edges[0])?,
@@ -1160,8 +1142,7 @@ fn copysign_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<
         let _below = record::below();
         ops::copysign_tensor(self_, other)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward = CopysignBackward0 {
             self_: record::saved_input(edges[0].is_some(), self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
@@ -1234,8 +1215,7 @@ fn copysign_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<T
         let _below = record::below();
         ops::copysign_scalar(self_, other)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = CopysignBackward1 {
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,

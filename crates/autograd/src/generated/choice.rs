@@ -33,8 +33,7 @@ fn where_self(_: DispatchKeySet, condition: &Tensor, self_: &Tensor, other: &Ten
         let _below = record::below();
         ops::where_self(condition, self_, other)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward =
             WhereBackward0 { condition: SavedVariable::input(condition, &record::edge_of(condition)?)? };
         record::set_history(&mut result, edges, backward);
@@ -79,8 +78,7 @@ fn masked_fill_scalar(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: S
         let _below = record::below();
         ops::masked_fill_scalar(self_, mask, value)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = MaskedFillBackward0 { mask: SavedVariable::input(mask, &record::edge_of(mask)?)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -129,8 +127,7 @@ fn masked_fill_tensor(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: &
         let _below = record::below();
         ops::masked_fill_tensor(self_, mask, value)?
     };
-    if record::any_requires_grad(&[self_, value]) {
-        let edges = record::edges(&[self_, value])?;
+    if let Some(edges) = record::recorded_edges(&[self_, value])? {
         let backward = MaskedFillBackward1 { mask: SavedVariable::input(mask, &record::edge_of(mask)?)? };
         record::set_history(&mut result, edges, backward);
     }

@@ -64,8 +64,7 @@ fn convolution(
         let _below = record::below();
         ops::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)?
     };
-    if record::any_requires_grad_of(&[&input, &weight, &bias]) {
-        let edges = record::edges_of(&[&input, &weight, &bias])?;
+    if let Some(edges) = record::recorded_edges_of(&[&input, &weight, &bias])? {
         let backward = ConvolutionBackward0 {
             dilation: DimVec::from_slice(dilation),
             groups,
@@ -188,8 +187,7 @@ fn convolution_backward(
             output_mask,
         )?
     };
-    if record::any_requires_grad(&[grad_output, input, weight]) {
-        let edges = record::edges(&[grad_output, input, weight])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, input, weight])? {
         let backward = ConvolutionBackwardBackward0 {
             dilation: DimVec::from_slice(dilation),
             grad_output: SavedVariable::input(grad_output, &edges[0])?,

@@ -54,8 +54,7 @@ fn clone(_: DispatchKeySet, self_: &Tensor, memory_format: Option<MemoryFormat>)
         let _below = record::below();
         ops::clone(self_, memory_format)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, CloneBackward0);
     }
     Ok(result)
@@ -103,8 +102,7 @@ fn _to_copy(
         let _below = record::below();
         ops::_to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, ToCopyBackward0);
     }
     Ok(result)

@@ -57,8 +57,7 @@ fn div_tensor_mode(
         let _below = record::below();
         ops::div_tensor_mode(self_, other, rounding_mode)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward = DivBackward2 {
             other: SavedVariable::input(other, &edges[1])?,
             rounding_mode: rounding_mode.map(str::to_owned),
@@ -146,8 +145,7 @@ fn div_scalar_mode(
         let _below = record::below();
         ops::div_scalar_mode(self_, other, rounding_mode)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = DivBackward3 { other, rounding_mode: rounding_mode.map(str::to_owned) };
         record::set_history(&mut result, edges, backward);
     }
@@ -215,8 +213,7 @@ fn floor_divide(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Ten
         let _below = record::below();
         ops::floor_divide(self_, other)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         record::set_history(&mut result, edges, FloorDivideBackward0);
     }
     Ok(result)
@@ -266,8 +263,7 @@ fn floor_divide_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Resu
         let _below = record::below();
         ops::floor_divide_scalar(self_, other)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, FloorDivideBackward1);
     }
     Ok(result)
@@ -335,8 +331,7 @@ fn remainder_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result
         let _below = record::below();
         ops::remainder_tensor(self_, other)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward = RemainderBackward0 {
             other: record::saved_input(edges[1].is_some(), other, &edges[1])?,
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
@@ -394,8 +389,7 @@ fn remainder_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<
         let _below = record::below();
         ops::remainder_scalar(self_, other)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, RemainderBackward1);
     }
     Ok(result)
@@ -467,8 +461,7 @@ fn remainder_scalar_tensor(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> 
         let _below = record::below();
         ops::remainder_scalar_tensor(self_, other)?
     };
-    if record::any_requires_grad(&[other]) {
-        let edges = record::edges(&[other])?;
+    if let Some(edges) = record::recorded_edges(&[other])? {
         let backward = RemainderBackward2 { other: SavedVariable::input(other, &edges[0])?, self_ };
         record::set_history(&mut result, edges, backward);
     }
@@ -513,8 +506,7 @@ fn fmod_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tens
         let _below = record::below();
         ops::fmod_tensor(self_, other)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward = FmodBackward0 {
             other: record::saved_input(edges[1].is_some(), other, &edges[1])?,
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
@@ -572,8 +564,7 @@ fn fmod_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tenso
         let _below = record::below();
         ops::fmod_scalar(self_, other)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, FmodBackward1);
     }
     Ok(result)

@@ -38,8 +38,7 @@ fn native_dropout(
         let _below = record::below();
         ops::native_dropout(input, p, train)?
     };
-    if record::any_requires_grad(&[input]) {
-        let edges = record::edges(&[input])?;
+    if let Some(edges) = record::recorded_edges(&[input])? {
         let backward = NativeDropoutBackward0 { p, train, result1: SavedVariable::output(&result1, 1)? };
         record::set_history_of_some(&[&result0, &result1], &[true, false], edges, backward);
     }
@@ -75,8 +74,7 @@ fn native_dropout_backward(
         let _below = record::below();
         ops::native_dropout_backward(grad_output, mask, scale)?
     };
-    if record::any_requires_grad(&[grad_output]) {
-        let edges = record::edges(&[grad_output])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output])? {
         let backward = NativeDropoutBackwardBackward0 {
             mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,
             scale,

@@ -51,8 +51,7 @@ fn embedding(
         let _below = record::below();
         ops::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)?
     };
-    if record::any_requires_grad(&[weight]) {
-        let edges = record::edges(&[weight])?;
+    if let Some(edges) = record::recorded_edges(&[weight])? {
         let backward = EmbeddingBackward0 {
             indices: SavedVariable::input(indices, &record::edge_of(indices)?)?,
             padding_idx,
@@ -118,8 +117,7 @@ fn embedding_dense_backward(
         let _below = record::below();
         ops::embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)?
     };
-    if record::any_requires_grad(&[grad_output]) {
-        let edges = record::edges(&[grad_output])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output])? {
         let backward = EmbeddingDenseBackwardBackward0 {
             indices: SavedVariable::input(indices, &record::edge_of(indices)?)?,
             padding_idx,

@@ -32,8 +32,7 @@ fn gather(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, sparse_gr
         let _below = record::below();
         ops::gather(self_, dim, index, sparse_grad)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = GatherBackward0 {
             dim,
             index: SavedVariable::input(index, &record::edge_of(index)?)?,
@@ -90,8 +89,7 @@ fn scatter_src(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src:
         let _below = record::below();
         ops::scatter_src(self_, dim, index, src)?
     };
-    if record::any_requires_grad(&[self_, src]) {
-        let edges = record::edges(&[self_, src])?;
+    if let Some(edges) = record::recorded_edges(&[self_, src])? {
         let backward = ScatterBackward0 {
             dim,
             index: SavedVariable::input(index, &record::edge_of(index)?)?,
@@ -168,8 +166,7 @@ fn scatter_value(
         let _below = record::below();
         ops::scatter_value(self_, dim, index, value)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward =
             ScatterBackward1 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
         record::set_history(&mut result, edges, backward);
@@ -261,8 +258,7 @@ fn scatter_reduce(
         let _below = record::below();
         ops::scatter_reduce(self_, dim, index, src, reduce)?
     };
-    if record::any_requires_grad(&[self_, src]) {
-        let edges = record::edges(&[self_, src])?;
+    if let Some(edges) = record::recorded_edges(&[self_, src])? {
         let backward = ScatterBackward2 {
             dim,
             index: SavedVariable::input(index, &record::edge_of(index)?)?,
@@ -379,8 +375,7 @@ fn scatter_value_reduce(
         let _below = record::below();
         ops::scatter_value_reduce(self_, dim, index, value, reduce)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = ScatterBackward3 {
             dim,
             index: SavedVariable::input(index, &record::edge_of(index)?)?,
@@ -467,8 +462,7 @@ fn scatter_add(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src:
         let _below = record::below();
         ops::scatter_add(self_, dim, index, src)?
     };
-    if record::any_requires_grad(&[self_, src]) {
-        let edges = record::edges(&[self_, src])?;
+    if let Some(edges) = record::recorded_edges(&[self_, src])? {
         let backward = ScatterAddBackward0 {
             dim,
             index: record::saved_input(edges[1].is_some(), index, &record::edge_of(index)?)?,
@@ -569,8 +563,7 @@ fn scatter_reduce_two(
         let _below = record::below();
         ops::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?
     };
-    if record::any_requires_grad(&[self_, src]) {
-        let edges = record::edges(&[self_, src])?;
+    if let Some(edges) = record::recorded_edges(&[self_, src])? {
         let backward = ScatterReduceBackward0 {
             dim,
             include_self,

@@ -29,8 +29,7 @@ fn index_tensor(_: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -
         let _below = record::below();
         ops::index_tensor(self_, indices)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = IndexBackward0 {
             indices: record::saved_optionals(indices)?,
             self_sizes: DimVec::from_slice(self_.sizes()),
@@ -129,8 +128,7 @@ fn index_put(
         let _below = record::below();
         ops::index_put(self_, indices, values, accumulate)?
     };
-    if record::any_requires_grad(&[self_, values]) {
-        let edges = record::edges(&[self_, values])?;
+    if let Some(edges) = record::recorded_edges(&[self_, values])? {
         let backward = IndexPutBackward0 {
             accumulate,
             indices: record::saved_optionals(indices)?,
@@ -180,8 +178,7 @@ fn take(_: DispatchKeySet, self_: &Tensor, index: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::take(self_, index)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = TakeBackward0 {
             index: SavedVariable::input(index, &record::edge_of(index)?)?,
             self_sizes: DimVec::from_slice(self_.sizes()),
@@ -264,8 +261,7 @@ fn put(
         let _below = record::below();
         ops::put(self_, index, source, accumulate)?
     };
-    if record::any_requires_grad(&[self_, source]) {
-        let edges = record::edges(&[self_, source])?;
+    if let Some(edges) = record::recorded_edges(&[self_, source])? {
         let backward = PutBackward0 {
             accumulate,
             index: SavedVariable::input(index, &record::edge_of(index)?)?,

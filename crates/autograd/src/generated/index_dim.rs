@@ -30,8 +30,7 @@ fn index_select(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor) -> 
         let _below = record::below();
         ops::index_select(self_, dim, index)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = IndexSelectBackward0 {
             dim,
             index: SavedVariable::input(index, &record::edge_of(index)?)?,
@@ -91,8 +90,7 @@ fn index_add(
         let _below = record::below();
         ops::index_add(self_, dim, index, source, alpha)?
     };
-    if record::any_requires_grad(&[self_, source]) {
-        let edges = record::edges(&[self_, source])?;
+    if let Some(edges) = record::recorded_edges(&[self_, source])? {
         let backward = IndexAddBackward0 {
             alpha,
             dim,
@@ -185,8 +183,7 @@ fn index_copy(
         let _below = record::below();
         ops::index_copy(self_, dim, index, source)?
     };
-    if record::any_requires_grad(&[self_, source]) {
-        let edges = record::edges(&[self_, source])?;
+    if let Some(edges) = record::recorded_edges(&[self_, source])? {
         let backward = IndexCopyBackward0 {
             dim,
             index: SavedVariable::input(index, &record::edge_of(index)?)?,
@@ -263,8 +260,7 @@ fn index_fill_int_scalar(
         let _below = record::below();
         ops::index_fill_int_scalar(self_, dim, index, value)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward =
             IndexFillBackward0 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
         record::set_history(&mut result, edges, backward);
@@ -360,8 +356,7 @@ fn index_fill_int_tensor(
         let _below = record::below();
         ops::index_fill_int_tensor(self_, dim, index, value)?
     };
-    if record::any_requires_grad(&[self_, value]) {
-        let edges = record::edges(&[self_, value])?;
+    if let Some(edges) = record::recorded_edges(&[self_, value])? {
         let backward =
             IndexFillBackward1 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
         record::set_history(&mut result, edges, backward);

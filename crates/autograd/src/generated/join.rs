@@ -30,8 +30,7 @@ fn cat(_: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         let _below = record::below();
         ops::cat(tensors, dim)?
     };
-    if record::any_requires_grad_of(&[&tensors]) {
-        let edges = record::edges_of(&[&tensors])?;
+    if let Some(edges) = record::recorded_edges_of(&[&tensors])? {
         let backward = CatBackward0 { dim, tensors_sizes: formulas::sizes_of(tensors) };
         record::set_history(&mut result, edges, backward);
     }
@@ -70,8 +69,7 @@ fn stack(_: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         let _below = record::below();
         ops::stack(tensors, dim)?
     };
-    if record::any_requires_grad_of(&[&tensors]) {
-        let edges = record::edges_of(&[&tensors])?;
+    if let Some(edges) = record::recorded_edges_of(&[&tensors])? {
         let backward = StackBackward0 { dim };
         record::set_history(&mut result, edges, backward);
     }

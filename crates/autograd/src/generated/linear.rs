@@ -64,8 +64,7 @@ fn addbmm(
         let _below = record::below();
         ops::addbmm(self_, batch1, batch2, beta, alpha)?
     };
-    if record::any_requires_grad(&[self_, batch1, batch2]) {
-        let edges = record::edges(&[self_, batch1, batch2])?;
+    if let Some(edges) = record::recorded_edges(&[self_, batch1, batch2])? {
         let backward = AddbmmBackward0 {
             alpha,
             batch1: record::saved_input(edges[1].is_some() || edges[2].is_some(), batch1, &edges[1])?,
@@ -167,8 +166,7 @@ fn addr(
         let _below = record::below();
         ops::addr(self_, vec1, vec2, beta, alpha)?
     };
-    if record::any_requires_grad(&[self_, vec1, vec2]) {
-        let edges = record::edges(&[self_, vec1, vec2])?;
+    if let Some(edges) = record::recorded_edges(&[self_, vec1, vec2])? {
         let backward = AddrBackward0 {
             alpha,
             beta,

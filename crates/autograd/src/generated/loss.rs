@@ -36,8 +36,7 @@ fn mse_loss(_: DispatchKeySet, self_: &Tensor, target: &Tensor, reduction: i64) 
         let _below = record::below();
         ops::mse_loss(self_, target, reduction)?
     };
-    if record::any_requires_grad(&[self_, target]) {
-        let edges = record::edges(&[self_, target])?;
+    if let Some(edges) = record::recorded_edges(&[self_, target])? {
         let backward = MseLossBackward0 {
             reduction,
             self_: SavedVariable::input(self_, &edges[0])?,
@@ -124,8 +123,7 @@ fn mse_loss_backward(
         let _below = record::below();
         ops::mse_loss_backward(grad_output, self_, target, reduction)?
     };
-    if record::any_requires_grad(&[grad_output, self_, target]) {
-        let edges = record::edges(&[grad_output, self_, target])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, self_, target])? {
         let backward = MseLossBackwardBackward0 {
             grad_output: record::saved_input(
                 edges[1].is_some() || edges[2].is_some(),
@@ -179,8 +177,7 @@ fn smooth_l1_loss(
         let _below = record::below();
         ops::smooth_l1_loss(self_, target, reduction, beta)?
     };
-    if record::any_requires_grad(&[self_, target]) {
-        let edges = record::edges(&[self_, target])?;
+    if let Some(edges) = record::recorded_edges(&[self_, target])? {
         let backward = SmoothL1LossBackward0 {
             beta,
             reduction,
@@ -285,8 +282,7 @@ fn smooth_l1_loss_backward(
         let _below = record::below();
         ops::smooth_l1_loss_backward(grad_output, self_, target, reduction, beta)?
     };
-    if record::any_requires_grad(&[grad_output, self_, target]) {
-        let edges = record::edges(&[grad_output, self_, target])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, self_, target])? {
         let backward = SmoothL1LossBackwardBackward0 {
             beta,
             grad_output: record::saved_input(
@@ -341,8 +337,7 @@ fn huber_loss(
         let _below = record::below();
         ops::huber_loss(self_, target, reduction, delta)?
     };
-    if record::any_requires_grad(&[self_, target]) {
-        let edges = record::edges(&[self_, target])?;
+    if let Some(edges) = record::recorded_edges(&[self_, target])? {
         let backward = HuberLossBackward0 {
             delta,
             reduction,
@@ -441,8 +436,7 @@ fn huber_loss_backward(
         let _below = record::below();
         ops::huber_loss_backward(grad_output, self_, target, reduction, delta)?
     };
-    if record::any_requires_grad(&[grad_output, self_, target]) {
-        let edges = record::edges(&[grad_output, self_, target])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, self_, target])? {
         let backward = HuberLossBackwardBackward0 {
             delta,
             grad_output: record::saved_input(
@@ -513,8 +507,7 @@ fn binary_cross_entropy(
         let _below = record::below();
         ops::binary_cross_entropy(self_, target, weight, reduction)?
     };
-    if record::any_requires_grad_of(&[&self_, &target, &weight]) {
-        let edges = record::edges_of(&[&self_, &target, &weight])?;
+    if let Some(edges) = record::recorded_edges_of(&[&self_, &target, &weight])? {
         let backward = BinaryCrossEntropyBackward0 {
             reduction,
             self_: record::saved_input(edges[0].is_some() || edges[1].is_some(), self_, &edges[0])?,
@@ -611,8 +604,7 @@ fn binary_cross_entropy_backward(
         let _below = record::below();
         ops::binary_cross_entropy_backward(grad_output, self_, target, weight, reduction)?
     };
-    if record::any_requires_grad_of(&[&grad_output, &self_, &target, &weight]) {
-        let edges = record::edges_of(&[&grad_output, &self_, &target, &weight])?;
+    if let Some(edges) = record::recorded_edges_of(&[&grad_output, &self_, &target, &weight])? {
         let backward = BinaryCrossEntropyBackwardBackward0 {
             grad_output: record::saved_input(
                 edges[1].is_some() || edges[2].is_some(),
@@ -707,8 +699,7 @@ fn binary_cross_entropy_with_logits(
         let _below = record::below();
         ops::binary_cross_entropy_with_logits(self_, target, weight, pos_weight, reduction)?
     };
-    if record::any_requires_grad_of(&[&self_, &target, &weight, &pos_weight]) {
-        let edges = record::edges_of(&[&self_, &target, &weight, &pos_weight])?;
+    if let Some(edges) = record::recorded_edges_of(&[&self_, &target, &weight, &pos_weight])? {
         let backward = BinaryCrossEntropyWithLogitsBackward0 {
             pos_weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), pos_weight)?,
             reduction,
@@ -801,8 +792,7 @@ fn kl_div(
         let _below = record::below();
         ops::kl_div(self_, target, reduction, log_target)?
     };
-    if record::any_requires_grad(&[self_, target]) {
-        let edges = record::edges(&[self_, target])?;
+    if let Some(edges) = record::recorded_edges(&[self_, target])? {
         let backward = KlDivBackward0 {
             log_target,
             reduction,
@@ -880,8 +870,7 @@ fn nll_loss_forward(
         let _below = record::below();
         ops::nll_loss_forward(self_, target, weight, reduction, ignore_index)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = NllLossBackward0 {
             ignore_index,
             reduction,
@@ -939,8 +928,7 @@ fn nll_loss_backward(
         let _below = record::below();
         ops::nll_loss_backward(grad_output, self_, target, weight, reduction, ignore_index, total_weight)?
     };
-    if record::any_requires_grad(&[grad_output, self_]) {
-        let edges = record::edges(&[grad_output, self_])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
         let backward = NllLossBackwardBackward0 {
             ignore_index,
             reduction,

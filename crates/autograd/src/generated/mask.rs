@@ -44,8 +44,7 @@ fn masked_select(_: DispatchKeySet, self_: &Tensor, mask: &Tensor) -> Result<Ten
         let _below = record::below();
         ops::masked_select(self_, mask)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = MaskedSelectBackward0 {
             mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,
             self_sizes: DimVec::from_slice(self_.sizes()),
@@ -112,8 +111,7 @@ fn masked_scatter(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Ten
         let _below = record::below();
         ops::masked_scatter(self_, mask, source)?
     };
-    if record::any_requires_grad(&[self_, source]) {
-        let edges = record::edges(&[self_, source])?;
+    if let Some(edges) = record::recorded_edges(&[self_, source])? {
         let backward = MaskedScatterBackward0 {
             mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,
             source_sizes: DimVec::from_slice(source.sizes()),
@@ -172,8 +170,7 @@ fn masked_scatter_backward(
         let _below = record::below();
         ops::masked_scatter_backward(grad_output, mask, sizes)?
     };
-    if record::any_requires_grad(&[grad_output]) {
-        let edges = record::edges(&[grad_output])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output])? {
         let backward = MaskedScatterBackwardBackward0 {
             grad_output: SavedVariable::input(grad_output, &edges[0])?,
             mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,

@@ -40,8 +40,7 @@ fn mm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::mm(self_, mat2)?
     };
-    if record::any_requires_grad(&[self_, mat2]) {
-        let edges = record::edges(&[self_, mat2])?;
+    if let Some(edges) = record::recorded_edges(&[self_, mat2])? {
         let backward = MmBackward0 {
             mat2: record::saved_input(edges[0].is_some(), mat2, &edges[1])?,
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
@@ -94,8 +93,7 @@ fn bmm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::bmm(self_, mat2)?
     };
-    if record::any_requires_grad(&[self_, mat2]) {
-        let edges = record::edges(&[self_, mat2])?;
+    if let Some(edges) = record::recorded_edges(&[self_, mat2])? {
         let backward = BmmBackward0 {
             mat2: record::saved_input(edges[0].is_some(), mat2, &edges[1])?,
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
@@ -158,8 +156,7 @@ fn addmm(
         let _below = record::below();
         ops::addmm(self_, mat1, mat2, beta, alpha)?
     };
-    if record::any_requires_grad(&[self_, mat1, mat2]) {
-        let edges = record::edges(&[self_, mat1, mat2])?;
+    if let Some(edges) = record::recorded_edges(&[self_, mat1, mat2])? {
         let backward = AddmmBackward0 {
             alpha,
             beta,
@@ -261,8 +258,7 @@ fn baddbmm(
         let _below = record::below();
         ops::baddbmm(self_, batch1, batch2, beta, alpha)?
     };
-    if record::any_requires_grad(&[self_, batch1, batch2]) {
-        let edges = record::edges(&[self_, batch1, batch2])?;
+    if let Some(edges) = record::recorded_edges(&[self_, batch1, batch2])? {
         let backward = BaddbmmBackward0 {
             alpha,
             batch1: record::saved_input(edges[2].is_some(), batch1, &edges[1])?,
@@ -354,8 +350,7 @@ fn mv(_: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::mv(self_, vec)?
     };
-    if record::any_requires_grad(&[self_, vec]) {
-        let edges = record::edges(&[self_, vec])?;
+    if let Some(edges) = record::recorded_edges(&[self_, vec])? {
         let backward = MvBackward0 {
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
             vec: record::saved_input(edges[0].is_some(), vec, &edges[1])?,
@@ -418,8 +413,7 @@ fn addmv(
         let _below = record::below();
         ops::addmv(self_, mat, vec, beta, alpha)?
     };
-    if record::any_requires_grad(&[self_, mat, vec]) {
-        let edges = record::edges(&[self_, mat, vec])?;
+    if let Some(edges) = record::recorded_edges(&[self_, mat, vec])? {
         let backward = AddmvBackward0 {
             alpha,
             beta,
@@ -511,8 +505,7 @@ fn dot(_: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::dot(self_, tensor)?
     };
-    if record::any_requires_grad(&[self_, tensor]) {
-        let edges = record::edges(&[self_, tensor])?;
+    if let Some(edges) = record::recorded_edges(&[self_, tensor])? {
         let backward = DotBackward0 {
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
             tensor: record::saved_input(edges[0].is_some(), tensor, &edges[1])?,
@@ -565,8 +558,7 @@ fn vdot(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::vdot(self_, other)?
     };
-    if record::any_requires_grad(&[self_, other]) {
-        let edges = record::edges(&[self_, other])?;
+    if let Some(edges) = record::recorded_edges(&[self_, other])? {
         let backward = VdotBackward0 {
             other: record::saved_input(edges[0].is_some(), other, &edges[1])?,
             self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,

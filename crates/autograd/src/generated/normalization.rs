@@ -58,8 +58,7 @@ fn native_layer_norm(
         let _below = record::below();
         ops::native_layer_norm(input, normalized_shape, weight, bias, eps)?
     };
-    if record::any_requires_grad_of(&[&input, &weight, &bias]) {
-        let edges = record::edges_of(&[&input, &weight, &bias])?;
+    if let Some(edges) = record::recorded_edges_of(&[&input, &weight, &bias])? {
         let backward = NativeLayerNormBackward0 {
             bias: record::saved_optional(true, bias)?,
             input: SavedVariable::input(input, &edges[0])?,
@@ -153,8 +152,7 @@ fn native_layer_norm_backward(
             output_mask,
         )?
     };
-    if record::any_requires_grad_of(&[&grad_out, &input, &weight]) {
-        let edges = record::edges_of(&[&grad_out, &input, &weight])?;
+    if let Some(edges) = record::recorded_edges_of(&[&grad_out, &input, &weight])? {
         let backward = NativeLayerNormBackwardBackward0 {
             grad_out: SavedVariable::input(grad_out, &edges[0])?,
             input: SavedVariable::input(input, &edges[1])?,
@@ -262,8 +260,7 @@ fn native_group_norm(
         let _below = record::below();
         ops::native_group_norm(input, weight, bias, N, C, HxW, group, eps)?
     };
-    if record::any_requires_grad_of(&[&input, &weight, &bias]) {
-        let edges = record::edges_of(&[&input, &weight, &bias])?;
+    if let Some(edges) = record::recorded_edges_of(&[&input, &weight, &bias])? {
         let backward = NativeGroupNormBackward0 {
             C,
             HxW,
@@ -361,8 +358,7 @@ fn native_group_norm_backward(
         let _below = record::below();
         ops::native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask)?
     };
-    if record::any_requires_grad_of(&[&grad_out, &input, &weight]) {
-        let edges = record::edges_of(&[&grad_out, &input, &weight])?;
+    if let Some(edges) = record::recorded_edges_of(&[&grad_out, &input, &weight])? {
         let backward = NativeGroupNormBackwardBackward0 {
             C,
             HxW,
@@ -479,8 +475,7 @@ fn native_batch_norm(
         let _below = record::below();
         ops::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)?
     };
-    if record::any_requires_grad_of(&[&input, &weight, &bias]) {
-        let edges = record::edges_of(&[&input, &weight, &bias])?;
+    if let Some(edges) = record::recorded_edges_of(&[&input, &weight, &bias])? {
         let backward = NativeBatchNormBackward0 {
             eps,
             input: SavedVariable::input(input, &edges[0])?,
@@ -570,8 +565,7 @@ fn native_batch_norm_backward(
             output_mask,
         )?
     };
-    if record::any_requires_grad_of(&[&grad_out, &input, &weight]) {
-        let edges = record::edges_of(&[&grad_out, &input, &weight])?;
+    if let Some(edges) = record::recorded_edges_of(&[&grad_out, &input, &weight])? {
         let backward = NativeBatchNormBackwardBackward0 {
             eps,
             grad_out: SavedVariable::input(grad_out, &edges[0])?,
@@ -684,8 +678,7 @@ fn _fused_rms_norm(
         let _below = record::below();
         ops::_fused_rms_norm(input, normalized_shape, weight, eps)?
     };
-    if record::any_requires_grad_of(&[&input, &weight]) {
-        let edges = record::edges_of(&[&input, &weight])?;
+    if let Some(edges) = record::recorded_edges_of(&[&input, &weight])? {
         let backward = FusedRmsNormBackward0 {
             input: SavedVariable::input(input, &edges[0])?,
             normalized_shape: DimVec::from_slice(normalized_shape),
@@ -747,8 +740,7 @@ fn _fused_rms_norm_backward(
         let _below = record::below();
         ops::_fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight, output_mask)?
     };
-    if record::any_requires_grad_of(&[&grad_out, &input, &weight]) {
-        let edges = record::edges_of(&[&grad_out, &input, &weight])?;
+    if let Some(edges) = record::recorded_edges_of(&[&grad_out, &input, &weight])? {
         let backward = FusedRmsNormBackwardBackward0 {
             grad_out: SavedVariable::input(grad_out, &edges[0])?,
             input: SavedVariable::input(input, &edges[1])?,

@@ -57,8 +57,7 @@ fn max_pool2d_with_indices(
         let _below = record::below();
         ops::max_pool2d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = MaxPool2DWithIndicesBackward0 {
             ceil_mode,
             dilation: DimVec::from_slice(dilation),
@@ -149,8 +148,7 @@ fn max_pool2d_with_indices_backward(
             indices,
         )?
     };
-    if record::any_requires_grad(&[grad_output, self_]) {
-        let edges = record::edges(&[grad_output, self_])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
         let backward = MaxPool2DWithIndicesBackwardBackward0 {
             indices: record::saved_input(edges[0].is_some(), indices, &record::edge_of(indices)?)?,
         };
@@ -211,8 +209,7 @@ fn avg_pool2d(
         let _below = record::below();
         ops::avg_pool2d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = AvgPool2DBackward0 {
             ceil_mode,
             count_include_pad,
@@ -316,8 +313,7 @@ fn avg_pool2d_backward(
             divisor_override,
         )?
     };
-    if record::any_requires_grad(&[grad_output, self_]) {
-        let edges = record::edges(&[grad_output, self_])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
         let backward = AvgPool2DBackwardBackward0 {
             ceil_mode,
             count_include_pad,
@@ -354,8 +350,7 @@ fn _adaptive_avg_pool2d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) 
         let _below = record::below();
         ops::_adaptive_avg_pool2d(self_, output_size)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = AdaptiveAvgPool2DBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -409,8 +404,7 @@ fn _adaptive_avg_pool2d_backward(_: DispatchKeySet, grad_output: &Tensor, self_:
         let _below = record::below();
         ops::_adaptive_avg_pool2d_backward(grad_output, self_)?
     };
-    if record::any_requires_grad(&[grad_output, self_]) {
-        let edges = record::edges(&[grad_output, self_])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
         let backward = AdaptiveAvgPool2DBackwardBackward0 {
             grad_output_size_back2: grad_output.size(-2)?,
             grad_output_size_back1: grad_output.size(-1)?,

@@ -44,8 +44,7 @@ fn pow_tensor_scalar(_: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Res
         let _below = record::below();
         ops::pow_tensor_scalar(self_, exponent)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = PowBackward0 { exponent, self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -134,8 +133,7 @@ fn pow_tensor_tensor(_: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Re
         let _below = record::below();
         ops::pow_tensor_tensor(self_, exponent)?
     };
-    if record::any_requires_grad(&[self_, exponent]) {
-        let edges = record::edges(&[self_, exponent])?;
+    if let Some(edges) = record::recorded_edges(&[self_, exponent])? {
         let backward = PowBackward1 {
             exponent: SavedVariable::input(exponent, &edges[1])?,
             self_: SavedVariable::input(self_, &edges[0])?,
@@ -240,8 +238,7 @@ fn pow_scalar(_: DispatchKeySet, self_: Scalar, exponent: &Tensor) -> Result<Ten
         let _below = record::below();
         ops::pow_scalar(self_, exponent)?
     };
-    if record::any_requires_grad(&[exponent]) {
-        let edges = record::edges(&[exponent])?;
+    if let Some(edges) = record::recorded_edges(&[exponent])? {
         let backward = PowBackward2 {
             exponent: SavedVariable::input(exponent, &edges[0])?,
             self_,

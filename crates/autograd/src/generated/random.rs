@@ -272,8 +272,7 @@ fn bernoulli(_: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -
         let _below = record::below();
         ops::bernoulli(self_, generator)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, BernoulliBackward0);
     }
     Ok(result)
@@ -312,8 +311,7 @@ fn bernoulli_p(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option<&Gen
         let _below = record::below();
         ops::bernoulli_p(self_, p, generator)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, BernoulliBackward1);
     }
     Ok(result)

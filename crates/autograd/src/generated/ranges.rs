@@ -92,8 +92,7 @@ fn linspace_tensor_tensor(
         let _below = record::below();
         ops::linspace_tensor_tensor(start, end, steps, dtype, layout, device, pin_memory)?
     };
-    if record::any_requires_grad(&[start, end]) {
-        let edges = record::edges(&[start, end])?;
+    if let Some(edges) = record::recorded_edges(&[start, end])? {
         let backward = LinspaceBackward0 { steps };
         record::set_history(&mut result, edges, backward);
     }
@@ -161,8 +160,7 @@ fn linspace_tensor_scalar(
         let _below = record::below();
         ops::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory)?
     };
-    if record::any_requires_grad(&[start]) {
-        let edges = record::edges(&[start])?;
+    if let Some(edges) = record::recorded_edges(&[start])? {
         let backward = LinspaceBackward1 { steps };
         record::set_history(&mut result, edges, backward);
     }
@@ -230,8 +228,7 @@ fn linspace_scalar_tensor(
         let _below = record::below();
         ops::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory)?
     };
-    if record::any_requires_grad(&[end]) {
-        let edges = record::edges(&[end])?;
+    if let Some(edges) = record::recorded_edges(&[end])? {
         let backward = LinspaceBackward2 { steps };
         record::set_history(&mut result, edges, backward);
     }

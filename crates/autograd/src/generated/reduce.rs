@@ -27,8 +27,7 @@ fn sum(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<T
         let _below = record::below();
         ops::sum(self_, dtype)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SumBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
         record::set_history(&mut result, edges, backward);
     }
@@ -76,8 +75,7 @@ fn sum_dim_intlist(
         let _below = record::below();
         ops::sum_dim_intlist(self_, dim, keepdim, dtype)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SumBackward1 {
             dim: dim.map(DimVec::from_slice),
             keepdim,
@@ -143,8 +141,7 @@ fn nansum(
         let _below = record::below();
         ops::nansum(self_, dim, keepdim, dtype)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = NansumBackward0 {
             dim: dim.map(DimVec::from_slice),
             keepdim,
@@ -206,8 +203,7 @@ fn mean(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<
         let _below = record::below();
         ops::mean(self_, dtype)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward =
             MeanBackward0 { self_sizes: DimVec::from_slice(self_.sizes()), self_numel: self_.numel() };
         record::set_history(&mut result, edges, backward);
@@ -256,8 +252,7 @@ fn mean_dim(
         let _below = record::below();
         ops::mean_dim(self_, dim, keepdim, dtype)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = MeanBackward1 {
             dim: dim.map(DimVec::from_slice),
             keepdim,
@@ -306,8 +301,7 @@ fn prod(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<
         let _below = record::below();
         ops::prod(self_, dtype)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = ProdBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -353,8 +347,7 @@ fn prod_dim_int(
         let _below = record::below();
         ops::prod_dim_int(self_, dim, keepdim, dtype)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = ProdBackward1 { dim, keepdim, self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -547,8 +540,7 @@ fn logsumexp(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> R
         let _below = record::below();
         ops::logsumexp(self_, dim, keepdim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = LogsumexpBackward0 {
             dim: DimVec::from_slice(dim),
             keepdim,
@@ -593,8 +585,7 @@ fn max(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::max(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = MaxBackward1 {
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
@@ -649,8 +640,7 @@ fn max_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result
         let _below = record::below();
         ops::max_dim(self_, dim, keepdim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = MaxBackward0 {
             dim,
             keepdim,
@@ -689,8 +679,7 @@ fn amax(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result
         let _below = record::below();
         ops::amax(self_, dim, keepdim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = AmaxBackward0 {
             dim: DimVec::from_slice(dim),
             keepdim,
@@ -756,8 +745,7 @@ fn min(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::min(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = MinBackward1 {
             self_: SavedVariable::input(self_, &edges[0])?,
             result: SavedVariable::output(&result, 0)?,
@@ -812,8 +800,7 @@ fn min_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result
         let _below = record::below();
         ops::min_dim(self_, dim, keepdim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = MinBackward0 {
             dim,
             keepdim,
@@ -852,8 +839,7 @@ fn amin(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result
         let _below = record::below();
         ops::amin(self_, dim, keepdim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = AminBackward0 {
             dim: DimVec::from_slice(dim),
             keepdim,
@@ -935,8 +921,7 @@ fn aminmax(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -
         let _below = record::below();
         ops::aminmax(self_, dim, keepdim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = AminmaxBackward0 {
             dim,
             keepdim,
@@ -1014,8 +999,7 @@ fn var_correction(
         let _below = record::below();
         ops::var_correction(self_, dim, correction, keepdim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = VarBackward0 {
             correction,
             dim: dim.map(DimVec::from_slice),
@@ -1085,8 +1069,7 @@ fn var_mean_correction(
         let _below = record::below();
         ops::var_mean_correction(self_, dim, correction, keepdim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = VarMeanBackward0 {
             correction,
             dim: dim.map(DimVec::from_slice),
@@ -1175,8 +1158,7 @@ fn std_correction(
         let _below = record::below();
         ops::std_correction(self_, dim, correction, keepdim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = StdBackward0 {
             correction,
             dim: dim.map(DimVec::from_slice),
@@ -1250,8 +1232,7 @@ fn std_mean_correction(
         let _below = record::below();
         ops::std_mean_correction(self_, dim, correction, keepdim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = StdMeanBackward0 {
             correction,
             dim: dim.map(DimVec::from_slice),
@@ -1327,8 +1308,7 @@ fn linalg_vector_norm(
         let _below = record::below();
         ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = LinalgVectorNormBackward0 {
             dim: dim.map(DimVec::from_slice),
             keepdim,
@@ -1383,8 +1363,7 @@ fn norm_scalar(_: DispatchKeySet, self_: &Tensor, p: Scalar) -> Result<Tensor> {
         let _below = record::below();
         ops::norm_scalar(self_, p)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = NormBackward0 {
             p,
             self_: SavedVariable::input(self_, &edges[0])?,
@@ -1434,8 +1413,7 @@ fn norm_scalaropt_dtype(
         let _below = record::below();
         ops::norm_scalaropt_dtype(self_, p, dtype)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = NormBackward1 {
             p,
             self_: SavedVariable::input(self_, &edges[0])?,
@@ -1497,8 +1475,7 @@ fn norm_scalaropt_dim(
         let _below = record::below();
         ops::norm_scalaropt_dim(self_, p, dim, keepdim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = NormBackward2 {
             dim: DimVec::from_slice(dim),
             keepdim,
@@ -1564,8 +1541,7 @@ fn norm_scalaropt_dim_dtype(
         let _below = record::below();
         ops::norm_scalaropt_dim_dtype(self_, p, dim, keepdim, dtype)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = NormBackward3 {
             dim: DimVec::from_slice(dim),
             keepdim,

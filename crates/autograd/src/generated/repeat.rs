@@ -28,8 +28,7 @@ fn repeat(_: DispatchKeySet, self_: &Tensor, repeats: &[i64]) -> Result<Tensor> 
         let _below = record::below();
         ops::repeat(self_, repeats)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = RepeatBackward0 {
             repeats: DimVec::from_slice(repeats),
             self_sizes: DimVec::from_slice(self_.sizes()),
@@ -76,8 +75,7 @@ fn flip(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
         let _below = record::below();
         ops::flip(self_, dims)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = FlipBackward0 { dims: DimVec::from_slice(dims) };
         record::set_history(&mut result, edges, backward);
     }
@@ -115,8 +113,7 @@ fn roll(_: DispatchKeySet, self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Resu
         let _below = record::below();
         ops::roll(self_, shifts, dims)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = RollBackward0 { dims: DimVec::from_slice(dims), shifts: DimVec::from_slice(shifts) };
         record::set_history(&mut result, edges, backward);
     }
@@ -154,8 +151,7 @@ fn rot90(_: DispatchKeySet, self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tens
         let _below = record::below();
         ops::rot90(self_, k, dims)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = Rot90Backward0 { dims: DimVec::from_slice(dims), k };
         record::set_history(&mut result, edges, backward);
     }
@@ -192,8 +188,7 @@ fn constant_pad_nd(_: DispatchKeySet, self_: &Tensor, pad: &[i64], value: Scalar
         let _below = record::below();
         ops::constant_pad_nd(self_, pad, value)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = ConstantPadNdBackward0 { pad: DimVec::from_slice(pad) };
         record::set_history(&mut result, edges, backward);
     }

@@ -27,8 +27,7 @@ fn cumsum(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>
         let _below = record::below();
         ops::cumsum(self_, dim, dtype)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = CumsumBackward0 { dim };
         record::set_history(&mut result, edges, backward);
     }
@@ -92,8 +91,7 @@ fn cumprod(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType
         let _below = record::below();
         ops::cumprod(self_, dim, dtype)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = CumprodBackward0 {
             dim,
             self_: SavedVariable::input(self_, &edges[0])?,
@@ -184,8 +182,7 @@ fn _linear_recurrence(
         let _below = record::below();
         ops::_linear_recurrence(factor, input, dim, reverse)?
     };
-    if record::any_requires_grad(&[factor, input]) {
-        let edges = record::edges(&[factor, input])?;
+    if let Some(edges) = record::recorded_edges(&[factor, input])? {
         let backward = LinearRecurrenceBackward0 {
             dim,
             factor: SavedVariable::input(factor, &edges[0])?,

@@ -105,8 +105,7 @@ fn _unique2(
         let _below = record::below();
         ops::_unique2(self_, sorted, return_inverse, return_counts)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history_of_some(
             &[&result0, &result1, &result2],
             &[true, false, false],
@@ -142,8 +141,7 @@ fn unique_consecutive(
         let _below = record::below();
         ops::unique_consecutive(self_, return_inverse, return_counts, dim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history_of_some(
             &[&result0, &result1, &result2],
             &[true, false, false],

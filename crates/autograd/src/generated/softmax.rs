@@ -44,8 +44,7 @@ fn _softmax(_: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) ->
         let _below = record::below();
         ops::_softmax(self_, dim, half_to_float)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward =
             SoftmaxBackward0 { dim, self_dtype: self_.dtype(), result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
@@ -129,8 +128,7 @@ fn _softmax_backward_data(
         let _below = record::below();
         ops::_softmax_backward_data(grad_output, output, dim, input_dtype)?
     };
-    if record::any_requires_grad(&[grad_output, output]) {
-        let edges = record::edges(&[grad_output, output])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, output])? {
         let backward = SoftmaxBackwardDataBackward0 {
             dim,
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
@@ -196,8 +194,7 @@ fn _log_softmax(_: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool
         let _below = record::below();
         ops::_log_softmax(self_, dim, half_to_float)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = LogSoftmaxBackward0 {
             dim,
             self_dtype: self_.dtype(),
@@ -279,8 +276,7 @@ fn _log_softmax_backward_data(
         let _below = record::below();
         ops::_log_softmax_backward_data(grad_output, output, dim, input_dtype)?
     };
-    if record::any_requires_grad(&[grad_output, output]) {
-        let edges = record::edges(&[grad_output, output])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output, output])? {
         let backward = LogSoftmaxBackwardDataBackward0 {
             dim,
             grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,

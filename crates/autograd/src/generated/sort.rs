@@ -33,8 +33,7 @@ fn sort(_: DispatchKeySet, self_: &Tensor, dim: i64, descending: bool) -> Result
         let _below = record::below();
         ops::sort(self_, dim, descending)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SortBackward0 {
             dim,
             self_sizes: DimVec::from_slice(self_.sizes()),
@@ -79,8 +78,7 @@ fn sort_stable(
         let _below = record::below();
         ops::sort_stable(self_, stable, dim, descending)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SortBackward1 {
             dim,
             self_sizes: DimVec::from_slice(self_.sizes()),
@@ -134,8 +132,7 @@ fn topk(
         let _below = record::below();
         ops::topk(self_, k, dim, largest, sorted)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = TopkBackward0 {
             dim,
             self_sizes: DimVec::from_slice(self_.sizes()),

@@ -31,8 +31,7 @@ fn split_tensor(_: DispatchKeySet, self_: &Tensor, split_size: i64, dim: i64) ->
         let _below = record::below();
         ops::split_tensor(self_, split_size, dim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SplitBackward0 { dim, self_sizes: DimVec::from_slice(self_.sizes()), split_size };
         record::set_history_of_all(&result.iter().collect::<Vec<_>>(), edges, backward);
     }
@@ -71,8 +70,7 @@ fn split_with_sizes(_: DispatchKeySet, self_: &Tensor, split_sizes: &[i64], dim:
         let _below = record::below();
         ops::split_with_sizes(self_, split_sizes, dim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SplitWithSizesBackward0 {
             dim,
             self_sizes: DimVec::from_slice(self_.sizes()),
@@ -115,8 +113,7 @@ fn unbind_int(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Vec<Tensor>
         let _below = record::below();
         ops::unbind_int(self_, dim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = UnbindBackward0 { dim };
         record::set_history_of_all(&result.iter().collect::<Vec<_>>(), edges, backward);
     }

@@ -46,8 +46,7 @@ fn lerp_tensor(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor)
         let _below = record::below();
         ops::lerp_tensor(self_, end, weight)?
     };
-    if record::any_requires_grad(&[self_, end, weight]) {
-        let edges = record::edges(&[self_, end, weight])?;
+    if let Some(edges) = record::recorded_edges(&[self_, end, weight])? {
         let backward = LerpBackward0 {
             end: record::saved_input(edges[2].is_some(), end, &edges[1])?,
             self_: record::saved_input(edges[2].is_some(), self_, &edges[0])?,
@@ -120,8 +119,7 @@ fn lerp_scalar(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) 
         let _below = record::below();
         ops::lerp_scalar(self_, end, weight)?
     };
-    if record::any_requires_grad(&[self_, end]) {
-        let edges = record::edges(&[self_, end])?;
+    if let Some(edges) = record::recorded_edges(&[self_, end])? {
         let backward = LerpBackward1 { weight };
         record::set_history(&mut result, edges, backward);
     }
@@ -202,8 +200,7 @@ fn addcmul(
         let _below = record::below();
         ops::addcmul(self_, tensor1, tensor2, value)?
     };
-    if record::any_requires_grad(&[self_, tensor1, tensor2]) {
-        let edges = record::edges(&[self_, tensor1, tensor2])?;
+    if let Some(edges) = record::recorded_edges(&[self_, tensor1, tensor2])? {
         let backward = AddcmulBackward0 {
             tensor1: record::saved_input(edges[2].is_some(), tensor1, &edges[1])?,
             tensor2: record::saved_input(edges[1].is_some(), tensor2, &edges[2])?,
@@ -306,8 +303,7 @@ fn addcdiv(
         let _below = record::below();
         ops::addcdiv(self_, tensor1, tensor2, value)?
     };
-    if record::any_requires_grad(&[self_, tensor1, tensor2]) {
-        let edges = record::edges(&[self_, tensor1, tensor2])?;
+    if let Some(edges) = record::recorded_edges(&[self_, tensor1, tensor2])? {
         let backward = AddcdivBackward0 {
             tensor1: record::saved_input(edges[2].is_some(), tensor1, &edges[1])?,
             tensor2: record::saved_input(edges[1].is_some() || edges[2].is_some(), tensor2, &edges[2])?,
@@ -403,8 +399,7 @@ fn clamp(_: DispatchKeySet, self_: &Tensor, min: Option<Scalar>, max: Option<Sca
         let _below = record::below();
         ops::clamp(self_, min, max)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = ClampBackward0 {
             max,
             min,
@@ -533,8 +528,7 @@ fn clamp_tensor(
         let _below = record::below();
         ops::clamp_tensor(self_, min, max)?
     };
-    if record::any_requires_grad_of(&[&self_, &min, &max]) {
-        let edges = record::edges_of(&[&self_, &min, &max])?;
+    if let Some(edges) = record::recorded_edges_of(&[&self_, &min, &max])? {
         let backward = ClampBackward1 {
             max: record::saved_optional(edges[0].is_some() || edges[1].is_some(), max)?,
             min: record::saved_optional(true, min)?,
@@ -617,8 +611,7 @@ fn clamp_min(_: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<Tensor> {
         let _below = record::below();
         ops::clamp_min(self_, min)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = ClampMinBackward0 { min, self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -701,8 +694,7 @@ fn clamp_min_tensor(_: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<T
         let _below = record::below();
         ops::clamp_min_tensor(self_, min)?
     };
-    if record::any_requires_grad(&[self_, min]) {
-        let edges = record::edges(&[self_, min])?;
+    if let Some(edges) = record::recorded_edges(&[self_, min])? {
         let backward = ClampMinBackward1 {
             min: SavedVariable::input(min, &edges[1])?,
             self_: SavedVariable::input(self_, &edges[0])?,
@@ -767,8 +759,7 @@ fn clamp_max(_: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<Tensor> {
         let _below = record::below();
         ops::clamp_max(self_, max)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = ClampMaxBackward0 { max, self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -851,8 +842,7 @@ fn clamp_max_tensor(_: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<T
         let _below = record::below();
         ops::clamp_max_tensor(self_, max)?
     };
-    if record::any_requires_grad(&[self_, max]) {
-        let edges = record::edges(&[self_, max])?;
+    if let Some(edges) = record::recorded_edges(&[self_, max])? {
         let backward = ClampMaxBackward1 {
             max: SavedVariable::input(max, &edges[1])?,
             self_: SavedVariable::input(self_, &edges[0])?,

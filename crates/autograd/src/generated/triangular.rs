@@ -27,8 +27,7 @@ fn tril(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
         let _below = record::below();
         ops::tril(self_, diagonal)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = TrilBackward0 { diagonal };
         record::set_history(&mut result, edges, backward);
     }
@@ -82,8 +81,7 @@ fn triu(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
         let _below = record::below();
         ops::triu(self_, diagonal)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = TriuBackward0 { diagonal };
         record::set_history(&mut result, edges, backward);
     }

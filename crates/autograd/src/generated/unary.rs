@@ -25,8 +25,7 @@ fn neg(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::neg(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, NegBackward0);
     }
     Ok(result)
@@ -79,8 +78,7 @@ fn abs(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::abs(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = AbsBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -132,8 +130,7 @@ fn sign(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::sign(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, SignBackward0);
     }
     Ok(result)
@@ -183,8 +180,7 @@ fn sgn(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::sgn(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, SgnBackward0);
     }
     Ok(result)
@@ -237,8 +233,7 @@ fn exp(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::exp(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = ExpBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -296,8 +291,7 @@ fn exp2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::exp2(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = Exp2Backward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -355,8 +349,7 @@ fn expm1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::expm1(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = Expm1Backward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -411,8 +404,7 @@ fn log(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::log(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = LogBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -470,8 +462,7 @@ fn log1p(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::log1p(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = Log1PBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -529,8 +520,7 @@ fn log2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::log2(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = Log2Backward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -588,8 +578,7 @@ fn log10(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::log10(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = Log10Backward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -644,8 +633,7 @@ fn sqrt(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::sqrt(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SqrtBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -708,8 +696,7 @@ fn rsqrt(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::rsqrt(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = RsqrtBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -764,8 +751,7 @@ fn reciprocal(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::reciprocal(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = ReciprocalBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -820,8 +806,7 @@ fn square(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::square(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SquareBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -876,8 +861,7 @@ fn sin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::sin(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SinBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -932,8 +916,7 @@ fn cos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::cos(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = CosBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -996,8 +979,7 @@ fn tan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::tan(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = TanBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -1064,8 +1046,7 @@ fn asin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::asin(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = AsinBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -1132,8 +1113,7 @@ fn acos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::acos(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = AcosBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -1196,8 +1176,7 @@ fn atan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::atan(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = AtanBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -1252,8 +1231,7 @@ fn sinh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::sinh(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SinhBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -1308,8 +1286,7 @@ fn cosh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::cosh(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = CoshBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -1364,8 +1341,7 @@ fn tanh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::tanh(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = TanhBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -1420,8 +1396,7 @@ fn sigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::sigmoid(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SigmoidBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -1487,8 +1462,7 @@ fn erf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::erf(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = ErfBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -1554,8 +1528,7 @@ fn erfc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::erfc(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = ErfcBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
         record::set_history(&mut result, edges, backward);
     }
@@ -1607,8 +1580,7 @@ fn floor(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::floor(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, FloorBackward0);
     }
     Ok(result)
@@ -1658,8 +1630,7 @@ fn ceil(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::ceil(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, CeilBackward0);
     }
     Ok(result)
@@ -1709,8 +1680,7 @@ fn round(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::round(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, RoundBackward0);
     }
     Ok(result)
@@ -1760,8 +1730,7 @@ fn round_decimals(_: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<Te
         let _below = record::below();
         ops::round_decimals(self_, decimals)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, RoundBackward1);
     }
     Ok(result)
@@ -1811,8 +1780,7 @@ fn trunc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::trunc(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, TruncBackward0);
     }
     Ok(result)
@@ -1862,8 +1830,7 @@ fn frac(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::frac(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, FracBackward0);
     }
     Ok(result)
@@ -1913,8 +1880,7 @@ fn deg2rad(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::deg2rad(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, Deg2RadBackward0);
     }
     Ok(result)

@@ -32,8 +32,7 @@ fn expand(_: DispatchKeySet, self_: &Tensor, size: &[i64], implicit: bool) -> Re
         let _below = record::below();
         ops::expand(self_, size, implicit)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, ExpandBackward0);
     }
     Ok(result)
@@ -67,8 +66,7 @@ fn permute(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
         let _below = record::below();
         ops::permute(self_, dims)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = PermuteBackward0 { dims: DimVec::from_slice(dims) };
         record::set_history(&mut result, edges, backward);
     }
@@ -104,8 +102,7 @@ fn transpose_int(_: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64) -> Res
         let _below = record::below();
         ops::transpose_int(self_, dim0, dim1)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = TransposeBackward0 { dim0, dim1 };
         record::set_history(&mut result, edges, backward);
     }
@@ -140,8 +137,7 @@ fn view(_: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
         let _below = record::below();
         ops::view(self_, size)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = ViewBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
         record::set_history(&mut result, edges, backward);
     }
@@ -174,8 +170,7 @@ fn alias(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::alias(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         record::set_history(&mut result, edges, AliasBackward0);
     }
     Ok(result)
@@ -233,8 +228,7 @@ fn as_strided(
         let _below = record::below();
         ops::as_strided(self_, size, stride, storage_offset)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = AsStridedBackward0 {
             self_sizes: DimVec::from_slice(self_.sizes()),
             self_strides: DimVec::from_slice(self_.strides()),
@@ -284,8 +278,7 @@ fn select_int(_: DispatchKeySet, self_: &Tensor, dim: i64, index: i64) -> Result
         let _below = record::below();
         ops::select_int(self_, dim, index)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SelectBackward0 { dim, index, self_sizes: DimVec::from_slice(self_.sizes()) };
         record::set_history(&mut result, edges, backward);
     }
@@ -334,8 +327,7 @@ fn slice_tensor(
         let _below = record::below();
         ops::slice_tensor(self_, dim, start, end, step)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward =
             SliceBackward0 { dim, end, self_sizes: DimVec::from_slice(self_.sizes()), start, step };
         record::set_history(&mut result, edges, backward);
@@ -378,8 +370,7 @@ fn unsqueeze(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
         let _below = record::below();
         ops::unsqueeze(self_, dim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = UnsqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
         record::set_history(&mut result, edges, backward);
     }
@@ -414,8 +405,7 @@ fn squeeze(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::squeeze(self_)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
         record::set_history(&mut result, edges, backward);
     }
@@ -450,8 +440,7 @@ fn squeeze_dim(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
         let _below = record::below();
         ops::squeeze_dim(self_, dim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SqueezeBackward1 { self_sizes: DimVec::from_slice(self_.sizes()) };
         record::set_history(&mut result, edges, backward);
     }
@@ -486,8 +475,7 @@ fn squeeze_dims(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor
         let _below = record::below();
         ops::squeeze_dims(self_, dim)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = SqueezeBackward2 { self_sizes: DimVec::from_slice(self_.sizes()) };
         record::set_history(&mut result, edges, backward);
     }
@@ -528,8 +516,7 @@ fn diagonal(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i64
         let _below = record::below();
         ops::diagonal(self_, offset, dim1, dim2)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward =
             DiagonalBackward0 { dim1, dim2, offset, self_sizes: DimVec::from_slice(self_.sizes()) };
         record::set_history(&mut result, edges, backward);
@@ -571,8 +558,7 @@ fn unfold(_: DispatchKeySet, self_: &Tensor, dimension: i64, size: i64, step: i6
         let _below = record::below();
         ops::unfold(self_, dimension, size, step)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward =
             UnfoldBackward0 { dimension, self_sizes: DimVec::from_slice(self_.sizes()), size, step };
         record::set_history(&mut result, edges, backward);

@@ -34,8 +34,7 @@ fn select_backward(
         let _below = record::below();
         ops::select_backward(grad_output, input_sizes, dim, index)?
     };
-    if record::any_requires_grad(&[grad_output]) {
-        let edges = record::edges(&[grad_output])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output])? {
         let backward = SelectBackwardBackward0 { dim, index };
         record::set_history(&mut result, edges, backward);
     }
@@ -78,8 +77,7 @@ fn slice_backward(
         let _below = record::below();
         ops::slice_backward(grad_output, input_sizes, dim, start, end, step)?
     };
-    if record::any_requires_grad(&[grad_output]) {
-        let edges = record::edges(&[grad_output])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output])? {
         let backward = SliceBackwardBackward0 { dim, end, start, step };
         record::set_history(&mut result, edges, backward);
     }
@@ -117,8 +115,7 @@ fn diagonal_backward(
         let _below = record::below();
         ops::diagonal_backward(grad_output, input_sizes, offset, dim1, dim2)?
     };
-    if record::any_requires_grad(&[grad_output]) {
-        let edges = record::edges(&[grad_output])?;
+    if let Some(edges) = record::recorded_edges(&[grad_output])? {
         let backward = DiagonalBackwardBackward0 { dim1, dim2, offset };
         record::set_history(&mut result, edges, backward);
     }
@@ -156,8 +153,7 @@ fn unfold_backward(
         let _below = record::below();
         ops::unfold_backward(grad_in, input_sizes, dim, size, step)?
     };
-    if record::any_requires_grad(&[grad_in]) {
-        let edges = record::edges(&[grad_in])?;
+    if let Some(edges) = record::recorded_edges(&[grad_in])? {
         let backward = UnfoldBackwardBackward0 { dim, size, step };
         record::set_history(&mut result, edges, backward);
     }
@@ -202,8 +198,7 @@ fn select_scatter(_: DispatchKeySet, self_: &Tensor, src: &Tensor, dim: i64, ind
         let _below = record::below();
         ops::select_scatter(self_, src, dim, index)?
     };
-    if record::any_requires_grad(&[self_, src]) {
-        let edges = record::edges(&[self_, src])?;
+    if let Some(edges) = record::recorded_edges(&[self_, src])? {
         let backward = SelectScatterBackward0 {
             dim,
             index,
@@ -264,8 +259,7 @@ fn slice_scatter(
         let _below = record::below();
         ops::slice_scatter(self_, src, dim, start, end, step)?
     };
-    if record::any_requires_grad(&[self_, src]) {
-        let edges = record::edges(&[self_, src])?;
+    if let Some(edges) = record::recorded_edges(&[self_, src])? {
         let backward = SliceScatterBackward0 {
             dim,
             end,
@@ -325,8 +319,7 @@ fn diagonal_scatter(
         let _below = record::below();
         ops::diagonal_scatter(self_, src, offset, dim1, dim2)?
     };
-    if record::any_requires_grad(&[self_, src]) {
-        let edges = record::edges(&[self_, src])?;
+    if let Some(edges) = record::recorded_edges(&[self_, src])? {
         let backward = DiagonalScatterBackward0 {
             dim1,
             dim2,
@@ -362,8 +355,7 @@ fn diag_embed(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i
         let _below = record::below();
         ops::diag_embed(self_, offset, dim1, dim2)?
     };
-    if record::any_requires_grad(&[self_]) {
-        let edges = record::edges(&[self_])?;
+    if let Some(edges) = record::recorded_edges(&[self_])? {
         let backward = DiagEmbedBackward0 { dim1, dim2, offset };
         record::set_history(&mut result, edges, backward);
     }

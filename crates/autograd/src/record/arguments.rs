@@ -73,6 +73,14 @@ pub fn edges_of(inputs: &[&dyn Input]) -> Result<Edges> {
     Ok(edges)
 }
 
+/// [`recorded_edges`](super::recorded_edges) of arguments of any kind.
+///
+/// # Errors
+/// Those of [`edges_of`].
+pub fn recorded_edges_of(inputs: &[&dyn Input]) -> Result<Option<Edges>> {
+    if any_requires_grad_of(inputs) { edges_of(inputs).map(Some) } else { Ok(None) }
+}
+
 /// [`check_out`](super::check_out) of arguments of any kind.
 ///
 /// # Errors
