@@ -4,6 +4,7 @@
 //! A chain of a million nodes must not be dropped by a million nested calls. Whoever owns a node that may be the last
 //! reference to a long chain (a node's edges, a tensor's history, a saved tensor's) gives it up through [`release`], which
 //! keeps a queue for each thread: nodes met while a node is being dropped wait there until that one is gone.
+#![expect(unsafe_code, reason = "nodes are made in the place where they stay")]
 
 use crate::anomaly;
 use crate::engine::Context;
@@ -92,7 +93,7 @@ const OF_LEAVES: u64 = u64::MAX;
 
 impl NodeHeader {
     /// For the next node in this thread's order of recording.
-    #[inline]
+    #[inline(always)]
     pub fn new(edges: Edges, outputs: SmallVec<[OutputInfo; 1]>) -> Self {
         let sequence_nr = SEQUENCE.replace(SEQUENCE.get() + 1);
         Self::numbered(sequence_nr, edges, outputs)
@@ -104,7 +105,7 @@ impl NodeHeader {
         Self::numbered(OF_LEAVES, Edges::new(), SmallVec::from_buf([output]))
     }
 
-    #[inline]
+    #[inline(always)]
     fn numbered(sequence_nr: u64, edges: Edges, outputs: SmallVec<[OutputInfo; 1]>) -> Self {
         if sequence_nr != OF_LEAVES {
             live::add(1);
@@ -189,7 +190,16 @@ impl<B: Backward> GraphNode<B> {
     /// A node for the operator call that `backward` is the derivative of.
     #[inline]
     pub fn new(edges: Edges, outputs: SmallVec<[OutputInfo; 1]>, backward: B) -> Arc<Self> {
-        Arc::new(GraphNode { header: NodeHeader::new(edges, outputs), saved: Mutex::new(Some(backward)) })
+        let mut node = Arc::new_uninit();
+        // Made in its place: `Arc::new` would make it elsewhere and move it, while its parts are still being written.
+        if let Some(place) = Arc::get_mut(&mut node) {
+            place.write(GraphNode {
+                header: NodeHeader::new(edges, outputs),
+                saved: Mutex::new(Some(backward)),
+            });
+        }
+        // SAFETY: written above; a new node has one owner, so `get_mut` answers.
+        unsafe { node.assume_init() }
     }
 }
 

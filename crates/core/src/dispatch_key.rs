@@ -196,77 +196,88 @@ impl fmt::Debug for DispatchKeySet {
 }
 
 /// What this thread adds to and takes from every call, and the keys that tensors made by it carry beyond their backend.
-#[derive(Clone, Copy)]
+///
+/// Each word is read and written by itself: reading all of them at once, right after one was written, would have the processor
+/// wait until that write is out of its buffer.
 struct ThreadKeys {
-    include: u64,
-    exclude: u64,
-    creation: u64,
+    include: Cell<u64>,
+    exclude: Cell<u64>,
+    creation: Cell<u64>,
 }
 
 thread_local! {
-    static THREAD: Cell<ThreadKeys> = const {
-        Cell::new(ThreadKeys { include: 0, exclude: 0, creation: 1 << DispatchKey::ADInplaceOrView as u8 })
-    };
+    static THREAD: ThreadKeys = const { ThreadKeys {
+        include: Cell::new(0),
+        exclude: Cell::new(0),
+        creation: Cell::new(1 << DispatchKey::ADInplaceOrView as u8),
+    } };
 }
 
 /// `keys` with this thread's inclusions added and its exclusions taken away.
 #[inline]
 pub fn apply_thread_keys(keys: DispatchKeySet) -> DispatchKeySet {
-    let thread = THREAD.get();
-    DispatchKeySet((keys.0 | thread.include) & !thread.exclude)
+    THREAD.with(|thread| DispatchKeySet((keys.0 | thread.include.get()) & !thread.exclude.get()))
 }
 
 /// The keys beyond the backend that a tensor made on this thread carries: none in inference mode.
 #[inline]
 pub fn creation_keys() -> DispatchKeySet {
-    DispatchKeySet(THREAD.get().creation)
+    THREAD.with(|thread| DispatchKeySet(thread.creation.get()))
 }
 
 /// Changes this thread's keys until it is dropped; then what was before holds again. Drop in reverse order.
 #[must_use = "the change lasts as long as the guard"]
 pub struct ThreadKeysGuard {
-    before: ThreadKeys,
+    before: Before,
     not_send: std::marker::PhantomData<*const ()>,
+}
+
+/// The one word that a guard has changed, as it was.
+#[derive(Clone, Copy)]
+enum Before {
+    Include(u64),
+    Exclude(u64),
+    Creation(u64),
 }
 
 impl ThreadKeysGuard {
     #[inline]
-    fn change(change: impl FnOnce(&mut ThreadKeys)) -> Self {
-        let before = THREAD.get();
-        let mut now = before;
-        change(&mut now);
-        THREAD.set(now);
-        ThreadKeysGuard { before, not_send: std::marker::PhantomData }
+    fn new(change: impl FnOnce(&ThreadKeys) -> Before) -> Self {
+        ThreadKeysGuard { before: THREAD.with(change), not_send: std::marker::PhantomData }
     }
 
     /// Calls on this thread skip `keys`.
     #[inline]
     pub fn exclude(keys: DispatchKeySet) -> Self {
-        Self::change(|t| t.exclude |= keys.0)
+        Self::new(|t| Before::Exclude(t.exclude.replace(t.exclude.get() | keys.0)))
     }
 
     /// Calls on this thread no longer skip `keys`.
     #[inline]
     pub fn stop_excluding(keys: DispatchKeySet) -> Self {
-        Self::change(|t| t.exclude &= !keys.0)
+        Self::new(|t| Before::Exclude(t.exclude.replace(t.exclude.get() & !keys.0)))
     }
 
     /// Calls on this thread pass through `keys` whatever the tensors.
     #[inline]
     pub fn include(keys: DispatchKeySet) -> Self {
-        Self::change(|t| t.include |= keys.0)
+        Self::new(|t| Before::Include(t.include.replace(t.include.get() | keys.0)))
     }
 
     /// Tensors made on this thread carry just `keys` beyond their backend.
     #[inline]
     pub fn create_with(keys: DispatchKeySet) -> Self {
-        Self::change(|t| t.creation = keys.0)
+        Self::new(|t| Before::Creation(t.creation.replace(keys.0)))
     }
 }
 
 impl Drop for ThreadKeysGuard {
     #[inline]
     fn drop(&mut self) {
-        THREAD.set(self.before);
+        THREAD.with(|thread| match self.before {
+            Before::Include(keys) => thread.include.set(keys),
+            Before::Exclude(keys) => thread.exclude.set(keys),
+            Before::Creation(keys) => thread.creation.set(keys),
+        });
     }
 }

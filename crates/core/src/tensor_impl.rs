@@ -64,32 +64,6 @@ impl Geometry {
         Ok(Geometry { sizes_and_strides, storage_offset, numel, contiguous })
     }
 
-    /// The same elements in row-major order as `sizes`, which have as many: for one that is contiguous itself.
-    ///
-    /// # Errors
-    /// `Shape` where it is not, or for another number of elements.
-    #[inline]
-    pub fn viewed_as(&self, sizes: &[i64]) -> Result<Self> {
-        let numel = shape::numel(sizes)?;
-        ensure!(
-            self.contiguous && numel == self.numel,
-            Shape,
-            "expected {} contiguous elements to be seen as {sizes:?}",
-            self.numel
-        );
-        let sizes_and_strides = SizesAndStrides::contiguous(sizes);
-        Ok(Geometry { sizes_and_strides, storage_offset: self.storage_offset, numel, contiguous: true })
-    }
-
-    /// Dimensions `a` and `b`, which exist, in each other's place.
-    #[inline]
-    pub fn transposed(&self, a: usize, b: usize) -> Self {
-        let mut made = self.clone();
-        made.sizes_and_strides.swap(a, b);
-        made.contiguous = shape::is_contiguous(made.sizes(), made.strides());
-        made
-    }
-
     /// Sizes, outermost first.
     #[inline]
     pub fn sizes(&self) -> &[i64] {
@@ -209,6 +183,44 @@ impl TensorImpl {
             storage.nbytes()
         );
         Ok(Self::build(storage, || geometry, dtype, false))
+    }
+
+    /// The same elements in row-major order of `sizes`, if this is contiguous and they are as many; made in its place, since
+    /// moving a geometry costs as much as the rest.
+    #[inline]
+    pub fn viewed_as(&self, sizes: &[i64]) -> Option<IntrusivePtr<TensorImpl>> {
+        let (storage_offset, numel) = match self.geometry() {
+            Geometry { contiguous: true, storage_offset, numel, .. } => (*storage_offset, *numel),
+            _ => return None,
+        };
+        let wanted = sizes.iter().try_fold(
+            1i64,
+            |product, &size| {
+                if size < 0 { None } else { product.checked_mul(size) }
+            },
+        );
+        if wanted != Some(numel) {
+            return None;
+        }
+        let geometry = || Geometry {
+            sizes_and_strides: SizesAndStrides::contiguous(sizes),
+            storage_offset,
+            numel,
+            contiguous: true,
+        };
+        Some(Self::build(self.storage.clone(), geometry, self.dtype, false))
+    }
+
+    /// The same elements with dimensions `a` and `b`, which exist, in each other's place.
+    #[inline]
+    pub fn transposed(&self, a: usize, b: usize) -> IntrusivePtr<TensorImpl> {
+        let geometry = || {
+            let mut made = self.geometry().clone();
+            made.sizes_and_strides.swap(a, b);
+            made.contiguous = shape::is_contiguous(made.sizes(), made.strides());
+            made
+        };
+        Self::build(self.storage.clone(), geometry, self.dtype, false)
     }
 
     /// A tensor in memory of its own, without values.

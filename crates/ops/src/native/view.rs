@@ -26,11 +26,11 @@ pub fn detach(self_: &Tensor) -> Result<Tensor> {
 
 /// Other sizes without a copy; one of them may be -1.
 pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    if let Some(viewed) = self_.impl_().viewed_as(size) {
+        return Ok(Tensor::from_impl(viewed));
+    }
     let g = self_.geometry();
     let sizes = shape::infer_size(size, g.numel())?;
-    if g.is_contiguous() {
-        return self_.alias_with(g.viewed_as(&sizes)?);
-    }
     match shape::view_strides(g.sizes(), g.strides(), &sizes) {
         Some(strides) => self_.alias_as(&sizes, &strides, g.storage_offset()),
         None => bail!(
@@ -81,7 +81,7 @@ pub fn transpose(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     if a == b {
         return alias(self_);
     }
-    self_.alias_with(g.transposed(a, b))
+    Ok(Tensor::from_impl(self_.impl_().transposed(a, b)))
 }
 
 /// A matrix with rows and columns exchanged; fewer dimensions stay as they are.

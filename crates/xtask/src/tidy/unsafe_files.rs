@@ -3,6 +3,7 @@
 //! Tests, examples and benchmarks are not listed: what they do to memory reaches no user.
 
 pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
+    ("crates/autograd/src/node.rs", "nodes are made in the place where they stay"),
     ("crates/core/src/autograd_meta.rs", "owns a trait object in a block of the thread's free list"),
     ("crates/core/src/allocator.rs", "hands out raw memory and calls the deleters of foreign memory"),
     ("crates/core/src/allocator/", "free lists are threaded through the free memory itself"),
