@@ -190,16 +190,17 @@ impl<B: Backward> GraphNode<B> {
     /// A node for the operator call that `backward` is the derivative of.
     #[inline]
     pub fn new(edges: Edges, outputs: SmallVec<[OutputInfo; 1]>, backward: B) -> Arc<Self> {
-        let mut node = Arc::new_uninit();
         // Made in its place: `Arc::new` would make it elsewhere and move it, while its parts are still being written.
-        if let Some(place) = Arc::get_mut(&mut node) {
+        let node = Arc::<Self>::new_uninit();
+        let place: *mut Self = Arc::as_ptr(&node).cast_mut().cast();
+        // SAFETY: room for a node, of which nobody else knows; it is one when it is said to be.
+        unsafe {
             place.write(GraphNode {
                 header: NodeHeader::new(edges, outputs),
                 saved: Mutex::new(Some(backward)),
             });
+            node.assume_init()
         }
-        // SAFETY: written above; a new node has one owner, so `get_mut` answers.
-        unsafe { node.assume_init() }
     }
 }
 
