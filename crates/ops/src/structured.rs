@@ -218,8 +218,12 @@ pub fn with_guards<R>(
     body: impl FnOnce() -> Result<R>,
 ) -> Result<R> {
     let wanted = accesses(reads, writes);
-    let _guards = StorageGuards::acquire(&wanted).map_err(|e| e.context(name))?;
+    let _guards = acquire(name, &wanted)?;
     body()
+}
+
+fn acquire<'a>(name: &str, wanted: &'a [(&'a Storage, Access)]) -> Result<StorageGuards<'a>> {
+    StorageGuards::acquire(wanted).map_err(|e| e.context(name))
 }
 
 /// What guards on `reads` and `writes` are asked for.

@@ -54,6 +54,14 @@ pub(super) struct Slices<'g> {
 }
 
 impl<'g> Slices<'g> {
+    /// Of tensors whose guards are held for `'g`.
+    fn of(reads: &[&Tensor], writes: &[&Tensor]) -> Result<Self> {
+        let spans = |tensors: &[&Tensor], writable: bool| {
+            tensors.iter().map(move |t| Span::new(t, writable)).collect::<Result<Vec<_>>>()
+        };
+        Ok(Slices { reads: spans(reads, false)?.into(), writes: spans(writes, true)?.into() })
+    }
+
     /// The elements of input `at`, as a type of their size.
     pub(super) fn read<T: Pod>(&self, at: usize) -> Result<&'g [T]> {
         match self.reads.get(at) {
@@ -88,6 +96,12 @@ pub(super) fn with_slices<R>(
     writes: &[&Tensor],
     body: impl for<'g> FnOnce(&Slices<'g>) -> Result<R>,
 ) -> Result<R> {
+    check(name, reads, writes)?;
+    with_guards(name, reads, writes, || body(&Slices::of(reads, writes)?))
+}
+
+/// Whether all are on the host, and what is written stands alone.
+fn check(name: &str, reads: &[&Tensor], writes: &[&Tensor]) -> Result<()> {
     for tensor in reads.iter().chain(writes) {
         ensure!(
             tensor.device().is_cpu(),
@@ -104,13 +118,7 @@ pub(super) fn with_slices<R>(
             "{name}: expected a result with memory of its own"
         );
     }
-    with_guards(name, reads, writes, || {
-        let spans = |tensors: &[&Tensor], writable: bool| {
-            tensors.iter().map(move |t| Span::new(t, writable)).collect::<Result<Vec<_>>>()
-        };
-        let (reads, writes) = (spans(reads, false)?, spans(writes, true)?);
-        body(&Slices { reads: reads.into(), writes: writes.into() })
-    })
+    Ok(())
 }
 
 /// `tensor`, or a copy of it where it shares memory with what is about to be written: of the same strides, which the
