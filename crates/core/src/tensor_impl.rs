@@ -48,6 +48,13 @@ impl Geometry {
     /// `Shape` or `InvalidArgument` for negative ones, `Overflow` for too many elements.
     #[inline]
     pub fn strided(sizes: &[i64], strides: &[i64], storage_offset: i64) -> Result<Self> {
+        let numel = Self::check(sizes, strides, storage_offset)?;
+        Ok(Self::checked(sizes, strides, storage_offset, numel))
+    }
+
+    /// How many elements these sizes have, if all three are sound.
+    #[inline]
+    fn check(sizes: &[i64], strides: &[i64], storage_offset: i64) -> Result<i64> {
         ensure!(
             sizes.len() == strides.len(),
             Shape,
@@ -58,10 +65,17 @@ impl Geometry {
             InvalidArgument,
             "expected strides and an offset of at least 0 but got strides {strides:?} and offset {storage_offset}"
         );
-        let numel = shape::numel(sizes)?;
-        let contiguous = shape::is_contiguous(sizes, strides);
-        let sizes_and_strides = SizesAndStrides::new(sizes, strides);
-        Ok(Geometry { sizes_and_strides, storage_offset, numel, contiguous })
+        shape::numel(sizes)
+    }
+
+    #[inline(always)]
+    fn checked(sizes: &[i64], strides: &[i64], storage_offset: i64, numel: i64) -> Self {
+        Geometry {
+            sizes_and_strides: SizesAndStrides::new(sizes, strides),
+            storage_offset,
+            numel,
+            contiguous: shape::is_contiguous(sizes, strides),
+        }
     }
 
     /// Sizes, outermost first.
@@ -106,29 +120,28 @@ impl Geometry {
     /// `Overflow` past 2^63.
     #[inline]
     pub fn nbytes(&self, dtype: ScalarType) -> Result<usize> {
-        let last = if self.contiguous {
-            self.numel - 1
-        } else {
-            match shape::extent(self.sizes(), self.strides())? {
-                Some(last) => last,
-                None => return Ok(0),
-            }
-        };
-        if self.numel == 0 {
-            return Ok(0);
+        if self.contiguous {
+            let last = (self.numel > 0).then(|| self.numel - 1);
+            return bytes_to(last, self.storage_offset, dtype);
         }
-        let bytes = last
-            .checked_add(1)
-            .and_then(|n| n.checked_add(self.storage_offset))
-            .and_then(|n| n.checked_mul(dtype.size() as i64));
-        match bytes {
-            Some(bytes) => Ok(bytes as usize),
-            None => crate::bail!(
-                Overflow,
-                "{} elements of {dtype} take more bytes than fit in 63 bits",
-                self.numel
-            ),
-        }
+        bytes_to(shape::extent(self.sizes(), self.strides())?, self.storage_offset, dtype)
+    }
+}
+
+/// Bytes of storage up to and with the element that is `last` after the one at `storage_offset`; none if there is none.
+#[inline]
+fn bytes_to(last: Option<i64>, storage_offset: i64, dtype: ScalarType) -> Result<usize> {
+    let Some(last) = last else { return Ok(0) };
+    let bytes = last
+        .checked_add(1)
+        .and_then(|n| n.checked_add(storage_offset))
+        .and_then(|n| n.checked_mul(dtype.size() as i64));
+    match bytes {
+        Some(bytes) => Ok(bytes as usize),
+        None => crate::bail!(
+            Overflow,
+            "an element {last} behind number {storage_offset} of {dtype} lies past 2^63 bytes"
+        ),
     }
 }
 
@@ -183,6 +196,30 @@ impl TensorImpl {
             storage.nbytes()
         );
         Ok(Self::build(storage, || geometry, dtype, false))
+    }
+
+    /// The same storage with other sizes, strides and offset; made in its place.
+    ///
+    /// # Errors
+    /// Those of [`Geometry::strided`], and `InvalidArgument` where that reaches past the storage.
+    #[inline]
+    pub fn alias(
+        &self,
+        sizes: &[i64],
+        strides: &[i64],
+        storage_offset: i64,
+    ) -> Result<IntrusivePtr<TensorImpl>> {
+        let numel = Geometry::check(sizes, strides, storage_offset)?;
+        let needed = bytes_to(shape::extent(sizes, strides)?, storage_offset, self.dtype)?;
+        ensure!(
+            needed <= self.storage.nbytes(),
+            InvalidArgument,
+            "expected a storage of at least {needed} bytes for sizes {sizes:?}, strides {strides:?} and offset \
+             {storage_offset} but got {}",
+            self.storage.nbytes()
+        );
+        let geometry = || Geometry::checked(sizes, strides, storage_offset, numel);
+        Ok(Self::build(self.storage.clone(), geometry, self.dtype, false))
     }
 
     /// The same elements in row-major order of `sizes`, if this is contiguous and they are as many; made in its place, since

@@ -65,13 +65,7 @@ impl Tensor {
     /// A tensor that looks at the same storage with other sizes, strides and offset.
     #[inline]
     pub(crate) fn alias_as(&self, sizes: &[i64], strides: &[i64], storage_offset: i64) -> Result<Tensor> {
-        self.alias_with(Geometry::strided(sizes, strides, storage_offset)?)
-    }
-
-    /// The same for a geometry at hand.
-    #[inline]
-    pub(crate) fn alias_with(&self, geometry: Geometry) -> Result<Tensor> {
-        Ok(Tensor(TensorImpl::new(self.storage().clone(), geometry, self.dtype())?))
+        Ok(Tensor(self.0.alias(sizes, strides, storage_offset)?))
     }
 
     /// The values of `data`, in `sizes`, moved without a copy.
