@@ -104,7 +104,7 @@ impl Variable {
     /// given other sizes since.
     #[inline]
     pub(crate) fn accumulator(&self, tensor: &Tensor) -> Arc<AccumulateGrad> {
-        let first = self.accumulator.get_or_init(|| Arc::new(AccumulateGrad::new(tensor)));
+        let first = self.first_accumulator(tensor);
         if shape::same(first.sizes(), tensor.sizes()) {
             first.clone()
         } else {
@@ -112,13 +112,14 @@ impl Variable {
         }
     }
 
+    #[inline]
+    fn first_accumulator(&self, tensor: &Tensor) -> &Arc<AccumulateGrad> {
+        self.accumulator.get_or_init(|| Arc::new(AccumulateGrad::new(tensor)))
+    }
+
     /// The hooks of the leaf `tensor`, made now if there were none.
     pub(crate) fn leaf_hooks(&self, tensor: &Tensor) -> Arc<NodeHooks> {
-        self.accumulator
-            .get_or_init(|| Arc::new(AccumulateGrad::new(tensor)))
-            .header()
-            .hooks_or_init()
-            .clone()
+        self.first_accumulator(tensor).header().hooks_or_init().clone()
     }
 }
 

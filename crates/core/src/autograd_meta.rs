@@ -4,7 +4,7 @@
 use crate::allocator::thread_cache::{allocate_object, free_object};
 use std::alloc::Layout;
 use std::any::Any;
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 use std::ptr::NonNull;
 
 /// What the autograd crate keeps beside a tensor: history, gradient, hooks, the base of a view.
@@ -41,14 +41,6 @@ impl Deref for AutogradMetaBox {
     fn deref(&self) -> &Self::Target {
         // SAFETY: it owns a value there.
         unsafe { self.0.as_ref() }
-    }
-}
-
-impl DerefMut for AutogradMetaBox {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        // SAFETY: it owns a value there.
-        unsafe { self.0.as_mut() }
     }
 }
 

@@ -384,6 +384,36 @@ pub trait Lanes<I: Isa>: Copy + 'static {
     ///
     /// - `to` is valid for writing `count` elements, and `count` is at most `Vector::LANES`.
     unsafe fn store_partial(vector: Self::Vector, to: *mut Self, count: usize);
+
+    /// Reads a whole vector where `count` is one, which is quicker, and else `count` elements.
+    ///
+    /// # Safety
+    ///
+    /// - As [`Lanes::load_partial`].
+    #[inline(always)]
+    unsafe fn load_up_to(from: *const Self, count: usize) -> Self::Vector {
+        // SAFETY: this function's condition.
+        unsafe {
+            if count == Self::Vector::LANES { Self::load(from) } else { Self::load_partial(from, count) }
+        }
+    }
+
+    /// Writes a whole vector where `count` is one, which is quicker, and else `count` elements.
+    ///
+    /// # Safety
+    ///
+    /// - As [`Lanes::store_partial`].
+    #[inline(always)]
+    unsafe fn store_up_to(vector: Self::Vector, to: *mut Self, count: usize) {
+        // SAFETY: this function's condition.
+        unsafe {
+            if count == Self::Vector::LANES {
+                Self::store(vector, to)
+            } else {
+                Self::store_partial(vector, to, count)
+            }
+        }
+    }
 }
 
 /// The element types that compute in floats: f16, bf16, f32, f64.

@@ -74,13 +74,8 @@ macro_rules! store_lanes {
             #[inline(always)]
             unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, count: usize) {
                 let result = self.0.call(args);
-                if count == T::Vector::LANES {
-                    // SAFETY: `to` takes `count` results.
-                    unsafe { T::store(result, to.cast()) }
-                } else {
-                    // SAFETY: `to` takes `count` results.
-                    unsafe { T::store_partial(result, to.cast(), count) }
-                }
+                // SAFETY: `to` takes `count` results.
+                unsafe { T::store_up_to(result, to.cast(), count) }
             }
         }
     };
@@ -218,8 +213,7 @@ unsafe fn row<I, T, F, const N: usize>(
             let count = lanes.min(n - at);
             let mut args = [T::Vector::zero(); N];
             for i in 0..N {
-                let at = from[i].cast::<T>();
-                args[i] = if count == lanes { T::load(at) } else { T::load_partial(at, count) };
+                args[i] = T::load_up_to(from[i].cast(), count);
                 from[i] = from[i].wrapping_add(step[i]);
             }
             formula.apply(args, to.add(at * F::OUTPUT_SIZE), count);

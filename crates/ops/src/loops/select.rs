@@ -76,8 +76,7 @@ unsafe fn row<I: Isa, T: Lanes<I>>(rows: &Rows<3>) {
             let mask = condition::<I, T>(rows, at, count);
             let (yes, no) = (value::<I, T>(rows, 1, at, count), value::<I, T>(rows, 2, at, count));
             let chosen = T::Vector::select(mask, yes, no);
-            let to = rows.to.cast::<T>().add(at);
-            if count == lanes { T::store(chosen, to) } else { T::store_partial(chosen, to, count) }
+            T::store_up_to(chosen, rows.to.cast::<T>().add(at), count);
         }
         at += lanes;
     }
@@ -114,10 +113,8 @@ unsafe fn value<I: Isa, T: Lanes<I>>(rows: &Rows<3>, i: usize, at: usize, count:
     unsafe {
         if rows.repeated[i] {
             T::Vector::splat(from.read_unaligned().widen())
-        } else if count == T::Vector::LANES {
-            T::load(from.add(at))
         } else {
-            T::load_partial(from.add(at), count)
+            T::load_up_to(from.add(at), count)
         }
     }
 }

@@ -267,23 +267,13 @@ where
         // SAFETY: `left` columns from `at` on are inside `to` and the rows.
         unsafe {
             let to = work.to.add(at);
-            let mut acc = load::<I, T>(to, left);
+            let mut acc = T::load_up_to(to, left);
             for row in 0..count {
-                let x = load::<I, T>((*work.rows.add(first + row)).cast::<T>().add(at), left);
+                let x = T::load_up_to((*work.rows.add(first + row)).cast::<T>().add(at), left);
                 acc = if work.accumulators { f.combine(acc, x) } else { f.step(acc, x) };
             }
-            if left == lanes { T::store(acc, to) } else { T::store_partial(acc, to, left) }
+            T::store_up_to(acc, to, left);
         }
         at += lanes;
     }
-}
-
-/// `count` elements, at most a vector.
-///
-/// # Safety
-/// - `from` is valid for reading `count` elements.
-#[inline(always)]
-unsafe fn load<I: Isa, T: Lanes<I>>(from: *const T, count: usize) -> T::Vector {
-    // SAFETY: this function's condition.
-    unsafe { if count == T::Vector::LANES { T::load(from) } else { T::load_partial(from, count) } }
 }
