@@ -174,6 +174,7 @@ pub struct TensorImpl {
     replacements: OnceCell<Box<Replacements>>,
     autograd_meta: OnceCell<AutogradMetaBox>,
     extension: OnceCell<Box<dyn Any + Send + Sync>>,
+    python_object: AtomicPtr<()>,
 }
 
 impl IntrusiveTarget for TensorImpl {}
@@ -318,6 +319,7 @@ impl TensorImpl {
             replacements: OnceCell::new(),
             autograd_meta: OnceCell::new(),
             extension: OnceCell::new(),
+            python_object: AtomicPtr::new(std::ptr::null_mut()),
         })
     }
 
@@ -440,5 +442,26 @@ impl TensorImpl {
     pub fn set_extension(&self, extension: Box<dyn Any + Send + Sync>) -> Result<()> {
         ensure!(self.extension.set(extension).is_ok(), Internal, "this tensor has an extension already");
         Ok(())
+    }
+
+    /// The Python object that this tensor is known as, or null. It is not owned: the object owns the tensor, and takes itself
+    /// out here when it goes. Read and written with the interpreter's lock held, so that it costs others nothing.
+    #[inline]
+    pub fn python_object(&self) -> *mut () {
+        self.python_object.load(Ordering::Relaxed)
+    }
+
+    /// Makes `object` the one that this tensor is known as.
+    #[inline]
+    pub fn set_python_object(&self, object: *mut ()) {
+        self.python_object.store(object, Ordering::Relaxed);
+    }
+
+    /// Takes `object` out, unless another has taken its place.
+    #[inline]
+    pub fn forget_python_object(&self, object: *mut ()) {
+        if self.python_object() == object {
+            self.set_python_object(std::ptr::null_mut());
+        }
     }
 }
