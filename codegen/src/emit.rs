@@ -6,6 +6,7 @@ mod docs;
 mod kernels;
 mod methods;
 mod operators;
+mod python;
 mod registration;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,8 @@ use std::collections::BTreeMap;
 use crate::model::Operator;
 pub use autograd::AUTOGRAD_FOLDER;
 pub(crate) use autograd::files as autograd_files;
+pub(crate) use python::files as python_files;
+pub use python::{PYTHON_FOLDER, PYTHON_STUBS};
 
 /// A file to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]

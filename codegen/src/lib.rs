@@ -16,7 +16,7 @@ mod yaml;
 pub use derivatives::{
     Body, Derivative, Derivatives, Differentiable, Formula, TypedDerivative, TypedFormula,
 };
-pub use emit::{AUTOGRAD_FOLDER, GeneratedFile, OPERATORS_PAGE, OPS_FOLDER};
+pub use emit::{AUTOGRAD_FOLDER, GeneratedFile, OPERATORS_PAGE, OPS_FOLDER, PYTHON_FOLDER, PYTHON_STUBS};
 pub use native_functions::{Kernel, KernelPath, Located, NativeFunction, NativeFunctions};
 pub use schema::{
     Alias, AliasSet, Argument, BaseType, Default, FunctionSchema, Literal, OperatorName, Return, SchemaError,
@@ -56,6 +56,7 @@ pub fn generate(functions: Source<'_>, derivatives: Source<'_>) -> Result<Vec<Ge
     let formulas = Derivatives::parse(derivatives, &parsed)?;
     let typed = formulas.type_check(derivatives, &parsed)?;
     let mut files = emit::files(&operators);
+    files.extend(emit::python_files(&operators));
     files.extend(emit::autograd_files(derivatives, &operators, &formulas, &typed)?);
     Ok(files)
 }

@@ -1,21 +1,21 @@
 //! One YAML snippet beside the Rust it becomes: a folder of `golden/` each.
 //!
+//! Folders called `python..` hold the bindings, those with `derivatives.yaml` what is recorded, the others the operators.
 //! With `UPDATE_GOLDEN=1` the Rust is written anew, to be read in the diff.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flambeau_codegen::{AUTOGRAD_FOLDER, Faults, Source, generate};
+use flambeau_codegen::{AUTOGRAD_FOLDER, Faults, OPS_FOLDER, PYTHON_FOLDER, Source, generate};
 
-/// The generated Rust of a snippet, by name: every file but the modules that gather them. With derivatives, it is their
-/// files that are looked at.
-fn emitted(yaml: &str, derivatives: Option<&str>) -> Result<Vec<(String, String)>, Faults> {
+/// The generated Rust of a snippet in one folder, by name: every file but the modules that gather them.
+fn emitted(yaml: &str, derivatives: Option<&str>, folder: &str) -> Result<Vec<(String, String)>, Faults> {
     let functions = Source { name: "functions.yaml", text: yaml };
     let formulas = Source { name: "derivatives.yaml", text: derivatives.unwrap_or("[]") };
     let files = generate(functions, formulas)?;
     let named = files.into_iter().filter_map(|file| {
         let name = file.path.rsplit('/').next()?.to_owned();
-        let wanted = file.path.starts_with(AUTOGRAD_FOLDER) == derivatives.is_some();
+        let wanted = file.path.starts_with(folder);
         (wanted && name.ends_with(".rs") && name != "mod.rs").then_some((name, file.text))
     });
     Ok(named.collect())
@@ -43,7 +43,13 @@ fn snippets_become_the_rust_beside_them() {
     for case in cases {
         let functions = std::fs::read_to_string(case.join("functions.yaml")).unwrap();
         let derivatives = std::fs::read_to_string(case.join("derivatives.yaml")).ok();
-        for (name, text) in emitted(&functions, derivatives.as_deref()).unwrap() {
+        let is_python = case.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"));
+        let folder = match derivatives {
+            _ if is_python => PYTHON_FOLDER,
+            Some(_) => AUTOGRAD_FOLDER,
+            None => OPS_FOLDER,
+        };
+        for (name, text) in emitted(&functions, derivatives.as_deref(), folder).unwrap() {
             let beside = case.join(&name);
             if std::env::var_os("UPDATE_GOLDEN").is_some() {
                 std::fs::write(&beside, &text).unwrap();

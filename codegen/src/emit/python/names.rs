@@ -1,0 +1,158 @@
+//! Which operators have a name in Python, and which overloads stand behind each name, in the order they are tried.
+
+use std::collections::HashMap;
+
+use super::parameter;
+use crate::model::Operator;
+use crate::schema::{BaseType, FunctionSchema, Type};
+use crate::variants::Variant;
+
+/// A name in Python.
+pub(super) struct Name<'a> {
+    pub(super) base: String,
+    pub(super) overloads: Vec<Overload<'a>>,
+}
+
+/// One way to call a name: an operator and the sibling that writes into `out=`.
+pub(super) struct Overload<'a> {
+    pub(super) operator: &'a Operator<'a>,
+    pub(super) out: Option<&'a Operator<'a>>,
+}
+
+/// Names that are attributes in Python, or whose arguments are read by hand: `to` takes a device without a name.
+const BY_HAND: &[&str] = &["numpy_T", "mT", "to"];
+
+/// Functions that are methods in Python too; in Rust their names would hide what every type has.
+const METHODS_TOO: &[&str] = &["clone", "equal", "allclose"];
+
+/// The names, in the order of the file.
+pub(super) fn names<'a>(operators: &'a [Operator<'a>]) -> Vec<Name<'a>> {
+    let mut names: Vec<Name<'a>> = vec![];
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for operator in operators.iter().filter(|operator| is_bound(operator)) {
+        let overload = Overload { operator, out: sibling_out(operators, operator) };
+        let base = operator.schema.name.base.as_str();
+        let place = *places.entry(base).or_insert_with(|| {
+            names.push(Name { base: base.to_owned(), overloads: vec![] });
+            names.len() - 1
+        });
+        names[place].overloads.push(overload);
+    }
+    for name in &mut names {
+        name.overloads.sort_by_key(|overload| ranks(&overload.operator.schema));
+    }
+    names
+}
+
+/// Formulas of gradients stay inside, as in PyTorch; `out=` siblings are merged into what they write for.
+fn is_bound(operator: &Operator<'_>) -> bool {
+    let base = operator.schema.name.base.as_str();
+    !operator.schema.is_out() && !base.contains("_backward") && !BY_HAND.contains(&base)
+}
+
+fn sibling_out<'a>(operators: &'a [Operator<'a>], operator: &Operator<'_>) -> Option<&'a Operator<'a>> {
+    let is_sibling = |other: &&Operator<'_>| {
+        std::ptr::eq(other.entry, operator.entry) && other.derived == Some(Variant::Out)
+    };
+    operators.iter().find(is_sibling).filter(|_| operator.derived.is_none())
+}
+
+/// Overloads are tried from the narrowest: a tensor of one element is a number too, and one number a list of one.
+fn ranks(schema: &FunctionSchema) -> Vec<u8> {
+    schema.positional.iter().map(|argument| rank(&argument.ty)).collect()
+}
+
+fn rank(ty: &Type) -> u8 {
+    match ty.without_optional() {
+        Type::Base(BaseType::Tensor) => 0,
+        Type::Base(BaseType::Bool) => 1,
+        Type::Base(BaseType::Int | BaseType::SymInt) => 2,
+        Type::Base(BaseType::Float) => 3,
+        Type::Base(BaseType::Scalar) => 4,
+        Type::Base(_) | Type::Class(_) => 5,
+        Type::Optional(_) | Type::List(..) => 6,
+    }
+}
+
+impl Name<'_> {
+    pub(super) fn family(&self) -> &str {
+        &self.overloads[0].operator.family
+    }
+
+    /// `ADD`, `ADD_`; names that differ in case only (`T`, `t`) do not occur.
+    pub(super) fn constant(&self) -> String {
+        self.base.to_uppercase()
+    }
+
+    /// The module the function is put in, below `flambeau`; empty for the package itself.
+    pub(super) fn module(&self) -> String {
+        let module = self.overloads[0].operator.entry.python_module.as_deref();
+        module.map_or(String::new(), |module| format!("_{module}"))
+    }
+
+    pub(super) fn is_function(&self) -> bool {
+        self.overloads.iter().any(Overload::is_function)
+    }
+
+    pub(super) fn is_method(&self) -> bool {
+        self.overloads.iter().any(|overload| overload.receiver().is_some())
+    }
+
+    /// Every way to call it, and what it does.
+    pub(super) fn doc(&self, method: bool) -> String {
+        let fits = |overload: &&Overload<'_>| {
+            if method { overload.receiver().is_some() } else { overload.is_function() }
+        };
+        let fitting: Vec<&Overload<'_>> = self.overloads.iter().filter(fits).collect();
+        let lines: Vec<String> =
+            fitting.iter().map(|overload| format!("{}{}", self.base, overload.text(method))).collect();
+        let doc =
+            fitting.first().and_then(|overload| overload.operator.entry.doc.clone()).unwrap_or_default();
+        format!("{}\n\n{doc}", lines.join("\n"))
+    }
+}
+
+impl Overload<'_> {
+    /// Whether it can be called without a receiver. What writes its `self` is a function only where nothing else is asked
+    /// for, as in `relu_(x)`, or where there is no method.
+    pub(super) fn is_function(&self) -> bool {
+        let entry = self.operator.entry;
+        let alone = self.operator.schema.positional.len() == 1 || !entry.method;
+        entry.function && (alone || self.operator.derived != Some(Variant::InPlace))
+    }
+
+    /// Whether it makes a tensor of a type and on a device that are asked for; then a gradient may be asked for too.
+    pub(super) fn is_factory(&self) -> bool {
+        let schema = &self.operator.schema;
+        schema.tensor_options().is_some() && !schema.name.base.starts_with('_')
+    }
+
+    /// The number of `self`, if it can be called as a method.
+    pub(super) fn receiver(&self) -> Option<usize> {
+        let is_self = |argument: &crate::schema::Argument| {
+            argument.name == "self" && argument.ty == Type::Base(BaseType::Tensor)
+        };
+        let place = self.operator.schema.positional.iter().position(is_self);
+        let method =
+            self.operator.entry.method || METHODS_TOO.contains(&self.operator.schema.name.base.as_str());
+        place.filter(|_| method)
+    }
+
+    /// `(Tensor input, Tensor other, *, Number alpha=1, Tensor out=None)`
+    fn text(&self, method: bool) -> String {
+        let hidden = self.receiver().filter(|_| method);
+        let mut parts = vec![];
+        for (index, argument) in self.operator.schema.positional.iter().enumerate() {
+            if hidden != Some(index) {
+                parts.push(parameter::text(argument));
+            }
+        }
+        if !self.operator.schema.keyword.is_empty() || self.out.is_some() {
+            parts.push("*".to_owned());
+        }
+        parts.extend(self.operator.schema.keyword.iter().map(parameter::text));
+        parts.extend(self.is_factory().then(|| "bool requires_grad=False".to_owned()));
+        parts.extend(self.out.map(|_| "Tensor out=None".to_owned()));
+        format!("({})", parts.join(", "))
+    }
+}
