@@ -1,8 +1,9 @@
-//! The project's own tasks: `cargo xtask codegen`, `tidy`, `test`, `bench`, `miri`, `loom`.
+//! The project's own tasks: `cargo xtask codegen`, `tidy`, `test`, `python`, `bench`, `miri`, `loom`.
 
 mod bench;
 mod check_memory;
 mod codegen;
+mod python;
 mod test;
 mod tidy;
 
@@ -27,6 +28,8 @@ enum Task {
     Tidy(tidy::Options),
     /// Runs every check a change must pass, and prints how many did.
     Test(test::Options),
+    /// Builds the Python package into an environment of its own and runs its tests.
+    Python(python::Options),
     /// Times the workloads, alone or beside PyTorch.
     Bench(bench::Options),
     /// Runs the memory tests of core, and the pointer work of ops on the scalar path, under Miri.
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Task::Codegen(options) => codegen::run(&options),
         Task::Tidy(options) => tidy::run(&options),
         Task::Test(options) => test::run(&options),
+        Task::Python(options) => python::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Miri => check_memory::miri(),
         Task::Loom => check_memory::loom(),

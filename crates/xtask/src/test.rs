@@ -23,6 +23,7 @@ const STEPS: &[Step] = &[
     ("codegen", &["xtask", "codegen", "--check"], true),
     ("tidy", &["xtask", "tidy", "--quiet"], true),
     ("tests", &["test", "--workspace", "--no-fail-fast", "--tests", "--examples"], false),
+    ("python", &["xtask", "python"], false),
     ("doc tests", &["test", "--workspace", "--doc"], false),
 ];
 

@@ -1,0 +1,116 @@
+"""Which calls are recorded: context managers that are decorators too."""
+
+from . import _flambeau
+
+
+class _Mode:
+    """Entered on this thread, left in the reverse order; a decorated function runs inside."""
+
+    def __new__(cls, first=None):
+        mode = super().__new__(cls)
+        if not callable(first):
+            return mode
+        # `@no_grad` without parentheses.
+        mode.__init__()
+        return mode(first)
+
+    def __init__(self):
+        self._depths = []
+
+    def _enter(self):
+        raise NotImplementedError
+
+    def __enter__(self):
+        self._depths.append(self._enter())
+
+    def __exit__(self, *raised):
+        _flambeau._leave_mode(self._depths.pop())
+
+    def __call__(self, function):
+        from functools import wraps
+        from inspect import isgeneratorfunction
+
+        if isgeneratorfunction(function):
+            return self._around_generator(function, wraps)
+
+        @wraps(function)
+        def inside(*arguments, **named):
+            with self._again():
+                return function(*arguments, **named)
+
+        return inside
+
+    def _around_generator(self, function, wraps):
+        """The mode holds while the generator runs, not while its consumer does."""
+
+        @wraps(function)
+        def inside(*arguments, **named):
+            steps = function(*arguments, **named)
+            sent = None
+            while True:
+                try:
+                    with self._again():
+                        value = steps.send(sent)
+                except StopIteration as stopped:
+                    return stopped.value
+                try:
+                    sent = yield value
+                except GeneratorExit:
+                    with self._again():
+                        steps.close()
+                    raise
+
+        return inside
+
+    def _again(self):
+        return type(self)()
+
+
+class no_grad(_Mode):
+    """Operators record nothing: results need no gradient."""
+
+    def _enter(self):
+        return _flambeau._enter_no_grad()
+
+
+class enable_grad(_Mode):
+    """Operators record again, inside `no_grad`."""
+
+    def _enter(self):
+        return _flambeau._enter_enable_grad()
+
+
+class inference_mode(_Mode):
+    """Nothing is recorded, now or later: results can never take part in a graph."""
+
+    def __init__(self, mode=True):
+        super().__init__()
+        self._mode = mode
+
+    def _enter(self):
+        return _flambeau._enter_inference_mode() if self._mode else _flambeau._enter_enable_grad()
+
+    def _again(self):
+        return inference_mode(self._mode)
+
+
+class set_grad_enabled(_Mode):
+    """`enable_grad` or `no_grad`, from the call on; as a context manager, until it ends."""
+
+    def __init__(self, mode):
+        super().__init__()
+        self._mode = bool(mode)
+        self._depths.append(self._enter())
+
+    def _enter(self):
+        return _flambeau._enter_enable_grad() if self._mode else _flambeau._enter_no_grad()
+
+    def __enter__(self):
+        pass
+
+    def __call__(self, function):
+        _flambeau._leave_mode(self._depths.pop())
+        return super().__call__(function)
+
+    def _again(self):
+        return set_grad_enabled(self._mode)

@@ -1,0 +1,36 @@
+"""Gradients: `backward`, `grad`, and which calls are recorded."""
+
+from .. import _flambeau
+from .._flambeau import Node
+from .._modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+
+__all__ = ["Node", "backward", "enable_grad", "grad", "inference_mode", "no_grad", "set_grad_enabled"]
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
+    """Accumulates the gradients of the leaves that `tensors` depend on."""
+    _flambeau._backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
+
+
+def grad(
+    outputs,
+    inputs,
+    grad_outputs=None,
+    retain_graph=None,
+    create_graph=False,
+    only_inputs=True,
+    allow_unused=None,
+    is_grads_batched=False,
+    materialize_grads=False,
+):
+    """The gradients of `outputs` with respect to `inputs`; nothing is accumulated."""
+    if is_grads_batched:
+        raise NotImplementedError("grad: is_grads_batched is not implemented yet")
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True")
+    unused = materialize_grads if allow_unused is None else allow_unused
+    found = _flambeau._grad(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
+    if not materialize_grads:
+        return found
+    wanted = [inputs] if isinstance(inputs, _flambeau.Tensor) else inputs
+    return tuple(_flambeau.zeros_like(x) if g is None else g for x, g in zip(wanted, found, strict=True))

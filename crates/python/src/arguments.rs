@@ -1,0 +1,32 @@
+//! Arguments as PyTorch reads them: static tables of overloads, tried in order, and typed access to what was given.
+//!
+//! As in PyTorch's `PythonArgParser`, an overload fits or not by the types alone: nothing raises on the way, and nothing is
+//! converted before the overload is chosen.
+
+mod accepts;
+mod bind;
+mod mismatch;
+mod signature;
+mod values;
+
+pub(crate) use accepts::{is_number, scalar_of};
+pub(crate) use bind::{Arguments, Given};
+pub(crate) use mismatch::type_name;
+pub(crate) use signature::{
+    Overload, Signature, boolean, device, dtype, float, generator, int, ints, layout, memory_format,
+    optional_tensors, scalar, string, tensor, tensors,
+};
+pub(crate) use values::{device_of, dtype_of};
+
+use pyo3::prelude::*;
+
+/// Calls the first overload that fits.
+#[inline]
+pub(crate) fn dispatch<'py>(signature: &Signature, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+    for overload in signature.overloads {
+        if let Some(arguments) = bind::bind(overload, given) {
+            return (overload.call)(&arguments);
+        }
+    }
+    Err(mismatch::error(signature, given))
+}

@@ -1,0 +1,123 @@
+//! The tables: a name, its overloads, their parameters.
+
+use super::Arguments;
+use pyo3::prelude::*;
+
+/// A name in Python and the overloads behind it, narrowest first.
+pub(crate) struct Signature {
+    pub(crate) name: &'static str,
+    pub(crate) overloads: &'static [Overload],
+}
+
+/// One way to call a name.
+pub(crate) struct Overload {
+    pub(crate) parameters: &'static [Parameter],
+    /// Which parameter the receiver of a method is; `None` where it is no method.
+    pub(crate) receiver: Option<usize>,
+    /// Whether it is a function too.
+    pub(crate) function: bool,
+    pub(crate) call: Call,
+}
+
+/// Takes the values out and runs the operator.
+pub(crate) type Call = for<'a, 'py> fn(&Arguments<'a, 'py>) -> PyResult<Bound<'py, PyAny>>;
+
+/// What a parameter takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Tensor,
+    TensorOrNumber,
+    Tensors,
+    OptionalTensors,
+    Scalar,
+    Int,
+    /// With the number of integers that a single one stands for; 0 where a single one will not do.
+    Ints(u8),
+    Float,
+    Boolean,
+    String,
+    Dtype,
+    Layout,
+    Device,
+    MemoryFormat,
+    Generator,
+}
+
+/// One parameter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parameter {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) keyword: bool,
+    pub(crate) nullable: bool,
+    /// As Python writes it; the value itself is the caller's.
+    pub(crate) default: Option<&'static str>,
+}
+
+impl Parameter {
+    const fn new(name: &'static str, kind: Kind) -> Self {
+        Parameter { name, kind, keyword: false, nullable: false, default: None }
+    }
+
+    /// Given by name only.
+    pub(crate) const fn by_keyword(self) -> Self {
+        Parameter { keyword: true, ..self }
+    }
+
+    /// May be `None`.
+    pub(crate) const fn or_none(self) -> Self {
+        Parameter { nullable: true, ..self }
+    }
+
+    /// May be left out.
+    pub(crate) const fn or(self, default: &'static str) -> Self {
+        Parameter { default: Some(default), ..self }
+    }
+
+    /// May be a number in a tensor's place.
+    pub(crate) const fn or_number(self) -> Self {
+        Parameter { kind: Kind::TensorOrNumber, ..self }
+    }
+
+    /// The names NumPy has for it, which PyTorch takes too.
+    pub(crate) fn has_name(&self, name: &str) -> bool {
+        name == self.name
+            || match self.name {
+                "dim" => name == "axis",
+                "keepdim" => name == "keepdims",
+                "input" => matches!(name, "x" | "a" | "x1"),
+                "other" => name == "x2",
+                _ => false,
+            }
+    }
+}
+
+macro_rules! parameters {
+    ($($(#[$doc:meta])* $function:ident = $kind:ident;)*) => {$(
+        $(#[$doc])*
+        pub(crate) const fn $function(name: &'static str) -> Parameter {
+            Parameter::new(name, Kind::$kind)
+        }
+    )*};
+}
+
+parameters! {
+    tensor = Tensor;
+    tensors = Tensors;
+    optional_tensors = OptionalTensors;
+    scalar = Scalar;
+    int = Int;
+    float = Float;
+    boolean = Boolean;
+    string = String;
+    dtype = Dtype;
+    layout = Layout;
+    device = Device;
+    memory_format = MemoryFormat;
+    generator = Generator;
+}
+
+/// A list of integers, for which a single one may stand that means `size` of them.
+pub(crate) const fn ints(name: &'static str, size: u8) -> Parameter {
+    Parameter::new(name, Kind::Ints(size))
+}

@@ -1,0 +1,246 @@
+//! The values themselves, typed as operators take them.
+
+use super::accepts::{is_index, of_python_type, scalar_of};
+use super::bind::Arguments;
+use super::signature::Kind;
+use crate::errors::raise;
+use crate::tensor::tensor_in;
+use crate::types::{PyDevice, PyDtype, PyGenerator, PyLayout, PyMemoryFormat, dtype_named};
+use flambeau_core::{Device, DimVec, Generator, Layout, MemoryFormat, Scalar, ScalarType};
+use flambeau_ops::Tensor;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString, PyTuple};
+use smallvec::SmallVec;
+use std::ops::Deref;
+
+/// A tensor that was given, or one made of a number that was.
+pub(crate) enum TensorRef<'a> {
+    Given(&'a Tensor),
+    Made(Tensor),
+}
+
+impl Deref for TensorRef<'_> {
+    type Target = Tensor;
+
+    #[inline]
+    fn deref(&self) -> &Tensor {
+        match self {
+            TensorRef::Given(tensor) => tensor,
+            TensorRef::Made(tensor) => tensor,
+        }
+    }
+}
+
+/// From how many elements on an operator takes longer than giving up the interpreter's lock and getting it back.
+const LARGE: i64 = 4096;
+
+type Value<'a, 'py> = &'a Bound<'py, PyAny>;
+
+impl<'a, 'py> Arguments<'a, 'py> {
+    /// A value that binding has made sure of.
+    #[inline]
+    pub(crate) fn value(&self, index: usize) -> PyResult<Value<'a, 'py>> {
+        match self.values[index] {
+            Some(value) => Ok(value),
+            None => Err(self.missing(index)),
+        }
+    }
+
+    #[cold]
+    fn missing(&self, index: usize) -> PyErr {
+        PyTypeError::new_err(format!("argument '{}' must not be None", self.parameters[index].name))
+    }
+
+    /// Like `self.value(index).map(read)`, and `None` where the value is absent.
+    #[inline]
+    fn optional<T>(
+        &self,
+        index: usize,
+        read: impl FnOnce(Value<'a, 'py>) -> PyResult<T>,
+    ) -> PyResult<Option<T>> {
+        self.values[index].map(read).transpose()
+    }
+
+    #[inline]
+    pub(crate) fn tensor(&self, index: usize) -> PyResult<TensorRef<'a>> {
+        self.read_tensor(self.value(index)?)
+    }
+
+    #[inline]
+    pub(crate) fn optional_tensor(&self, index: usize) -> PyResult<Option<TensorRef<'a>>> {
+        self.optional(index, |value| self.read_tensor(value))
+    }
+
+    #[inline]
+    fn read_tensor(&self, value: Value<'a, 'py>) -> PyResult<TensorRef<'a>> {
+        match tensor_in(value) {
+            Some(tensor) => {
+                if tensor.numel() >= LARGE {
+                    self.large.set(true);
+                }
+                Ok(TensorRef::Given(tensor))
+            }
+            None => Tensor::wrapped_number(scalar_of(value)?).map(TensorRef::Made).map_err(raise),
+        }
+    }
+
+    pub(crate) fn tensors(&self, index: usize) -> PyResult<Vec<Tensor>> {
+        let read = |item: &Bound<'py, PyAny>| match tensor_in(item) {
+            Some(tensor) => Ok(tensor.clone()),
+            None => Err(PyTypeError::new_err("expected a Tensor")),
+        };
+        let tensors: Vec<Tensor> = items(self.value(index)?, read)?;
+        if tensors.iter().any(|tensor| tensor.numel() >= LARGE) {
+            self.large.set(true);
+        }
+        Ok(tensors)
+    }
+
+    /// Several tensors to be written, if they were given.
+    pub(crate) fn out_tensors(&self, index: usize, count: usize) -> PyResult<Option<Vec<Tensor>>> {
+        if self.values[index].is_none() {
+            return Ok(None);
+        }
+        let tensors = self.tensors(index)?;
+        if tensors.len() != count {
+            let message = format!("expected a tuple of {count} tensors for 'out' but got {}", tensors.len());
+            return Err(PyTypeError::new_err(message));
+        }
+        Ok(Some(tensors))
+    }
+
+    pub(crate) fn optional_tensors(&self, index: usize) -> PyResult<Vec<Option<Tensor>>> {
+        items(self.value(index)?, |item| Ok(tensor_in(item).cloned()))
+    }
+
+    #[inline]
+    pub(crate) fn scalar(&self, index: usize) -> PyResult<Scalar> {
+        scalar_of(self.value(index)?)
+    }
+
+    #[inline]
+    pub(crate) fn scalar_or(&self, index: usize, default: Scalar) -> PyResult<Scalar> {
+        self.optional_scalar(index).map(|value| value.unwrap_or(default))
+    }
+
+    #[inline]
+    pub(crate) fn optional_scalar(&self, index: usize) -> PyResult<Option<Scalar>> {
+        self.optional(index, scalar_of)
+    }
+
+    /// Integers; a single one stands for as many as the parameter says.
+    #[inline]
+    pub(crate) fn ints(&self, index: usize) -> PyResult<DimVec> {
+        let value = self.value(index)?;
+        let ints = match self.spread {
+            Some(spread) if matches!(self.parameters[index].kind, Kind::Ints(_)) => {
+                spread.iter().map(|item| item.extract::<i64>()).collect::<PyResult<DimVec>>()?
+            }
+            _ => self.read_ints(index, value)?,
+        };
+        if ints.iter().try_fold(1i64, |product, &n| product.checked_mul(n)).is_none_or(|n| n >= LARGE) {
+            self.large.set(true);
+        }
+        Ok(ints)
+    }
+
+    fn read_ints(&self, index: usize, value: Value<'a, 'py>) -> PyResult<DimVec> {
+        match self.parameters[index].kind {
+            Kind::Ints(size) if size > 0 && is_index(value) => {
+                Ok(SmallVec::from_elem(value.extract()?, usize::from(size)))
+            }
+            _ => ints_of(value),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn ints_or(&self, index: usize, default: &[i64]) -> PyResult<DimVec> {
+        if self.values[index].is_none() { Ok(DimVec::from_slice(default)) } else { self.ints(index) }
+    }
+
+    #[inline]
+    pub(crate) fn optional_ints(&self, index: usize) -> PyResult<Option<DimVec>> {
+        if self.values[index].is_none() { Ok(None) } else { self.ints(index).map(Some) }
+    }
+
+    pub(crate) fn optional_generator(&self, index: usize) -> PyResult<Option<&'a Generator>> {
+        self.optional(index, |value| Ok(&value.cast::<PyGenerator>()?.get().0))
+    }
+}
+
+macro_rules! plain {
+    ($($ty:ty, $read:expr => $required:ident, $or:ident, $optional:ident;)*) => {
+        impl<'a, 'py> Arguments<'a, 'py> {$(
+            #[inline]
+            #[allow(dead_code, reason = "which forms are asked for depends on the operators there are")]
+            pub(crate) fn $required(&self, index: usize) -> PyResult<$ty> {
+                let read: fn(Value<'a, 'py>) -> PyResult<$ty> = $read;
+                read(self.value(index)?)
+            }
+
+            #[inline]
+            #[allow(dead_code, reason = "as above")]
+            pub(crate) fn $or(&self, index: usize, default: $ty) -> PyResult<$ty> {
+                self.optional(index, $read).map(|value| value.unwrap_or(default))
+            }
+
+            #[inline]
+            #[allow(dead_code, reason = "as above")]
+            pub(crate) fn $optional(&self, index: usize) -> PyResult<Option<$ty>> {
+                self.optional(index, $read)
+            }
+        )*}
+    };
+}
+
+plain! {
+    i64, |value| value.extract() => int, int_or, optional_int;
+    f64, |value| value.extract() => float, float_or, optional_float;
+    bool, |value| value.is_truthy() => boolean, boolean_or, optional_boolean;
+    &'a str, |value| value.cast::<PyString>()?.to_str() => string, string_or, optional_string;
+    ScalarType, |value| dtype_of(value) => dtype, dtype_or, optional_dtype;
+    Device, |value| device_of(value) => device, device_or, optional_device;
+    Layout, |value| Ok(value.cast::<PyLayout>()?.get().0) => layout, layout_or, optional_layout;
+    MemoryFormat, |value| Ok(value.cast::<PyMemoryFormat>()?.get().0) => memory_format, memory_format_or, optional_memory_format;
+}
+
+/// The items of a list or tuple, each read.
+fn items<'py, T>(
+    value: &Bound<'py, PyAny>,
+    read: impl Fn(&Bound<'py, PyAny>) -> PyResult<T>,
+) -> PyResult<Vec<T>> {
+    if let Ok(tuple) = value.cast::<PyTuple>() {
+        return tuple.iter_borrowed().map(|item| read(&item)).collect();
+    }
+    value.cast::<PyList>()?.iter().map(|item| read(&item)).collect()
+}
+
+/// A list or tuple of integers.
+pub(crate) fn ints_of(value: &Bound<'_, PyAny>) -> PyResult<DimVec> {
+    if let Ok(tuple) = value.cast::<PyTuple>() {
+        return tuple.iter_borrowed().map(|item| item.extract::<i64>()).collect();
+    }
+    value.cast::<PyList>()?.iter().map(|item| item.extract::<i64>()).collect()
+}
+
+/// A type of elements: `flambeau.float32`, `"float32"`, `float`.
+pub(crate) fn dtype_of(value: &Bound<'_, PyAny>) -> PyResult<ScalarType> {
+    if let Ok(dtype) = value.cast::<PyDtype>() {
+        return Ok(dtype.get().0);
+    }
+    if let Some(dtype) = of_python_type(value) {
+        return Ok(dtype);
+    }
+    let name = value.cast::<PyString>()?.to_str()?;
+    dtype_named(name)
+        .ok_or_else(|| PyTypeError::new_err(format!("expected the name of a dtype but got '{name}'")))
+}
+
+/// A device: `flambeau.device("cpu")` or its name.
+pub(crate) fn device_of(value: &Bound<'_, PyAny>) -> PyResult<Device> {
+    if let Ok(device) = value.cast::<PyDevice>() {
+        return Ok(device.get().0);
+    }
+    value.cast::<PyString>()?.to_str()?.parse().map_err(raise)
+}

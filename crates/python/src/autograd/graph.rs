@@ -1,0 +1,127 @@
+//! Nodes of the graph and hooks, as Python sees them.
+
+use super::Object;
+use crate::call::IntoPython;
+use crate::errors::carry;
+use crate::tensor::{tensor_in, wrap};
+use flambeau_autograd::{Gradients, HookHandle, Node, NodeHandle};
+use flambeau_core::Result;
+use flambeau_ops::Tensor;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use std::sync::Arc;
+
+/// One step of the backward pass.
+#[pyclass(name = "Node", module = "flambeau.autograd", frozen)]
+pub(crate) struct PyNode(pub(crate) Arc<dyn Node>);
+
+#[pymethods]
+impl PyNode {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// Where the gradients of the inputs go: pairs of a node and a number.
+    #[getter]
+    fn next_functions(&self) -> Vec<(Option<PyNode>, u32)> {
+        let edges = self.0.header().edges().iter();
+        let pair = |edge: &Option<flambeau_autograd::Edge>| match edge {
+            Some(edge) => (Some(PyNode(edge.node.clone())), edge.input_nr),
+            None => (None, 0),
+        };
+        edges.map(pair).collect()
+    }
+
+    #[getter]
+    fn _sequence_nr(&self) -> u64 {
+        self.0.header().sequence_nr()
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<PyNode>().is_ok_and(|other| Arc::ptr_eq(&self.0, &other.get().0))
+    }
+
+    fn __hash__(&self) -> isize {
+        (Arc::as_ptr(&self.0).addr() >> 4) as isize
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<{} object at {:#x}>", self.0.name(), Arc::as_ptr(&self.0).addr())
+    }
+
+    /// Calls `hook(grad_inputs, grad_outputs)` after the node has run.
+    fn register_hook(&self, hook: Py<PyAny>) -> PyHookHandle {
+        let call = move |inputs: &[Option<Tensor>], outputs: &[Option<Tensor>]| {
+            replaced(|py| hook.bind(py).call1((tuple(py, inputs)?, tuple(py, outputs)?)))
+        };
+        PyHookHandle(NodeHandle::register_hook(&self.0, call))
+    }
+
+    /// Calls `hook(grad_outputs)` before the node runs.
+    fn register_prehook(&self, hook: Py<PyAny>) -> PyHookHandle {
+        let call =
+            move |outputs: &[Option<Tensor>]| replaced(|py| hook.bind(py).call1((tuple(py, outputs)?,)));
+        PyHookHandle(self.0.register_prehook(call))
+    }
+}
+
+fn tuple<'py>(py: Python<'py>, gradients: &[Option<Tensor>]) -> PyResult<Bound<'py, PyTuple>> {
+    let objects = gradients.iter().map(|gradient| gradient.clone().into_python(py));
+    PyTuple::new(py, objects.collect::<PyResult<Vec<_>>>()?)
+}
+
+/// The gradients that a hook on a node returns; none where it returns `None`.
+fn replaced(call: impl for<'py> FnOnce(Python<'py>) -> PyResult<Object<'py>>) -> Result<Option<Gradients>> {
+    Python::attach(|py| {
+        let returned = call(py)?;
+        if returned.is_none() {
+            return Ok(None);
+        }
+        super::optional_tensors(&returned).map(|gradients| Some(gradients.into_iter().collect()))
+    })
+    .map_err(carry)
+}
+
+/// A hook on a gradient, written in Python.
+pub(super) fn gradient_hook(hook: Py<PyAny>) -> impl Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync {
+    move |gradient: &Tensor| {
+        Python::attach(|py| {
+            let returned = hook.bind(py).call1((wrap(py, gradient.clone())?,))?;
+            match tensor_in(&returned) {
+                Some(tensor) => Ok(Some(tensor.clone())),
+                None if returned.is_none() => Ok(None),
+                None => Err(PyTypeError::new_err(format!(
+                    "expected a hook to return None or a Tensor but got {}",
+                    super::type_name(&returned)
+                ))),
+            }
+        })
+        .map_err(carry)
+    }
+}
+
+/// Takes a hook away again.
+#[pyclass(name = "RemovableHandle", module = "flambeau.autograd", frozen)]
+pub(crate) struct PyHookHandle(pub(crate) HookHandle);
+
+#[pymethods]
+impl PyHookHandle {
+    fn remove(&self) {
+        self.0.remove();
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, _raised: &Bound<'_, PyTuple>) {
+        self.0.remove();
+    }
+}
+
+pub(super) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyNode>()?;
+    module.add_class::<PyHookHandle>()
+}

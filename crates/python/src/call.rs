@@ -1,0 +1,291 @@
+//! From the interpreter's calls to signatures and back: entry points, the lock, results as Python objects.
+
+#![expect(unsafe_code, reason = "the interpreter hands over raw pointers to the arguments")]
+
+use crate::arguments::{Arguments, Given, Signature, dispatch};
+use crate::errors::raise;
+use crate::tensor::{PyTensor, wrap};
+use flambeau_autograd::Autograd;
+use flambeau_core::{Result, Scalar};
+use flambeau_ops::Tensor;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple};
+use std::ffi::CString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{ptr, slice};
+
+/// A function or method to be put in place when the module is made.
+pub(crate) struct Binding {
+    pub(crate) signature: &'static Signature,
+    /// The module of a function, below the package; `None` for a method.
+    pub(crate) module: Option<&'static str>,
+    pub(crate) doc: &'static str,
+    pub(crate) entry: ffi::PyCFunctionFastWithKeywords,
+}
+
+/// A function: `function!("_nn", RELU6, "what it does")`. Its entry point is made here since C has no closures.
+macro_rules! function {
+    ($module:literal, $signature:ident, $doc:literal) => {
+        Binding {
+            signature: &$signature,
+            module: Some($module),
+            doc: $doc,
+            entry: $crate::call::entry!($signature, false),
+        }
+    };
+}
+
+/// A method of `Tensor`.
+macro_rules! method {
+    ($signature:ident, $doc:literal) => {
+        Binding {
+            signature: &$signature,
+            module: None,
+            doc: $doc,
+            entry: $crate::call::entry!($signature, true),
+        }
+    };
+}
+
+macro_rules! entry {
+    ($signature:ident, $method:literal) => {{
+        unsafe extern "C" fn entry(
+            receiver: *mut pyo3::ffi::PyObject,
+            arguments: *const *mut pyo3::ffi::PyObject,
+            count: pyo3::ffi::Py_ssize_t,
+            names: *mut pyo3::ffi::PyObject,
+        ) -> *mut pyo3::ffi::PyObject {
+            let receiver = if $method { receiver } else { std::ptr::null_mut() };
+            // SAFETY: (called) the interpreter calls it.
+            unsafe { $crate::call::enter(&$signature, receiver, arguments, count, names) }
+        }
+        entry
+    }};
+}
+
+pub(crate) use {entry, function, method};
+
+/// One call from the interpreter.
+///
+/// # Safety
+/// - (called) The arguments are those of a call with `METH_FASTCALL | METH_KEYWORDS`, the lock is held, and `receiver` is null
+///   or an object.
+#[inline]
+pub(crate) unsafe fn enter(
+    signature: &'static Signature,
+    receiver: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: (called).
+    let py = unsafe { Python::assume_attached() };
+    // SAFETY: (called): `count` values by place, then one for each name. `Bound` is a pointer to an object, and no more.
+    let (positional, named, names, receiver) = unsafe {
+        let names = reference::<PyTuple>(&names);
+        let named = names.map_or(0, |names| names.len());
+        let positional = values(arguments, count as usize);
+        let named = values(arguments.wrapping_add(count as usize), named);
+        (positional, named, names, reference::<PyAny>(&receiver))
+    };
+    let given = Given { py, receiver, positional, named, names };
+    guarded(py, || dispatch(signature, &given))
+}
+
+/// A pointer to an object as a reference to it; `None` for null.
+///
+/// # Safety
+/// - The pointer is null or to an object of class `T`, which lives as long as the reference.
+unsafe fn reference<'py, T>(pointer: &*mut ffi::PyObject) -> Option<&Bound<'py, T>> {
+    // SAFETY: as above; `Bound` is transparent.
+    (!pointer.is_null()).then(|| unsafe { &*ptr::from_ref(pointer).cast() })
+}
+
+/// # Safety
+/// - `count` pointers to objects that live as long as the slice.
+unsafe fn values<'a, 'py>(first: *const *mut ffi::PyObject, count: usize) -> &'a [Bound<'py, PyAny>] {
+    // SAFETY: as above; `Bound` is transparent.
+    if count == 0 { &[] } else { unsafe { slice::from_raw_parts(first.cast(), count) } }
+}
+
+/// What a call comes to, for the interpreter: an object, or null and an exception. A panic is an exception too.
+#[inline]
+fn guarded<'py>(py: Python<'py>, call: impl FnOnce() -> PyResult<Bound<'py, PyAny>>) -> *mut ffi::PyObject {
+    let raised = match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(object)) => return object.into_ptr(),
+        Ok(Err(raised)) => raised,
+        Err(panic) => {
+            let message = panic.downcast_ref::<String>().map(String::as_str);
+            let message = message.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            PyRuntimeError::new_err(format!("internal error, please report it: {message}"))
+        }
+    };
+    raised.restore(py);
+    ptr::null_mut()
+}
+
+/// Puts functions into `module` and the modules below it, and methods on `Tensor`.
+pub(crate) fn install(module: &Bound<'_, PyModule>, bindings: &'static [Binding]) -> PyResult<()> {
+    let py = module.py();
+    for binding in bindings {
+        let definition = definition(binding)?;
+        match binding.module {
+            None => {
+                let class = PyTensor::type_object(py);
+                // SAFETY: the definition lives for ever, and its entry point takes what its flags say.
+                let descriptor = unsafe {
+                    let descriptor = ffi::PyDescr_NewMethod(class.as_type_ptr(), definition);
+                    Bound::from_owned_ptr_or_err(py, descriptor)?
+                };
+                class.setattr(binding.signature.name, descriptor)?;
+            }
+            Some(name) => {
+                // SAFETY: as above.
+                let function = unsafe {
+                    let function = ffi::PyCFunction_NewEx(definition, ptr::null_mut(), ptr::null_mut());
+                    Bound::from_owned_ptr_or_err(py, function)?
+                };
+                namespace(module, name)?.add(binding.signature.name, function)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A module below, which is made where it is not there yet; the module itself for the empty name.
+fn namespace<'py>(module: &Bound<'py, PyModule>, name: &str) -> PyResult<Bound<'py, PyModule>> {
+    if name.is_empty() {
+        return Ok(module.clone());
+    }
+    if let Some(below) = module.dict().get_item(name)? {
+        return Ok(below.cast_into::<PyModule>()?);
+    }
+    let below = PyModule::new(module.py(), name)?;
+    module.add(name, &below)?;
+    Ok(below)
+}
+
+/// The interpreter keeps the definition for as long as it runs.
+fn definition(binding: &Binding) -> PyResult<*mut ffi::PyMethodDef> {
+    let text =
+        |text: &str| CString::new(text).map_err(|_| PyRuntimeError::new_err("a name with a zero byte"));
+    let definition = ffi::PyMethodDef {
+        ml_name: text(binding.signature.name)?.into_raw(),
+        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: binding.entry },
+        ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
+        ml_doc: text(binding.doc)?.into_raw(),
+    };
+    Ok(Box::into_raw(Box::new(definition)))
+}
+
+impl<'py> Arguments<'_, 'py> {
+    /// Runs an operator, without the lock if the tensors are large, and wraps what it returns.
+    #[inline]
+    pub(crate) fn returns<R: IntoPython + Send>(
+        &self,
+        operator: impl FnOnce() -> Result<R> + Send,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.run(operator)?.into_python(self.py)
+    }
+
+    /// The same for an operator that looks at elements without touching them, which takes no time.
+    #[inline]
+    pub(crate) fn views<R: IntoPython>(
+        &self,
+        operator: impl FnOnce() -> Result<R>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        operator().map_err(raise)?.into_python(self.py)
+    }
+
+    /// Runs an operator that writes the argument of that number, which is what comes back.
+    #[inline]
+    pub(crate) fn writes(
+        &self,
+        index: usize,
+        operator: impl FnOnce() -> Result<()> + Send,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.run(operator)?;
+        self.value(index).cloned()
+    }
+
+    /// Runs an operator that makes a tensor, and asks for the gradient of that if argument `index` says so.
+    pub(crate) fn makes(
+        &self,
+        index: usize,
+        operator: impl FnOnce() -> Result<Tensor> + Send,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let made = self.run(operator)?;
+        if self.boolean_or(index, false)? {
+            made.requires_grad_(true).map_err(raise)?;
+        }
+        made.into_python(self.py)
+    }
+
+    /// Runs an operator with several results, which have names.
+    pub(crate) fn returns_named<R: IntoPython + Send>(
+        &self,
+        names: &'static [&'static str],
+        operator: impl FnOnce() -> Result<R> + Send,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        crate::return_types::named(self.run(operator)?.into_python(self.py)?, names)
+    }
+
+    #[inline]
+    fn run<R: Send>(&self, operator: impl FnOnce() -> Result<R> + Send) -> PyResult<R> {
+        let result = if self.is_large() { self.py.detach(operator) } else { operator() };
+        result.map_err(raise)
+    }
+}
+
+/// What operators return, as Python objects.
+pub(crate) trait IntoPython {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>>;
+}
+
+impl IntoPython for Tensor {
+    #[inline]
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        wrap(py, self)
+    }
+}
+
+impl IntoPython for Vec<Tensor> {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        let objects = self.into_iter().map(|tensor| wrap(py, tensor)).collect::<PyResult<Vec<_>>>()?;
+        Ok(PyTuple::new(py, objects)?.into_any())
+    }
+}
+
+impl IntoPython for bool {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        Ok(PyBool::new(py, self).to_owned().into_any())
+    }
+}
+
+impl IntoPython for Scalar {
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        match self {
+            Scalar::Bool(value) => value.into_python(py),
+            Scalar::Int(value) => Ok(PyInt::new(py, value).into_any()),
+            other => Ok(PyFloat::new(py, other.to_f64()).into_any()),
+        }
+    }
+}
+
+macro_rules! tuples {
+    ($($name:ident)+) => {
+        impl<$($name: IntoPython),+> IntoPython for ($($name,)+) {
+            #[expect(non_snake_case, reason = "the names of types serve for values")]
+            fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+                let ($($name,)+) = self;
+                Ok(PyTuple::new(py, [$($name.into_python(py)?),+])?.into_any())
+            }
+        }
+    };
+}
+
+tuples!(A B);
+tuples!(A B C);
+tuples!(A B C D);

@@ -1,0 +1,36 @@
+//! Flambeau in Python: the module `flambeau._flambeau`, which the package `flambeau` shows.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`tensor`] | the class `Tensor`, and how a tensor finds its Python object again |
+//! | [`arguments`] | tables of overloads, and the parser that reads arguments by them |
+//! | [`call`] | entry points of functions and methods, the interpreter's lock, results |
+//! | [`types`], [`return_types`] | dtypes, devices, generators; results with names |
+//! | [`autograd`] | gradients, hooks, modes |
+//! | [`settings`] | seeds, threads, default types |
+//! | [`errors`] | errors as exceptions |
+//! | `generated` | for every operator the overloads behind its name |
+
+mod arguments;
+mod autograd;
+mod call;
+mod errors;
+#[expect(unsafe_code, reason = "entry points from C are made where their signatures are")]
+mod generated;
+mod return_types;
+mod settings;
+mod tensor;
+mod types;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<tensor::PyTensor>()?;
+    tensor::install(module)?;
+    types::install(module)?;
+    autograd::install(module)?;
+    settings::install(module)?;
+    generated::BINDINGS.iter().try_for_each(|bindings| call::install(module, bindings))
+}

@@ -1,0 +1,104 @@
+//! The class `Tensor`: one Python object for one tensor, found again whenever that tensor comes back from Rust.
+
+#![expect(unsafe_code, reason = "a tensor points back at its Python object")]
+
+mod attributes;
+mod construct;
+mod convert;
+mod indexing;
+mod operators;
+
+use flambeau_core::TensorImpl;
+use flambeau_ops::Tensor;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+pub(crate) use construct::without_history;
+
+/// Puts the functions that make tensors into the module.
+pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(construct::tensor, module)?)?;
+    module.add_function(wrap_pyfunction!(construct::as_tensor, module)?)?;
+    module.add_function(wrap_pyfunction!(construct::register, module)?)
+}
+
+/// A tensor in Python. The class is meant to be subclassed, and takes attributes and weak references.
+///
+/// Invariant (identity): where `known_as` is not null, it is this very object, and the tensor points back at it; the pointer
+/// is taken back before the object is gone. Both are written with the interpreter's lock held.
+#[pyclass(name = "Tensor", module = "flambeau", subclass, weakref, dict, frozen)]
+pub(crate) struct PyTensor {
+    tensor: Tensor,
+    known_as: AtomicPtr<ffi::PyObject>,
+}
+
+impl PyTensor {
+    pub(crate) fn new(tensor: Tensor) -> Self {
+        PyTensor { tensor, known_as: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// The class itself.
+    #[inline]
+    pub(crate) fn type_object(py: Python<'_>) -> &Bound<'_, PyType> {
+        static CLASS: pyo3::sync::PyOnceLock<Py<PyType>> = pyo3::sync::PyOnceLock::new();
+        CLASS.get_or_init(py, || py.get_type::<PyTensor>().unbind()).bind(py)
+    }
+
+    #[inline]
+    pub(crate) fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+}
+
+impl Drop for PyTensor {
+    #[inline]
+    fn drop(&mut self) {
+        let object = *self.known_as.get_mut();
+        if !object.is_null() {
+            self.tensor.impl_().forget_python_object(object.cast());
+        }
+    }
+}
+
+/// The tensor of a Python object, if it is one.
+#[inline]
+pub(crate) fn tensor_in<'a>(value: &'a Bound<'_, PyAny>) -> Option<&'a Tensor> {
+    value.cast::<PyTensor>().ok().map(|object| object.get().tensor())
+}
+
+/// The Python object of a tensor: the one it has, or a new one.
+#[inline]
+pub(crate) fn wrap(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
+    match known(py, tensor.impl_()) {
+        Some(object) => Ok(object),
+        None => {
+            let object = Bound::new(py, PyTensor::new(tensor))?.into_any();
+            make_known(&object);
+            Ok(object)
+        }
+    }
+}
+
+/// The living Python object of a tensor.
+#[inline]
+fn known<'py>(py: Python<'py>, tensor: &TensorImpl) -> Option<Bound<'py, PyAny>> {
+    let object: *mut ffi::PyObject = tensor.python_object().cast();
+    if object.is_null() {
+        return None;
+    }
+    // SAFETY: (identity), and the interpreter's lock is held. An object on its way out has no references left, and is no
+    // longer to be handed out.
+    unsafe { (ffi::Py_REFCNT(object) > 0).then(|| Bound::from_borrowed_ptr(py, object)) }
+}
+
+/// Makes the object the one that its tensor is known as.
+#[inline]
+pub(crate) fn make_known(object: &Bound<'_, PyAny>) {
+    let Ok(tensor) = object.cast::<PyTensor>() else { return };
+    let tensor = tensor.get();
+    tensor.known_as.store(object.as_ptr(), Ordering::Relaxed);
+    tensor.tensor.impl_().set_python_object(object.as_ptr().cast());
+}

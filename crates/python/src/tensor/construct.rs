@@ -1,0 +1,232 @@
+//! Tensors from Python's numbers and nested lists, and instances of subclasses.
+
+use super::{PyTensor, make_known, tensor_in, wrap};
+use crate::arguments::{device_of, dtype_of, scalar_of};
+use crate::errors::raise;
+use flambeau_autograd::Autograd;
+use flambeau_core::{Device, Scalar, ScalarType, default_dtype};
+use flambeau_ops::{Tensor, ops};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString, PyTuple};
+
+type Object<'py> = Bound<'py, PyAny>;
+
+#[pymethods]
+impl PyTensor {
+    /// `Tensor(data)`, or `Tensor(2, 3)` for sizes, as of old: of the default type. `flambeau.tensor` is what to use.
+    #[new]
+    #[pyo3(signature = (*data, device = None))]
+    fn new_object(data: &Bound<'_, PyTuple>, device: Option<&Object<'_>>) -> PyResult<Self> {
+        let device = device.map(device_of).transpose()?;
+        let sizes: Option<Vec<i64>> = data.extract().ok();
+        let tensor = match (sizes, data.len()) {
+            (Some(sizes), _) => {
+                ops::empty_memory_format(&sizes, None, None, device, None, None).map_err(raise)?
+            }
+            (None, 1) => match tensor_in(&data.get_item(0)?) {
+                Some(tensor) => without_history(tensor)?,
+                None => from_data(&data.get_item(0)?, Some(default_dtype()), device)?,
+            },
+            (None, _) => return Err(PyTypeError::new_err("Tensor() takes sizes, or one sequence or tensor")),
+        };
+        Ok(PyTensor::new(tensor))
+    }
+
+    /// An object of `cls`, a subclass, that looks at the elements of `data` without its history.
+    #[staticmethod]
+    #[pyo3(signature = (cls, data, require_grad = false))]
+    fn _make_subclass<'py>(
+        cls: &Object<'py>,
+        data: &Bound<'py, PyTensor>,
+        require_grad: bool,
+    ) -> PyResult<Object<'py>> {
+        let object = PyTensor::type_object(cls.py()).getattr("__new__")?.call1((cls, data))?;
+        register(&object)?;
+        if require_grad && let Some(tensor) = tensor_in(&object) {
+            tensor.requires_grad_(true).map_err(raise)?;
+        }
+        Ok(object)
+    }
+}
+
+/// Makes `object`, which `Tensor.__new__` made, the one that its tensor comes back as.
+#[pyfunction(name = "_register")]
+pub(crate) fn register(object: &Object<'_>) -> PyResult<()> {
+    make_known(object.cast::<PyTensor>()?.as_any());
+    Ok(())
+}
+
+/// A new tensor with a copy of `data`: a number, nested sequences of numbers, or a tensor.
+#[pyfunction]
+#[pyo3(signature = (data, *, dtype = None, device = None, requires_grad = false, pin_memory = false))]
+pub(crate) fn tensor<'py>(
+    data: &Object<'py>,
+    dtype: Option<&Object<'py>>,
+    device: Option<&Object<'py>>,
+    requires_grad: bool,
+    pin_memory: bool,
+) -> PyResult<Object<'py>> {
+    if pin_memory {
+        return Err(PyValueError::new_err("pinned memory needs a CUDA device"));
+    }
+    let (dtype, device) = (dtype.map(dtype_of).transpose()?, device.map(device_of).transpose()?);
+    let made = match tensor_in(data) {
+        Some(tensor) => copied(tensor, dtype, device, true)?,
+        None => from_data(data, dtype, device)?,
+    };
+    if requires_grad {
+        made.requires_grad_(true).map_err(raise)?;
+    }
+    wrap(data.py(), made)
+}
+
+/// `data` itself where it is a tensor of that type and device, and otherwise a new tensor.
+#[pyfunction]
+#[pyo3(signature = (data, dtype = None, device = None))]
+pub(crate) fn as_tensor<'py>(
+    data: &Object<'py>,
+    dtype: Option<&Object<'py>>,
+    device: Option<&Object<'py>>,
+) -> PyResult<Object<'py>> {
+    let (dtype, device) = (dtype.map(dtype_of).transpose()?, device.map(device_of).transpose()?);
+    let made = match tensor_in(data) {
+        Some(tensor) => {
+            ops::to_dtype_layout(tensor, dtype, None, device, None, false, false, None).map_err(raise)?
+        }
+        None => from_data(data, dtype, device)?,
+    };
+    wrap(data.py(), made)
+}
+
+/// The same elements, in a tensor that autograd takes for a new one.
+pub(crate) fn without_history(tensor: &Tensor) -> PyResult<Tensor> {
+    let same = tensor.impl_().alias(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+    same.map(Tensor::from_impl).map_err(raise)
+}
+
+fn copied(
+    tensor: &Tensor,
+    dtype: Option<ScalarType>,
+    device: Option<Device>,
+    copy: bool,
+) -> PyResult<Tensor> {
+    let plain = ops::detach(tensor).map_err(raise)?;
+    ops::to_dtype_layout(&plain, dtype, None, device, None, false, copy, None).map_err(raise)
+}
+
+/// A tensor of the numbers in nested sequences.
+pub(super) fn from_data(
+    data: &Object<'_>,
+    dtype: Option<ScalarType>,
+    device: Option<Device>,
+) -> PyResult<Tensor> {
+    let mut sizes = vec![];
+    measure(data, &mut sizes)?;
+    let mut numbers = Vec::new();
+    flatten(data, &sizes, &mut numbers)?;
+    let dtype = dtype.unwrap_or_else(|| inferred(&numbers));
+    let host = filled(&numbers, &sizes, dtype)?;
+    match device {
+        None => Ok(host),
+        Some(device) if device.is_cpu() => Ok(host),
+        Some(device) => copied(&host, None, Some(device), false),
+    }
+}
+
+/// The sizes, as the first items tell them; the others are held against them.
+fn measure(data: &Object<'_>, sizes: &mut Vec<i64>) -> PyResult<()> {
+    if let Some(tensor) = tensor_in(data) {
+        sizes.extend_from_slice(tensor.sizes());
+        return Ok(());
+    }
+    let Some(length) = sequence_length(data)? else { return Ok(()) };
+    sizes.push(length as i64);
+    if length == 0 { Ok(()) } else { measure(&data.get_item(0)?, sizes) }
+}
+
+/// The length, if it is a sequence; text is none.
+fn sequence_length(data: &Object<'_>) -> PyResult<Option<usize>> {
+    if let Ok(list) = data.cast::<PyList>() {
+        return Ok(Some(list.len()));
+    }
+    if let Ok(tuple) = data.cast::<PyTuple>() {
+        return Ok(Some(tuple.len()));
+    }
+    if crate::arguments::is_number(data) {
+        return Ok(None);
+    }
+    if data.is_instance_of::<PyString>() {
+        let class = data.get_type().name()?.to_string();
+        return Err(PyTypeError::new_err(format!("new(): invalid data type '{class}'")));
+    }
+    Ok(data
+        .hasattr("__len__")?
+        .then(|| data.len())
+        .transpose()?
+        .filter(|_| data.hasattr("__getitem__").unwrap_or(false)))
+}
+
+fn flatten(data: &Object<'_>, sizes: &[i64], into: &mut Vec<Scalar>) -> PyResult<()> {
+    if let Some(tensor) = tensor_in(data) {
+        return flatten_tensor(tensor, sizes, into);
+    }
+    let [first, rest @ ..] = sizes else {
+        if !crate::arguments::is_number(data) {
+            let class = data.get_type().name()?.to_string();
+            return Err(PyTypeError::new_err(format!("must be real number, not {class}")));
+        }
+        into.push(scalar_of(data)?);
+        return Ok(());
+    };
+    let Some(length) = sequence_length(data)? else {
+        return Err(PyTypeError::new_err(format!("expected a sequence of length {first} but got a number")));
+    };
+    if length as i64 != *first {
+        return Err(PyValueError::new_err(format!("expected sequence of length {first} (got {length})")));
+    }
+    if let Ok(list) = data.cast::<PyList>() {
+        return list.iter().try_for_each(|item| flatten(&item, rest, into));
+    }
+    data.try_iter()?.try_for_each(|item| flatten(&item?, rest, into))
+}
+
+fn flatten_tensor(tensor: &Tensor, sizes: &[i64], into: &mut Vec<Scalar>) -> PyResult<()> {
+    if tensor.sizes() != sizes {
+        let message = format!("expected a tensor of sizes {sizes:?} but got {:?}", tensor.sizes());
+        return Err(PyValueError::new_err(message));
+    }
+    let flat = ops::reshape(&ops::detach(tensor).map_err(raise)?, &[-1]).map_err(raise)?;
+    for element in ops::unbind_int(&flat, 0).map_err(raise)? {
+        into.push(element.item_scalar().map_err(raise)?);
+    }
+    Ok(())
+}
+
+/// Floating point if any number is, else integers if any is, else bool; of nothing, the default type.
+fn inferred(numbers: &[Scalar]) -> ScalarType {
+    let floats = numbers.iter().any(|number| number.is_floating_point());
+    let bools = numbers.iter().all(|number| matches!(number, Scalar::Bool(_)));
+    match () {
+        () if floats || numbers.is_empty() => default_dtype(),
+        () if bools => ScalarType::Bool,
+        () => ScalarType::I64,
+    }
+}
+
+/// The numbers as a tensor of a type that must hold them.
+fn filled(numbers: &[Scalar], sizes: &[i64], dtype: ScalarType) -> PyResult<Tensor> {
+    let made = match dtype {
+        ScalarType::Bool => Tensor::from_vec(numbers.iter().map(|number| number.to_bool()).collect(), sizes),
+        dtype if dtype.is_floating_point() => {
+            let values: Vec<f64> = numbers.iter().map(|number| number.to_f64()).collect();
+            Tensor::from_vec(values, sizes)
+        }
+        dtype => {
+            numbers.iter().try_for_each(|number| number.check_range(dtype)).map_err(raise)?;
+            Tensor::from_vec(numbers.iter().map(|number| number.to_i64()).collect(), sizes)
+        }
+    };
+    let wide = made.map_err(raise)?;
+    ops::to_dtype(&wide, dtype, false, false, None).map_err(raise)
+}

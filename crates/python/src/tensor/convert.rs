@@ -1,0 +1,267 @@
+//! From tensors to Python's numbers and lists, to other types and devices, and to text.
+
+use super::{PyTensor, wrap};
+use crate::arguments::{Given, Overload, Signature, boolean, device, dispatch, dtype, memory_format, tensor};
+use crate::call::IntoPython;
+use crate::errors::raise;
+use flambeau_core::{Error, ErrorKind, MemoryFormat, Result, Scalar, ScalarType};
+use flambeau_ops::{Tensor, ops};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+type Object<'py> = Bound<'py, PyAny>;
+
+#[pymethods]
+impl PyTensor {
+    /// The value of a tensor of one element, as a number of Python.
+    fn item<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
+        self.single()?.into_python(py)
+    }
+
+    /// The elements as nested lists; a number where there are no dimensions.
+    fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
+        if self.tensor.dim() == 0 {
+            return self.item(py);
+        }
+        let values = numbers(py, &self.tensor)?;
+        nested(py, self.tensor.sizes(), &mut values.into_iter())
+    }
+
+    fn __bool__(&self) -> PyResult<bool> {
+        match self.tensor.numel() {
+            1 => Ok(self.single()?.to_bool()),
+            0 => Err(PyRuntimeError::new_err("Boolean value of Tensor with no values is ambiguous")),
+            _ => {
+                Err(PyRuntimeError::new_err("Boolean value of Tensor with more than one value is ambiguous"))
+            }
+        }
+    }
+
+    fn __int__<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
+        match self.single()? {
+            Scalar::Float(value) => Ok(py.get_type::<pyo3::types::PyInt>().call1((value,))?),
+            value => Ok(value.to_i64().into_pyobject(py)?.into_any()),
+        }
+    }
+
+    fn __float__(&self) -> PyResult<f64> {
+        self.single().map(Scalar::to_f64)
+    }
+
+    fn __index__(&self) -> PyResult<i64> {
+        if !self.tensor.dtype().is_integral(true) || self.tensor.numel() != 1 {
+            return Err(PyTypeError::new_err(
+                "only integer tensors of a single element can be converted to an index",
+            ));
+        }
+        self.single().map(Scalar::to_i64)
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        let first = self.tensor.sizes().first();
+        first.map(|size| *size as usize).ok_or_else(|| PyTypeError::new_err("len() of a 0-d tensor"))
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
+        if self.tensor.dim() == 0 {
+            return Err(PyTypeError::new_err("iteration over a 0-d tensor"));
+        }
+        let items = ops::unbind_int(&self.tensor, 0).map_err(raise)?.into_python(py)?;
+        items.call_method0("__iter__")
+    }
+
+    fn __contains__(slf: &Bound<'_, Self>, value: &Object<'_>) -> PyResult<bool> {
+        let equal = slf.as_any().rich_compare(value, pyo3::class::basic::CompareOp::Eq)?;
+        equal.call_method0("any")?.is_truthy()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        py.detach(|| self.tensor.to_string())
+    }
+
+    fn __format__(slf: &Bound<'_, Self>, specification: &str) -> PyResult<String> {
+        let this = slf.get();
+        if this.tensor.dim() > 0 || specification.is_empty() {
+            return Ok(this.__repr__(slf.py()));
+        }
+        let number = this.item(slf.py())?;
+        number.call_method1("__format__", (specification,))?.extract()
+    }
+
+    /// To another type, device or order in memory; itself where nothing changes.
+    #[pyo3(signature = (*arguments, **named))]
+    fn to<'py>(
+        slf: &Bound<'py, Self>,
+        arguments: &Bound<'py, PyTuple>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Object<'py>> {
+        let positional: Vec<Object<'py>> = arguments.iter().collect();
+        let (names, values): (Vec<Object<'py>>, Vec<Object<'py>>) =
+            named.map_or_else(Default::default, |named| named.iter().unzip());
+        let names = PyTuple::new(slf.py(), names)?;
+        let given = Given {
+            py: slf.py(),
+            receiver: Some(slf.as_any()),
+            positional: &positional,
+            named: &values,
+            names: Some(&names),
+        };
+        dispatch(&TO, &given)
+    }
+
+    fn cpu<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
+        let cpu = Some(flambeau_core::Device::CPU);
+        let there = ops::to_dtype_layout(&self.tensor, None, None, cpu, None, false, false, None);
+        wrap(py, there.map_err(raise)?)
+    }
+}
+
+static TO: Signature = Signature {
+    name: "to",
+    overloads: &[
+        Overload {
+            parameters: &[
+                tensor("input"),
+                device("device").or_none().or("None"),
+                dtype("dtype").or_none().or("None"),
+                boolean("non_blocking").or("False"),
+                boolean("copy").or("False"),
+                memory_format("memory_format").by_keyword().or_none().or("None"),
+            ],
+            receiver: Some(0),
+            function: false,
+            call: |a| {
+                let (input, device, dtype) = (a.tensor(0)?, a.optional_device(1)?, a.optional_dtype(2)?);
+                let (wait, copy, format) =
+                    (a.boolean_or(3, false)?, a.boolean_or(4, false)?, a.optional_memory_format(5)?);
+                a.returns(|| ops::to_dtype_layout(&input, dtype, None, device, None, wait, copy, format))
+            },
+        },
+        Overload {
+            parameters: &[
+                tensor("input"),
+                dtype("dtype"),
+                boolean("non_blocking").or("False"),
+                boolean("copy").or("False"),
+                memory_format("memory_format").by_keyword().or_none().or("None"),
+            ],
+            receiver: Some(0),
+            function: false,
+            call: |a| {
+                let (input, dtype) = (a.tensor(0)?, a.dtype(1)?);
+                let (wait, copy, format) =
+                    (a.boolean_or(2, false)?, a.boolean_or(3, false)?, a.optional_memory_format(4)?);
+                a.returns(|| ops::to_dtype(&input, dtype, wait, copy, format))
+            },
+        },
+        Overload {
+            parameters: &[
+                tensor("input"),
+                tensor("other"),
+                boolean("non_blocking").or("False"),
+                boolean("copy").or("False"),
+                memory_format("memory_format").by_keyword().or_none().or("None"),
+            ],
+            receiver: Some(0),
+            function: false,
+            call: |a| {
+                let (input, other) = (a.tensor(0)?, a.tensor(1)?);
+                let (wait, copy, format) =
+                    (a.boolean_or(2, false)?, a.boolean_or(3, false)?, a.optional_memory_format(4)?);
+                a.returns(|| ops::to_other(&input, &other, wait, copy, format))
+            },
+        },
+    ],
+};
+
+macro_rules! conversions {
+    ($($method:ident => $dtype:ident;)*) => {$(
+        #[pymethods]
+        impl PyTensor {
+            #[pyo3(signature = (memory_format = None))]
+            fn $method<'py>(
+                &self,
+                py: Python<'py>,
+                memory_format: Option<&Bound<'py, crate::types::PyMemoryFormat>>,
+            ) -> PyResult<Object<'py>> {
+                convert(py, &self.tensor, ScalarType::$dtype, memory_format.map(|format| format.get().0))
+            }
+        }
+    )*};
+}
+
+conversions! {
+    float => F32;
+    double => F64;
+    half => F16;
+    bfloat16 => BF16;
+    bool => Bool;
+    byte => U8;
+    char => I8;
+    short => I16;
+    int => I32;
+    long => I64;
+}
+
+fn convert<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+    dtype: ScalarType,
+    format: Option<MemoryFormat>,
+) -> PyResult<Object<'py>> {
+    let converted = py.detach(|| ops::to_dtype(tensor, dtype, false, false, format));
+    wrap(py, converted.map_err(raise)?)
+}
+
+impl PyTensor {
+    fn single(&self) -> PyResult<Scalar> {
+        let count = self.tensor.numel();
+        if count != 1 {
+            return Err(PyRuntimeError::new_err(format!(
+                "a Tensor with {count} elements cannot be converted to Scalar"
+            )));
+        }
+        self.tensor.item_scalar().map_err(raise)
+    }
+}
+
+/// Every element as a number of Python, in logical order.
+fn numbers<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Vec<Object<'py>>> {
+    let wide = |dtype| -> Result<Tensor> { ops::to_dtype(&ops::detach(tensor)?, dtype, false, false, None) };
+    let objects: PyResult<Vec<Object<'py>>> = match tensor.dtype() {
+        ScalarType::Bool => values::<bool>(tensor)?.into_iter().map(|value| value.into_python(py)).collect(),
+        dtype if dtype.is_floating_point() => {
+            let values = values::<f64>(&wide(ScalarType::F64).map_err(raise)?)?;
+            values.into_iter().map(|value| Ok(value.into_pyobject(py)?.into_any())).collect()
+        }
+        _ => {
+            let values = values::<i64>(&wide(ScalarType::I64).map_err(raise)?)?;
+            values.into_iter().map(|value| Ok(value.into_pyobject(py)?.into_any())).collect()
+        }
+    };
+    objects
+}
+
+fn values<T: flambeau_core::Element>(tensor: &Tensor) -> PyResult<Vec<T>> {
+    tensor.to_vec().map_err(raise)
+}
+
+/// Lists of lists of these sizes.
+fn nested<'py>(
+    py: Python<'py>,
+    sizes: &[i64],
+    values: &mut std::vec::IntoIter<Object<'py>>,
+) -> PyResult<Object<'py>> {
+    match sizes {
+        [] => values.next().ok_or_else(|| raise(Error::new(ErrorKind::Internal, "tolist: too few elements"))),
+        [last] => {
+            let row: Vec<Object<'py>> = values.by_ref().take(*last as usize).collect();
+            Ok(PyList::new(py, row)?.into_any())
+        }
+        [first, rest @ ..] => {
+            let rows = (0..*first).map(|_| nested(py, rest, values)).collect::<PyResult<Vec<_>>>()?;
+            Ok(PyList::new(py, rows)?.into_any())
+        }
+    }
+}

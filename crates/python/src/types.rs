@@ -1,0 +1,227 @@
+//! The small values beside tensors: dtype, device, layout, memory format, generator.
+
+use flambeau_core::{Device, Generator, Layout, MemoryFormat, ScalarType};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyType};
+
+/// The type of a tensor's elements. There is one object for each, so that `x.dtype is flambeau.float32`.
+#[pyclass(name = "dtype", module = "flambeau", frozen, eq, hash)]
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct PyDtype(pub(crate) ScalarType);
+
+#[pymethods]
+impl PyDtype {
+    /// Bytes of one element.
+    #[getter]
+    fn itemsize(&self) -> usize {
+        self.0.size()
+    }
+
+    #[getter]
+    fn is_floating_point(&self) -> bool {
+        self.0.is_floating_point()
+    }
+
+    #[getter]
+    fn is_complex(&self) -> bool {
+        self.0.is_complex()
+    }
+
+    #[getter]
+    fn is_signed(&self) -> bool {
+        self.0.is_signed()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("flambeau.{}", self.0)
+    }
+
+    /// Pickled by name, so that it comes back as the one object there is.
+    fn __reduce__(&self) -> &'static str {
+        self.0.name()
+    }
+}
+
+static DTYPES: PyOnceLock<Vec<Py<PyDtype>>> = PyOnceLock::new();
+
+/// The object of a type of elements.
+pub(crate) fn dtype_object(py: Python<'_>, dtype: ScalarType) -> PyResult<Bound<'_, PyDtype>> {
+    let make = || ScalarType::WORKING.iter().map(|dtype| Py::new(py, PyDtype(*dtype))).collect();
+    let all = DTYPES.get_or_try_init(py, make)?;
+    let known = all.iter().find(|object| object.get().0 == dtype);
+    known.map_or_else(|| Bound::new(py, PyDtype(dtype)), |object| Ok(object.bind(py).clone()))
+}
+
+/// Other names of types of elements.
+const ALIASES: &[(&str, ScalarType)] = &[
+    ("half", ScalarType::F16),
+    ("float", ScalarType::F32),
+    ("double", ScalarType::F64),
+    ("short", ScalarType::I16),
+    ("int", ScalarType::I32),
+    ("long", ScalarType::I64),
+];
+
+/// The type of elements of a name: `float32`, `half`.
+pub(crate) fn dtype_named(name: &str) -> Option<ScalarType> {
+    let working = ScalarType::WORKING.into_iter().find(|dtype| dtype.name() == name);
+    working.or_else(|| ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, dtype)| *dtype))
+}
+
+/// Whether it is Python's `float`, `int` or `bool`, which ask for a type of elements too.
+pub(crate) fn is_python_number_type(value: &Bound<'_, PyAny>) -> bool {
+    let py = value.py();
+    value.is_instance_of::<PyType>()
+        && (value.is(py.get_type::<PyFloat>())
+            || value.is(py.get_type::<PyInt>())
+            || value.is(py.get_type::<PyBool>()))
+}
+
+/// Where a tensor's elements live: `device("cpu")`, `device("cuda", 1)`.
+#[pyclass(name = "device", module = "flambeau", frozen, eq, hash)]
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct PyDevice(pub(crate) Device);
+
+#[pymethods]
+impl PyDevice {
+    #[new]
+    #[pyo3(signature = (device, index = None))]
+    fn new(device: &Bound<'_, PyAny>, index: Option<u8>) -> PyResult<Self> {
+        let device = crate::arguments::device_of(device)?;
+        match index {
+            None => Ok(PyDevice(device)),
+            Some(_) if device.index().is_some() => {
+                Err(PyTypeError::new_err(format!("'{device}' names an index already")))
+            }
+            Some(index) => Ok(PyDevice(Device::new(device.device_type(), Some(index)))),
+        }
+    }
+
+    #[getter(r#type)]
+    fn kind(&self) -> &'static str {
+        self.0.device_type().name()
+    }
+
+    #[getter]
+    fn index(&self) -> Option<usize> {
+        self.0.index()
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        match self.0.index() {
+            Some(index) => format!("device(type='{}', index={index})", self.kind()),
+            None => format!("device(type='{}')", self.kind()),
+        }
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> (Py<PyType>, (String,)) {
+        (slf.get_type().unbind(), (slf.get().0.to_string(),))
+    }
+}
+
+/// How a tensor stores its elements.
+#[pyclass(name = "layout", module = "flambeau", frozen, eq, hash)]
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct PyLayout(pub(crate) Layout);
+
+#[pymethods]
+impl PyLayout {
+    fn __repr__(&self) -> String {
+        format!("flambeau.{}", self.__reduce__())
+    }
+
+    fn __reduce__(&self) -> &'static str {
+        match self.0 {
+            Layout::Sparse => "sparse_coo",
+            Layout::SparseCsr => "sparse_csr",
+            _ => "strided",
+        }
+    }
+}
+
+/// Which order of dimensions a dense result should have.
+#[pyclass(name = "memory_format", module = "flambeau", frozen, eq, hash)]
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct PyMemoryFormat(pub(crate) MemoryFormat);
+
+#[pymethods]
+impl PyMemoryFormat {
+    fn __repr__(&self) -> String {
+        format!("flambeau.{}", self.__reduce__())
+    }
+
+    fn __reduce__(&self) -> &'static str {
+        match self.0 {
+            MemoryFormat::Contiguous => "contiguous_format",
+            MemoryFormat::Preserve => "preserve_format",
+            MemoryFormat::ChannelsLast => "channels_last",
+            MemoryFormat::ChannelsLast3d => "channels_last_3d",
+        }
+    }
+}
+
+/// A source of random numbers.
+#[pyclass(name = "Generator", module = "flambeau", frozen)]
+pub(crate) struct PyGenerator(pub(crate) Generator);
+
+#[pymethods]
+impl PyGenerator {
+    #[new]
+    #[pyo3(signature = (device = None))]
+    fn new(device: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        match device.map(crate::arguments::device_of).transpose()? {
+            Some(device) if !device.is_cpu() => {
+                Err(PyTypeError::new_err(format!("a generator on '{device}' is not implemented yet")))
+            }
+            _ => Ok(PyGenerator(Generator::new(Generator::default_cpu().state().seed))),
+        }
+    }
+
+    /// Starts the stream of `seed` from its beginning.
+    fn manual_seed(slf: Bound<'_, Self>, seed: i64) -> Bound<'_, Self> {
+        slf.get().0.manual_seed(seed as u64);
+        slf
+    }
+
+    fn initial_seed(&self) -> u64 {
+        self.0.state().seed
+    }
+
+    #[getter]
+    fn device(&self) -> PyDevice {
+        PyDevice(Device::CPU)
+    }
+}
+
+/// Puts the classes and the objects there are of them into the module.
+pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add_class::<PyDtype>()?;
+    module.add_class::<PyDevice>()?;
+    module.add_class::<PyLayout>()?;
+    module.add_class::<PyMemoryFormat>()?;
+    module.add_class::<PyGenerator>()?;
+    for dtype in ScalarType::WORKING {
+        module.add(dtype.name(), dtype_object(py, dtype)?)?;
+    }
+    for (alias, dtype) in ALIASES {
+        module.add(*alias, dtype_object(py, *dtype)?)?;
+    }
+    for format in [
+        MemoryFormat::Contiguous,
+        MemoryFormat::Preserve,
+        MemoryFormat::ChannelsLast,
+        MemoryFormat::ChannelsLast3d,
+    ] {
+        let object = PyMemoryFormat(format);
+        module.add(object.__reduce__(), object)?;
+    }
+    module.add("strided", PyLayout(Layout::Strided))?;
+    module.add("default_generator", PyGenerator(Generator::default_cpu().clone()))
+}
