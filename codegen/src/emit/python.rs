@@ -42,6 +42,7 @@ const FROM: &[(&str, &[&str])] = &[
         ],
     ),
     ("crate::call", &["Binding", "function", "method"]),
+    ("crate::return_types", &["Names"]),
     ("flambeau_core", &["Layout", "MemoryFormat", "Scalar", "ScalarType"]),
     ("flambeau_ops", &["ops"]),
 ];

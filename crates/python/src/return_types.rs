@@ -2,27 +2,30 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyTuple};
 
-/// `collections.namedtuple` classes, by their names, made when first asked for: most programs need none.
+/// The names of an operator's results.
+pub(crate) struct Names {
+    pub(crate) operator: &'static str,
+    pub(crate) results: &'static [&'static str],
+}
+
+/// The class for each operator, made in Python when first asked for: most programs need none.
 static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 
-/// The values of a tuple under names.
-pub(crate) fn named<'py>(
-    values: Bound<'py, PyAny>,
-    names: &'static [&'static str],
-) -> PyResult<Bound<'py, PyAny>> {
+/// The values of a tuple under their names.
+pub(crate) fn named<'py>(values: Bound<'py, PyAny>, names: &Names) -> PyResult<Bound<'py, PyAny>> {
     class(values.py(), names)?.call_method1("_make", (values,))
 }
 
-fn class<'py>(py: Python<'py>, names: &[&str]) -> PyResult<Bound<'py, PyAny>> {
+fn class<'py>(py: Python<'py>, names: &Names) -> PyResult<Bound<'py, PyAny>> {
     let classes = CLASSES.get_or_init(py, || PyDict::new(py).unbind()).bind(py);
-    let key = PyString::new(py, &names.join(" "));
+    let key = PyTuple::new(py, names.results)?;
+    let key = (names.operator, key).into_pyobject(py)?;
     if let Some(class) = classes.get_item(&key)? {
         return Ok(class);
     }
-    let class = py.import("collections")?.call_method1("namedtuple", (names.join("_"), &key))?;
-    class.setattr("__module__", "flambeau.return_types")?;
+    let class = py.import("flambeau.return_types")?.call_method1("make", &key)?;
     classes.set_item(key, &class)?;
     Ok(class)
 }

@@ -4,6 +4,7 @@
 
 use crate::arguments::{Overload, Signature, boolean, device, dtype, int, ints, layout, scalar, tensor};
 use crate::call::{Binding, function, method};
+use crate::return_types::Names;
 use flambeau_core::Scalar;
 use flambeau_ops::ops;
 
@@ -87,7 +88,9 @@ static SORT: Signature = Signature {
         function: true,
         call: |a| {
             let (self_, dim, descending) = (a.tensor(0)?, a.int_or(1, -1)?, a.boolean_or(2, false)?);
-            a.returns_named(&["values", "indices"], || ops::sort(&self_, dim, descending))
+            a.returns_named(&Names { operator: "sort", results: &["values", "indices"] }, || {
+                ops::sort(&self_, dim, descending)
+            })
         },
     }],
 };

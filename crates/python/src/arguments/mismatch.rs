@@ -1,6 +1,6 @@
 //! What to say where no overload fits: what was given, and what there is.
 
-use super::accepts::accepts;
+use super::accepts::{accepts, is_index};
 use super::bind::Given;
 use super::signature::{Kind, Overload, Parameter, Signature};
 use pyo3::exceptions::PyTypeError;
@@ -68,7 +68,11 @@ fn asked<'a>(overload: &'a Overload, given: &Given<'_, '_>) -> impl Iterator<Ite
 fn fault(overload: &Overload, given: &Given<'_, '_>) -> String {
     let parameters: Vec<&Parameter> = asked(overload, given).collect();
     let positional: Vec<&&Parameter> = parameters.iter().filter(|parameter| !parameter.keyword).collect();
-    if given.positional.len() > positional.len() {
+    // `x.view(2, 3)` gives one argument.
+    let spread = matches!(positional.as_slice(), [only] if matches!(only.kind, Kind::Ints(_)))
+        && given.positional.iter().all(is_index);
+    let placed = if spread { given.positional.len().min(1) } else { given.positional.len() };
+    if placed > positional.len() {
         return format!(
             "() takes {} positional arguments but {} were given",
             positional.len(),
@@ -76,7 +80,7 @@ fn fault(overload: &Overload, given: &Given<'_, '_>) -> String {
         );
     }
     for (index, (value, parameter)) in given.positional.iter().zip(&positional).enumerate() {
-        if !fits(parameter, value) {
+        if !spread && !fits(parameter, value) {
             return wrong_type(parameter, Some(index + 1), value);
         }
     }
@@ -84,7 +88,7 @@ fn fault(overload: &Overload, given: &Given<'_, '_>) -> String {
     for (name, value) in names.iter().zip(given.named) {
         match parameters.iter().position(|parameter| parameter.has_name(name)) {
             None => return format!("() got an unexpected keyword argument '{name}'"),
-            Some(index) if index < given.positional.len() => {
+            Some(index) if index < placed => {
                 return format!("() got multiple values for argument '{name}'");
             }
             Some(index) if !fits(parameters[index], value) => {
@@ -93,7 +97,7 @@ fn fault(overload: &Overload, given: &Given<'_, '_>) -> String {
             Some(_) => {}
         }
     }
-    missing(&parameters, given.positional.len(), &names)
+    missing(&parameters, placed, &names)
 }
 
 fn fits(parameter: &Parameter, value: &Bound<'_, PyAny>) -> bool {

@@ -4,6 +4,7 @@
 
 use crate::arguments::{Overload, Signature, scalar, string, tensor};
 use crate::call::{Binding, function, method};
+use crate::return_types::Names;
 use flambeau_core::Scalar;
 use flambeau_ops::ops;
 
@@ -406,7 +407,10 @@ static LOG_SIGMOID_FORWARD: Signature = Signature {
         function: true,
         call: |a| {
             let self_ = a.tensor(0)?;
-            a.returns_named(&["output", "buffer"], || ops::log_sigmoid_forward(&self_))
+            a.returns_named(
+                &Names { operator: "log_sigmoid_forward", results: &["output", "buffer"] },
+                || ops::log_sigmoid_forward(&self_),
+            )
         },
     }],
 };

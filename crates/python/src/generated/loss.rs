@@ -4,6 +4,7 @@
 
 use crate::arguments::{Overload, Signature, boolean, float, int, tensor};
 use crate::call::{Binding, function};
+use crate::return_types::Names;
 use flambeau_ops::ops;
 
 pub(super) static BINDINGS: &[Binding] = &[
@@ -248,9 +249,10 @@ static NLL_LOSS_FORWARD: Signature = Signature {
         call: |a| {
             let (self_, target, weight, reduction, ignore_index) =
                 (a.tensor(0)?, a.tensor(1)?, a.optional_tensor(2)?, a.int(3)?, a.int(4)?);
-            a.returns_named(&["output", "total_weight"], || {
-                ops::nll_loss_forward(&self_, &target, weight.as_deref(), reduction, ignore_index)
-            })
+            a.returns_named(
+                &Names { operator: "nll_loss_forward", results: &["output", "total_weight"] },
+                || ops::nll_loss_forward(&self_, &target, weight.as_deref(), reduction, ignore_index),
+            )
         },
     }],
 };

@@ -4,6 +4,7 @@
 
 use crate::arguments::{Overload, Signature, boolean, dtype, int, ints, scalar, tensor, tensors};
 use crate::call::{Binding, function, method};
+use crate::return_types::Names;
 use flambeau_core::Scalar;
 use flambeau_ops::ops;
 
@@ -514,7 +515,9 @@ static MAX: Signature = Signature {
             function: true,
             call: |a| {
                 let (self_, dim, keepdim) = (a.tensor(0)?, a.int(1)?, a.boolean_or(2, false)?);
-                a.returns_named(&["values", "indices"], || ops::max_dim(&self_, dim, keepdim))
+                a.returns_named(&Names { operator: "max", results: &["values", "indices"] }, || {
+                    ops::max_dim(&self_, dim, keepdim)
+                })
             },
         },
     ],
@@ -583,7 +586,9 @@ static MIN: Signature = Signature {
             function: true,
             call: |a| {
                 let (self_, dim, keepdim) = (a.tensor(0)?, a.int(1)?, a.boolean_or(2, false)?);
-                a.returns_named(&["values", "indices"], || ops::min_dim(&self_, dim, keepdim))
+                a.returns_named(&Names { operator: "min", results: &["values", "indices"] }, || {
+                    ops::min_dim(&self_, dim, keepdim)
+                })
             },
         },
     ],
@@ -647,7 +652,9 @@ static AMINMAX: Signature = Signature {
             if let Some(out) = a.out_tensors(3, 2)? {
                 return a.writes(3, || ops::aminmax_out(&self_, dim, keepdim, &out[0], &out[1]));
             }
-            a.returns_named(&["min", "max"], || ops::aminmax(&self_, dim, keepdim))
+            a.returns_named(&Names { operator: "aminmax", results: &["min", "max"] }, || {
+                ops::aminmax(&self_, dim, keepdim)
+            })
         },
     }],
 };

@@ -4,6 +4,7 @@
 
 use crate::arguments::{Overload, Signature, boolean, int, tensor};
 use crate::call::{Binding, function, method};
+use crate::return_types::Names;
 use flambeau_ops::ops;
 
 pub(super) static BINDINGS: &[Binding] = &[
@@ -57,7 +58,9 @@ static SORT: Signature = Signature {
             call: |a| {
                 let (self_, stable, dim, descending) =
                     (a.tensor(0)?, a.optional_boolean(1)?, a.int_or(2, -1)?, a.boolean_or(3, false)?);
-                a.returns_named(&["values", "indices"], || ops::sort_stable(&self_, stable, dim, descending))
+                a.returns_named(&Names { operator: "sort", results: &["values", "indices"] }, || {
+                    ops::sort_stable(&self_, stable, dim, descending)
+                })
             },
         },
         Overload {
@@ -66,7 +69,9 @@ static SORT: Signature = Signature {
             function: true,
             call: |a| {
                 let (self_, dim, descending) = (a.tensor(0)?, a.int_or(1, -1)?, a.boolean_or(2, false)?);
-                a.returns_named(&["values", "indices"], || ops::sort(&self_, dim, descending))
+                a.returns_named(&Names { operator: "sort", results: &["values", "indices"] }, || {
+                    ops::sort(&self_, dim, descending)
+                })
             },
         },
     ],
@@ -133,7 +138,9 @@ static TOPK: Signature = Signature {
         call: |a| {
             let (self_, k, dim, largest, sorted) =
                 (a.tensor(0)?, a.int(1)?, a.int_or(2, -1)?, a.boolean_or(3, true)?, a.boolean_or(4, true)?);
-            a.returns_named(&["values", "indices"], || ops::topk(&self_, k, dim, largest, sorted))
+            a.returns_named(&Names { operator: "topk", results: &["values", "indices"] }, || {
+                ops::topk(&self_, k, dim, largest, sorted)
+            })
         },
     }],
 };
