@@ -1,0 +1,159 @@
+"""Layers as functions: thin names over the operators."""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau.nn.functional.activation import (
+    celu,
+    elu,
+    gelu,
+    glu,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    log_softmax,
+    logsigmoid,
+    mish,
+    prelu,
+    relu,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    softmax,
+    softmin,
+    softplus,
+    softshrink,
+    softsign,
+    tanh,
+    tanhshrink,
+    threshold,
+)
+from flambeau.nn.functional.attention import multi_head_attention_forward, scaled_dot_product_attention
+from flambeau.nn.functional.convolution import conv1d, conv2d, conv_transpose1d, conv_transpose2d
+from flambeau.nn.functional.distance import cosine_similarity, normalize, pairwise_distance
+from flambeau.nn.functional.dropout import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d
+from flambeau.nn.functional.loss import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cosine_embedding_loss,
+    cross_entropy,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    margin_ranking_loss,
+    mse_loss,
+    multilabel_soft_margin_loss,
+    nll_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+)
+from flambeau.nn.functional.normalization import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
+from flambeau.nn.functional.padding import pad
+from flambeau.nn.functional.pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    avg_pool1d,
+    avg_pool2d,
+    max_pool1d,
+    max_pool2d,
+)
+from flambeau.nn.functional.sparse import embedding, one_hot
+
+linear = flambeau._nn.linear
+
+
+def pixel_shuffle(input: flambeau.Tensor, upscale_factor: int) -> flambeau.Tensor:
+    """`[..., C r r, H, W]` to `[..., C, H r, W r]`."""
+    *batch, channels, height, width = input.shape
+    factor = upscale_factor
+    if channels % factor**2 != 0:
+        raise RuntimeError(
+            f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
+            f"but input.size(-3)={channels} is not divisible by {factor**2}"
+        )
+    apart = input.reshape(-1, channels // factor**2, factor, factor, height, width)
+    return apart.permute(0, 1, 4, 2, 5, 3).reshape(*batch, channels // factor**2, height * factor, width * factor)
+
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "alpha_dropout",
+    "avg_pool1d",
+    "avg_pool2d",
+    "batch_norm",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "celu",
+    "conv1d",
+    "conv2d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "cross_entropy",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "elu",
+    "embedding",
+    "gaussian_nll_loss",
+    "gelu",
+    "glu",
+    "group_norm",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "instance_norm",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
+    "leaky_relu",
+    "linear",
+    "log_softmax",
+    "logsigmoid",
+    "margin_ranking_loss",
+    "max_pool1d",
+    "max_pool2d",
+    "mish",
+    "mse_loss",
+    "multi_head_attention_forward",
+    "multilabel_soft_margin_loss",
+    "nll_loss",
+    "normalize",
+    "one_hot",
+    "pad",
+    "pairwise_distance",
+    "pixel_shuffle",
+    "poisson_nll_loss",
+    "prelu",
+    "relu",
+    "relu6",
+    "rms_norm",
+    "scaled_dot_product_attention",
+    "selu",
+    "sigmoid",
+    "silu",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanh",
+    "tanhshrink",
+    "threshold",
+    "triplet_margin_loss",
+]

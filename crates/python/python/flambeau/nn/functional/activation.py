@@ -1,0 +1,185 @@
+"""Functions of each element, and the softmax family."""
+
+from __future__ import annotations
+
+import flambeau
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from flambeau import Tensor
+
+_nn = flambeau._nn
+# Klambauer et al., "Self-normalizing neural networks", 2017, to the digits of float64.
+SELU_ALPHA = 1.6732632423543772848170429916717
+SELU_SCALE = 1.0507009873554804934193349852946
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """`max(x, 0)`."""
+    return flambeau.relu_(input) if inplace else flambeau.relu(input)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """`x` above the threshold, else `value`."""
+    return (flambeau.threshold_ if inplace else flambeau.threshold)(input, threshold, value)
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """`x` no lower than `min_val` and no higher than `max_val`."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    return (_nn.hardtanh_ if inplace else _nn.hardtanh)(input, min_val, max_val)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """`min(max(x, 0), 6)`."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """`x` above 0, else `alpha (e^x - 1)`."""
+    return (_nn.elu_ if inplace else _nn.elu)(input, alpha)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """`elu`, scaled so that mean 0 and variance 1 stay."""
+    return (_nn.elu_ if inplace else _nn.elu)(input, SELU_ALPHA, SELU_SCALE)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """`x` above 0, else `alpha (e^(x / alpha) - 1)`."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return (_nn.elu_ if inplace else _nn.elu)(input, alpha, 1.0, 1.0 / alpha)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """`x` above 0, else `negative_slope x`."""
+    return (_nn.leaky_relu_ if inplace else _nn.leaky_relu)(input, negative_slope)
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """`x` above 0, else `weight x`, with one weight, or one for each channel (dimension 1)."""
+    if weight.numel() != 1:
+        if input.ndim == 0:
+            raise RuntimeError("Not allow zero-dim input tensor.")
+        channels = input.shape[1] if input.ndim >= 2 else 1
+        if channels != weight.numel():
+            raise RuntimeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} "
+                f"and channel size = {channels}."
+            )
+        weight = weight.reshape([-1 if dim == 1 else 1 for dim in range(input.ndim)])
+    return flambeau.where(input > 0, input, weight * input)
+
+
+def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
+    """`x` times the part of normal numbers below `x`; `approximate="tanh"` is an estimate."""
+    return _nn.gelu(input, approximate=approximate)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """`x sigmoid(x)`."""
+    return (_nn.silu_ if inplace else _nn.silu)(input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """`x tanh(softplus(x))`."""
+    return (_nn.mish_ if inplace else _nn.mish)(input)
+
+
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """`log(1 + e^(beta x)) / beta`, and `x` itself where `beta x` is above the threshold."""
+    return _nn.softplus(input, beta, threshold)
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """`log(sigmoid(x))`."""
+    return _nn.log_sigmoid(input)
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """`1 / (1 + e^-x)`."""
+    return input.sigmoid()
+
+
+def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent."""
+    return input.tanh()
+
+
+def softsign(input: Tensor) -> Tensor:
+    """`x / (1 + |x|)`."""
+    return input / (input.abs() + 1)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """`x - tanh(x)`."""
+    return input - input.tanh()
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """`x` moved towards 0 by `lambd`, and 0 within it."""
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    return flambeau.where(input > lambd, input - lambd, flambeau.where(input < -lambd, input + lambd, input * 0))
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """0 from `-lambd` to `lambd`, else `x`."""
+    return input.masked_fill((input >= -lambd) & (input <= lambd), 0)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """`min(max(x + 3, 0), 6) / 6`."""
+    _refuse_inplace("hardsigmoid", inplace)
+    return relu6(input + 3) / 6
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """`x hardsigmoid(x)`."""
+    _refuse_inplace("hardswish", inplace)
+    return input * relu6(input + 3) / 6
+
+
+def _refuse_inplace(name: str, inplace: bool) -> None:
+    if inplace:
+        raise NotImplementedError(f"{name}: inplace=True has no operator yet; leave it False")
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half times the sigmoid of the second."""
+    if input.ndim == 0:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    if input.shape[dim] % 2 != 0:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {input.shape[dim]}")
+    value, gate = input.chunk(2, dim)
+    return value * gate.sigmoid()
+
+
+def _softmax_dim(name: str, dim: int | None, ndim: int, stacklevel: int) -> int:
+    """The dimension that was given, or the one that it was long ago when nobody gave one."""
+    if dim is not None:
+        return dim
+    import warnings
+
+    message = f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument."
+    warnings.warn(message, stacklevel=stacklevel + 1)
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: flambeau.dtype | None = None) -> Tensor:
+    """`e^x` over its sum along `dim`."""
+    return input.softmax(_softmax_dim("softmax", dim, input.ndim, _stacklevel), dtype=dtype)
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: flambeau.dtype | None = None) -> Tensor:
+    """The softmax of `-x`."""
+    return (-input).softmax(_softmax_dim("softmin", dim, input.ndim, _stacklevel), dtype=dtype)
+
+
+def log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: flambeau.dtype | None = None
+) -> Tensor:
+    """The logarithm of the softmax."""
+    return input.log_softmax(_softmax_dim("log_softmax", dim, input.ndim, _stacklevel), dtype=dtype)

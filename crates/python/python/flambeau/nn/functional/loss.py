@@ -1,0 +1,321 @@
+"""Losses: how far an output is from what it should be."""
+
+from __future__ import annotations
+
+import math
+
+import flambeau
+from flambeau.nn.functional.distance import broadcast, cosine_similarity, pairwise_distance
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from flambeau import Tensor
+
+_nn = flambeau._nn
+REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+
+
+def reduction_number(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> int:
+    """The number operators know a reduction by. The two flags are what PyTorch had before 1.0."""
+    if size_average is not None or reduce is not None:
+        reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return REDUCTIONS[reduction]
+
+
+def _reduced(loss: Tensor, reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> Tensor:
+    number = reduction_number(reduction, size_average, reduce)
+    return loss if number == 0 else loss.mean() if number == 1 else loss.sum()
+
+
+def _weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    """A loss of each element, weighted; the mean is by the sum of the weights."""
+    if weight is None:
+        return _reduced(loss, reduction)
+    if weight.shape != loss.shape:
+        raise ValueError("Weights and input must have the same size.")
+    loss = loss * weight
+    return loss.sum() / weight.sum() if reduction == "mean" else _reduced(loss, reduction)
+
+
+def _warn_of_sizes(input: Tensor, target: Tensor) -> None:
+    if input.shape != target.shape:
+        import warnings
+
+        warnings.warn(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). "
+            "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+            stacklevel=3,
+        )
+
+
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """`(x - y)^2`."""
+    _warn_of_sizes(input, target)
+    number = reduction_number(reduction, size_average, reduce)
+    if weight is not None:
+        return _weighted(_nn.mse_loss(input, target, 0), weight, reduction)
+    return _nn.mse_loss(*broadcast(input, target), number)
+
+
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """`|x - y|`."""
+    _warn_of_sizes(input, target)
+    number = reduction_number(reduction, size_average, reduce)
+    if weight is not None:
+        return _weighted(_nn.l1_loss(input, target, 0), weight, reduction)
+    return _nn.l1_loss(*broadcast(input, target), number)
+
+
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """A parabola up to `beta`, divided by it; a straight line beyond."""
+    _warn_of_sizes(input, target)
+    number = reduction_number(reduction, size_average, reduce)
+    input, target = broadcast(input, target)
+    return _nn.l1_loss(input, target, number) if beta == 0.0 else _nn.smooth_l1_loss(input, target, number, beta)
+
+
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
+    """A parabola up to `delta`, a straight line beyond."""
+    _warn_of_sizes(input, target)
+    number = reduction_number(reduction)
+    if weight is not None:
+        return _weighted(_nn.huber_loss(input, target, 0, delta), weight, reduction)
+    return _nn.huber_loss(*broadcast(input, target), number, delta)
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The negative log likelihood of the class that `target` numbers."""
+    return _nn.nll_loss_nd(input, target, weight, reduction_number(reduction, size_average, reduce), ignore_index)
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """`nll_loss` of `log_softmax`; targets are numbers of classes, or a likelihood for each."""
+    number = reduction_number(reduction, size_average, reduce)
+    return _nn.cross_entropy_loss(input, target, weight, number, ignore_index, label_smoothing)
+
+
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """`-(y log x + (1 - y) log(1 - x))`."""
+    if target.shape != input.shape:
+        raise ValueError(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
+            "Please ensure they have the same size."
+        )
+    weight = None if weight is None else weight.expand(target.shape)
+    return _nn.binary_cross_entropy(input, target, weight, reduction_number(reduction, size_average, reduce))
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """`binary_cross_entropy` of `sigmoid(x)`, but exact for large `x`."""
+    if target.shape != input.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    number = reduction_number(reduction, size_average, reduce)
+    return flambeau.binary_cross_entropy_with_logits(input, target, weight, pos_weight, number)
+
+
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """`y (log y - x)`, where `x` is a log likelihood; `batchmean` is what mathematics means by it."""
+    if reduction == "batchmean":
+        return flambeau.kl_div(input, target, 2, log_target=log_target) / input.shape[0]
+    return flambeau.kl_div(input, target, reduction_number(reduction, size_average, reduce), log_target=log_target)
+
+
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Of counts; `full` adds Stirling's estimate of `log y!` where `y` is above 1."""
+    loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        loss = loss + stirling.masked_fill(target <= 1, 0)
+    return _reduced(loss, reduction, size_average, reduce)
+
+
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Of normal numbers with mean `input` and variance `var`, which counts as no less than `eps`."""
+    if not isinstance(var, flambeau.Tensor):
+        var = flambeau.full([1], var, dtype=input.dtype)
+    if (var < 0).any().item():
+        raise ValueError("var has negative entry/entries")
+    if var.shape != input.shape and var.shape == input.shape[:-1]:
+        var = var.unsqueeze(-1)
+    # As in PyTorch no gradient sees the lower bound.
+    var = var + (var.detach().clamp_min(eps) - var.detach())
+    loss = 0.5 * (var.log() + (input - target) ** 2 / var)
+    return _reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+
+
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """`x` where `y` is 1, and how much it is short of the margin where `y` is -1."""
+    near = input.masked_fill(target == -1, 0)
+    far = (margin - input).clamp_min(0).masked_fill(target == 1, 0)
+    loss = near + far
+    return _reduced(loss, reduction, size_average, reduce)
+
+
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """How much `x1 - x2` (`y` is 1) or `x2 - x1` (`y` is -1) is short of the margin."""
+    if not input1.ndim == input2.ndim == target.ndim:
+        raise RuntimeError(
+            f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.shape}, "
+            f"input2: {input2.shape}, target: {target.shape} "
+        )
+    loss = (-target * (input1 - input2) + margin).clamp_min(0)
+    return _reduced(loss, reduction, size_average, reduce)
+
+
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """`log(1 + e^(-x y))`, where `y` is 1 or -1."""
+    loss = (-target * input).exp().log1p()
+    return _reduced(loss, reduction, size_average, reduce)
+
+
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """`1 - cos` where `y` is 1, and by how much the cosine is above the margin where `y` is -1."""
+    cosine = cosine_similarity(input1, input2, -1)
+    zero = flambeau.zeros_like(cosine)
+    loss = flambeau.where(target == 1, 1 - cosine, zero) + flambeau.where(target == -1, (cosine - margin).clamp_min(0), zero)
+    return _reduced(loss, reduction, size_average, reduce)
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """`binary_cross_entropy_with_logits`, a mean over classes."""
+    loss = -(target * _nn.log_sigmoid(input) + (1 - target) * _nn.log_sigmoid(-input))
+    loss = (loss if weight is None else loss * weight).sum(input.ndim - 1) / input.shape[-1]
+    return _reduced(loss, reduction, size_average, reduce)
+
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """By how much the negative is not farther than the positive and the margin; `swap`: Balntas et al., 2016."""
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = flambeau.minimum(far, pairwise_distance(positive, negative, p, eps))
+    loss = (near - far + margin).clamp_min(0)
+    return _reduced(loss, reduction, size_average, reduce)

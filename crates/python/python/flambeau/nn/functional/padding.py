@@ -1,0 +1,60 @@
+"""Padding: numbers around a tensor, constant or taken from inside it."""
+
+from __future__ import annotations
+
+import flambeau
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flambeau import Tensor
+
+
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Adds `pad[0]` and `pad[1]` places before and after the last dimension, `pad[2]` and `pad[3]` to the one before, ..."""
+    pad = list(pad)
+    if len(pad) % 2 != 0:
+        raise RuntimeError(f"Padding length must be divisible by 2, got {len(pad)}")
+    if mode == "constant":
+        return flambeau.constant_pad_nd(input, pad, 0 if value is None else value)
+    if value is not None and value != 0:
+        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if mode not in PLACES:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if not len(pad) // 2 in (1, 2, 3) or input.ndim not in (len(pad) // 2 + 1, len(pad) // 2 + 2):
+        raise NotImplementedError(
+            f"Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: got padding of length "
+            f"{len(pad)} for an input of {input.ndim} dimensions"
+        )
+    for i in range(len(pad) // 2):
+        before, after = pad[2 * i : 2 * i + 2]
+        if before != 0 or after != 0:
+            size = input.shape[-1 - i]
+            _check(mode, before, after, size, input.ndim - 1 - i)
+            places = [PLACES[mode](place, size) for place in range(-before, size + after)]
+            input = input.index_select(input.ndim - 1 - i, flambeau.tensor(places))
+    return input
+
+
+def _check(mode: str, before: int, after: int, size: int, dim: int) -> None:
+    if mode == "reflect" and max(before, after) >= size:
+        raise RuntimeError(
+            f"Padding size should be less than the corresponding input dimension, but got: padding ({before}, {after}) "
+            f"at dimension {dim} of size {size}"
+        )
+    if mode == "circular" and max(before, after) > size:
+        raise RuntimeError("Padding value causes wrapping around more than once.")
+    if size == 0 or size + before + after <= 0:
+        raise RuntimeError(f"padding ({before}, {after}) leaves nothing of dimension {dim} of size {size}")
+
+
+def _reflected(place: int, size: int) -> int:
+    return -place if place < 0 else place if place < size else 2 * (size - 1) - place
+
+
+PLACES = {
+    "reflect": _reflected,
+    "replicate": lambda place, size: min(max(place, 0), size - 1),
+    "circular": lambda place, size: place % size,
+}

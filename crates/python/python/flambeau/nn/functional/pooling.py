@@ -1,0 +1,91 @@
+"""Pooling: windows become their largest element, or their mean."""
+
+from __future__ import annotations
+
+import flambeau
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flambeau import Tensor
+
+    Sizes = int | Sequence[int]
+
+
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The largest element of each window, and with `return_indices` where in its picture it lies."""
+    stride = [] if stride is None else stride
+    pool = flambeau._nn.max_pool2d_with_indices if return_indices else flambeau.max_pool2d
+    return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """The mean of each window."""
+    stride = [] if stride is None else stride
+    return flambeau._nn.avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Sizes | Sequence[int | None]) -> Tensor:
+    """The means of as many windows as `output_size` says; None is as many as there are."""
+    if not isinstance(output_size, int):
+        output_size = [have if want is None else want for want, have in zip(output_size, input.shape[-2:])]
+    return flambeau._nn.adaptive_avg_pool2d(input, output_size)
+
+
+def _along(size: Sizes | None, across: int) -> list[int]:
+    """The size for pictures one row high."""
+    if size is None:
+        return []
+    return [across, size if isinstance(size, int) else size[0]]
+
+
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The largest element of each window of `[N, C, L]`."""
+    row = input.unsqueeze(-2)
+    windows = (_along(kernel_size, 1), _along(stride, 1), _along(padding, 0), _along(dilation, 1))
+    made = max_pool2d(row, *windows, ceil_mode, return_indices)
+    return tuple(part.squeeze(-2) for part in made) if isinstance(made, tuple) else made.squeeze(-2)  # type: ignore[return-value]
+
+
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The mean of each window of `[N, C, L]`."""
+    row = input.unsqueeze(-2)
+    made = avg_pool2d(row, _along(kernel_size, 1), _along(stride, 1), _along(padding, 0), ceil_mode, count_include_pad)
+    return made.squeeze(-2)
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
+    """The means of as many windows of `[N, C, L]` as `output_size` says."""
+    return flambeau._nn.adaptive_avg_pool2d(input.unsqueeze(-2), _along(output_size, 1)).squeeze(-2)

@@ -1,0 +1,179 @@
+"""Values that parameters begin with."""
+
+from __future__ import annotations
+
+import math
+
+import flambeau
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from flambeau import Generator, Tensor
+
+GAINS = {"relu": math.sqrt(2.0), "tanh": 5.0 / 3, "selu": 3.0 / 4}
+LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "sigmoid")
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """By how much values must grow so that `nonlinearity` leaves their variance as it was."""
+    if nonlinearity in LINEAR:
+        return 1
+    if nonlinearity == "leaky_relu":
+        if isinstance(param, bool) or not (param is None or isinstance(param, (int, float))):
+            raise ValueError(f"negative_slope {param} not a valid number")
+        slope = 0.01 if param is None else param
+        return math.sqrt(2.0 / (1 + slope**2))
+    if nonlinearity not in GAINS:
+        raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+    return GAINS[nonlinearity]
+
+
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Fills with numbers from `a` to `b`."""
+    with flambeau.no_grad():
+        return tensor.uniform_(a, b, generator=generator)
+
+
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Fills with normal numbers."""
+    with flambeau.no_grad():
+        return tensor.normal_(mean, std, generator=generator)
+
+
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Fills with normal numbers of which those outside `[a, b]` are drawn again."""
+    low, high = (a - mean) / std, (b - mean) / std
+    if not low < high:
+        raise ValueError(f"expected a < b but got a={a} and b={b}")
+    with flambeau.no_grad():
+        values = flambeau.empty(tensor.shape, dtype=flambeau.float64)
+        wrong = flambeau.ones(tensor.shape, dtype=flambeau.bool)
+        draw = _plain if _mass(low, high) > 0.25 else _uniform
+        while wrong.any().item():
+            made, accepted = draw(values, low, high, generator)
+            values = flambeau.where(wrong & accepted, made, values)
+            wrong = wrong & ~accepted
+        return tensor.copy_(values.mul_(std).add_(mean).clamp_(a, b))
+
+
+def _mass(low: float, high: float) -> float:
+    """The part of normal numbers from `low` to `high`."""
+    return (math.erf(high / math.sqrt(2.0)) - math.erf(low / math.sqrt(2.0))) / 2
+
+
+def _plain(like: Tensor, low: float, high: float, generator: Generator | None) -> tuple[Tensor, Tensor]:
+    made = flambeau.empty_like(like).normal_(generator=generator)
+    return made, (made >= low) & (made <= high)
+
+
+def _uniform(like: Tensor, low: float, high: float, generator: Generator | None) -> tuple[Tensor, Tensor]:
+    """Where hardly any normal number falls: uniform ones, each accepted as the density says.
+
+    What lies so far out that the density has fallen to e^-40 of its largest is never drawn.
+    """
+    nearest = min(max(0.0, low), high)
+    reach = math.sqrt(nearest**2 + 80)
+    made = flambeau.empty_like(like).uniform_(max(low, -reach), min(high, reach), generator=generator)
+    chance = flambeau.empty_like(like).uniform_(generator=generator)
+    return made, chance <= ((nearest**2 - made * made) / 2).exp()
+
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """Fills with `val`."""
+    with flambeau.no_grad():
+        return tensor.fill_(val)
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """Fills with 1."""
+    return constant_(tensor, 1.0)
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Fills with 0."""
+    return constant_(tensor, 0.0)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """Makes a matrix the identity, as far as its shape allows."""
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    with flambeau.no_grad():
+        return tensor.copy_(flambeau.eye(*tensor.shape, dtype=tensor.dtype))
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Makes the weight of a convolution hand its input on, as far as there are channels."""
+    if tensor.ndim not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    out, channels = tensor.shape[:2]
+    if out % groups != 0:
+        raise ValueError("dim 0 must be divisible by groups")
+    middle = tuple(size // 2 for size in tensor.shape[2:])
+    with flambeau.no_grad():
+        tensor.zero_()
+        for group in range(groups):
+            for channel in range(min(out // groups, channels)):
+                tensor[(group * (out // groups) + channel, channel, *middle)] = 1
+    return tensor
+
+
+def _fans(tensor: Tensor) -> tuple[int, int]:
+    """How many inputs an output has, and how many outputs an input has."""
+    if tensor.ndim < 2:
+        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+    field = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Uniform numbers that keep the variance forwards and backwards: Glorot and Bengio, 2010."""
+    bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / sum(_fans(tensor)))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Normal numbers that keep the variance forwards and backwards: Glorot and Bengio, 2010."""
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))), generator)
+
+
+def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    mode = mode.lower()
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    fan = _fans(tensor)[0 if mode == "fan_in" else 1]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
+    """Uniform numbers that keep the variance through `nonlinearity`: He et al., 2015."""
+    if 0 in tensor.shape:
+        return tensor
+    bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
+    """Normal numbers that keep the variance through `nonlinearity`: He et al., 2015."""
+    if 0 in tensor.shape:
+        return tensor
+    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)

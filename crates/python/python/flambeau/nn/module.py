@@ -1,0 +1,432 @@
+"""The base of all layers: it knows its parameters, buffers and parts by name, and calls `forward`."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import flambeau
+from flambeau import Tensor
+from flambeau.nn.hooks import RemovableHandle, add_hook
+from flambeau.nn.parameter import Buffer, Parameter
+from flambeau.nn.state import HasState
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Callable, TypeVar
+
+    T = TypeVar("T", bound="Module")
+
+
+class Module(HasState):
+    """A layer, or a network of layers.
+
+    Tensors and modules that are assigned to its attributes become its own: a `Parameter` in `parameters()`, a `Buffer` in
+    `buffers()`, a `Module` in `children()`.
+    """
+
+    training: bool
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Module | None]
+
+    def __init__(self) -> None:
+        own = self.__dict__
+        own["training"] = True
+        for name in ("_parameters", "_buffers", "_modules"):
+            own[name] = {}
+        own["_non_persistent_buffers_set"] = set()
+        own["_forward_pre_hooks"] = OrderedDict()
+        own["_forward_pre_hooks_with_kwargs"] = OrderedDict()
+        own["_forward_hooks"] = OrderedDict()
+        own["_forward_hooks_with_kwargs"] = OrderedDict()
+        own["_forward_hooks_always_called"] = OrderedDict()
+        self._init_state_hooks()
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; every subclass has its own."""
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    # Calls.
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._forward_pre_hooks or self._forward_hooks:
+            return self._call_with_hooks(args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        called: set[int] = set()
+        try:
+            args, kwargs = self._run_pre_hooks(args, kwargs)
+            result = self.forward(*args, **kwargs)
+            for key, hook in list(self._forward_hooks.items()):
+                called.add(key)
+                result = self._run_hook(key, hook, args, kwargs, result)
+            return result
+        except Exception:
+            for key in self._forward_hooks_always_called:
+                if key not in called and key in self._forward_hooks:
+                    self._run_hook(key, self._forward_hooks[key], args, kwargs, None)
+            raise
+
+    def _run_pre_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        for key, hook in list(self._forward_pre_hooks.items()):
+            if key in self._forward_pre_hooks_with_kwargs:
+                changed = hook(self, args, kwargs)
+                if changed is None:
+                    continue
+                if not (isinstance(changed, tuple) and len(changed) == 2):
+                    raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+                args, kwargs = changed
+            else:
+                changed = hook(self, args)
+                if changed is not None:
+                    args = changed if isinstance(changed, tuple) else (changed,)
+        return args, kwargs
+
+    def _run_hook(self, key: int, hook: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Any:
+        more = (kwargs,) if key in self._forward_hooks_with_kwargs else ()
+        changed = hook(self, args, *more, result)
+        return result if changed is None else changed
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Calls `hook(module, args)` before `forward`; what it returns, if not None, takes the place of the arguments."""
+        return add_hook(self._forward_pre_hooks, hook, prepend, (self._forward_pre_hooks_with_kwargs, with_kwargs))
+
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
+        """Calls `hook(module, args, output)` after `forward`; what it returns, if not None, takes the place of the output."""
+        flags = ((self._forward_hooks_with_kwargs, with_kwargs), (self._forward_hooks_always_called, always_call))
+        return add_hook(self._forward_hooks, hook, prepend, *flags)
+
+    # Registration.
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Adds a parameter, or a place for one that is None for now."""
+        self._check_name("parameter", name, self._parameters)
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot assign '{type(param).__name__}' object to parameter '{name}' (flambeau.nn.Parameter or None required)"
+            )
+        if param is not None and param.grad_fn is not None:
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. "
+                "To express it as a function of another Tensor, compute the value in the forward() method."
+            )
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Adds a tensor that is not trained; `state_dict` has it if `persistent`."""
+        self._check_name("buffer", name, self._buffers)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (flambeau.Tensor or None required)")
+        self._buffers[name] = tensor
+        keep = self._non_persistent_buffers_set
+        keep.discard(name) if persistent else keep.add(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Adds a part."""
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+        self._check_name("module", name, self._modules)
+        self._modules[name] = module
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """The same as `add_module`."""
+        self.add_module(name, module)
+
+    def _check_name(self, kind: str, name: str, place: dict[str, Any]) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
+        if "." in name:
+            raise KeyError(f'{kind} name can\'t contain ".", got: "{name}"')
+        if name == "":
+            raise KeyError(f'{kind} name can\'t be empty string ""')
+        if hasattr(self, name) and name not in place:
+            raise KeyError(f"attribute '{name}' already exists")
+
+    # Attributes.
+
+    def __getattr__(self, name: str) -> Any:
+        for place in ("_parameters", "_buffers", "_modules"):
+            found = self.__dict__.get(place)
+            if found is not None and name in found:
+                return found[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        if isinstance(value, (Parameter, Module, Buffer)):
+            if "_modules" not in own:
+                kind = "parameters" if isinstance(value, Parameter) else "module" if isinstance(value, Module) else "buffer"
+                raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+            self._adopt(name, value)
+            return
+        for place, expected in (("_parameters", "Parameter"), ("_modules", "Module"), ("_buffers", "Tensor")):
+            if name in own.get(place, ()):
+                fits = value is None or (place == "_buffers" and isinstance(value, Tensor))
+                if not fits:
+                    kind = {"_parameters": "parameter", "_modules": "child module", "_buffers": "buffer"}[place]
+                    raise TypeError(f"cannot assign '{type(value).__name__}' as {kind} '{name}' ({expected} or None expected)")
+                own[place][name] = value
+                return
+        object.__setattr__(self, name, value)
+
+    def _adopt(self, name: str, value: Parameter | Module | Buffer) -> None:
+        """Makes it a part under that name, in the place of whatever had the name."""
+        places: dict[str, Any] = {"_parameters": Parameter, "_modules": Module, "_buffers": Buffer}
+        home = next(place for place, kind in places.items() if isinstance(value, kind))
+        self.__dict__.pop(name, None)
+        for place in places:
+            if place != home:
+                self.__dict__[place].pop(name, None)
+        if home == "_parameters":
+            self.register_parameter(name, value)  # type: ignore[arg-type]
+        elif home == "_modules":
+            self.add_module(name, value)  # type: ignore[arg-type]
+        else:
+            self.register_buffer(name, value, value.persistent)  # type: ignore[arg-type, union-attr]
+
+    def __delattr__(self, name: str) -> None:
+        for place in (self._parameters, self._buffers, self._modules):
+            if name in place:
+                del place[name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        names = [*super().__dir__(), *self._parameters, *self._buffers, *self._modules]
+        return sorted(name for name in names if name.isidentifier())
+
+    # Walks.
+
+    def _named_members(
+        self, members: Callable[[Module], Any], prefix: str, recurse: bool, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in modules:
+            for name, member in members(module):
+                if member is None or id(member) in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(id(member))
+                yield (f"{path}.{name}" if path else name), member
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Parameters with their names, each once."""
+        return self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Parameters, each once."""
+        return (param for _, param in self.named_parameters(recurse=recurse))
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Buffers with their names, each once."""
+        return self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Buffers, each once."""
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Parts with their names, each once."""
+        seen: set[int] = set()
+        for name, module in self._modules.items():
+            if module is not None and id(module) not in seen:
+                seen.add(id(module))
+                yield name, module
+
+    def children(self) -> Iterator[Module]:
+        """Parts, each once."""
+        return (module for _, module in self.named_children())
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module and all below it, with their names."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it."""
+        return (module for _, module in self.named_modules())
+
+    def get_submodule(self, target: str) -> Module:
+        """The module with a name like `encoder.layers.0`."""
+        module: Module = self
+        for name in target.split(".") if target else ():
+            if not hasattr(module, name):
+                raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+            module = getattr(module, name)
+            if not isinstance(module, Module):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter with a name like `encoder.weight`."""
+        return self._get_member(target, "_parameters", "nn.Parameter")
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer with a name like `norm.running_mean`."""
+        return self._get_member(target, "_buffers", "a buffer")
+
+    def _get_member(self, target: str, place: str, kind: str) -> Any:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+        if module.__dict__[place].get(name) is None:
+            raise AttributeError(f"`{name}` is not {kind}")
+        return module.__dict__[place][name]
+
+    # Modes and conversions.
+
+    def apply(self: T, fn: Callable[[Module], None]) -> T:
+        """Calls `fn` for every part, deepest first, and for this module."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def train(self: T, mode: bool = True) -> T:
+        """Makes it and its parts train, or not."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self: T) -> T:
+        """The same as `train(False)`."""
+        return self.train(False)
+
+    def requires_grad_(self: T, requires_grad: bool = True) -> T:
+        """Whether gradients of the parameters are recorded."""
+        for param in self.parameters():
+            param.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Takes the gradients away, or makes them 0."""
+        for param in self.parameters():
+            clear_grad(param, set_to_none)
+
+    def _apply(self: T, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> T:
+        """Puts `fn(tensor)` in the place of every parameter, gradient and buffer; parameters stay the objects they are."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        with flambeau.no_grad():
+            for param in self._parameters.values():
+                if param is not None:
+                    grad = param.grad
+                    made = fn(param)
+                    if made is not param:
+                        param.grad = None
+                        param.data = made
+                        param.grad = None if grad is None else fn(grad)
+            for name, buffer in self._buffers.items():
+                if buffer is not None:
+                    self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self: T, *args: Any, **kwargs: Any) -> T:
+        """Makes floating point parameters and buffers another dtype, or brings everything to another device."""
+        args = tuple(arg for arg in args if arg is not None)
+        dtype = kwargs.get("dtype") or next((arg for arg in args if isinstance(arg, flambeau.dtype)), None)
+        if dtype is not None and not dtype.is_floating_point:
+            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
+        device = [arg for arg in args if isinstance(arg, (str, flambeau.device))]
+
+        def convert(tensor: Tensor) -> Tensor:
+            if tensor.is_floating_point():
+                return tensor.to(*args, **kwargs)
+            if "device" in kwargs:
+                device[:] = [kwargs["device"]]
+            return tensor.to(device[0]) if device and device[0] is not None else tensor
+
+        return self._apply(convert)
+
+    def _floats_to(self: T, dtype: flambeau.dtype) -> T:
+        return self._apply(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
+
+    def float(self: T) -> T:
+        """Makes floating point parameters and buffers float32."""
+        return self._floats_to(flambeau.float32)
+
+    def double(self: T) -> T:
+        """Makes floating point parameters and buffers float64."""
+        return self._floats_to(flambeau.float64)
+
+    def half(self: T) -> T:
+        """Makes floating point parameters and buffers float16."""
+        return self._floats_to(flambeau.float16)
+
+    def bfloat16(self: T) -> T:
+        """Makes floating point parameters and buffers bfloat16."""
+        return self._floats_to(flambeau.bfloat16)
+
+    def type(self: T, dst_type: flambeau.dtype) -> T:
+        """Makes all parameters and buffers another dtype."""
+        return self._apply(lambda tensor: tensor.to(dst_type))
+
+    def cpu(self: T) -> T:
+        """Brings everything to the CPU."""
+        return self._apply(lambda tensor: tensor.cpu())
+
+    def share_memory(self: T) -> T:
+        """Moves everything to memory that other processes may open."""
+        return self._apply(lambda tensor: tensor.share_memory_())
+
+    # Text.
+
+    def extra_repr(self) -> str:
+        """What `repr` says in the brackets."""
+        return ""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        parts = [f"({name}): {indented(repr(module))}" for name, module in self._modules.items()]
+        if not parts and len(lines) <= 1:
+            return f"{self._get_name()}({extra})"
+        return self._get_name() + "(\n  " + "\n  ".join(lines + parts) + "\n)"
+
+
+def indented(text: str) -> str:
+    """The text with all lines but the first moved in."""
+    return text.replace("\n", "\n  ")
+
+
+def clear_grad(param: Tensor, set_to_none: bool) -> None:
+    """Takes a gradient away, or makes it 0, which then has no history."""
+    if param.grad is None:
+        return
+    if set_to_none:
+        param.grad = None
+        return
+    if param.grad.grad_fn is not None:
+        param.grad.detach_()
+    else:
+        param.grad.requires_grad_(False)
+    param.grad.zero_()

@@ -1,0 +1,121 @@
+"""Adam (Kingma and Ba, 2015), and with weight decay apart from the gradient (Loshchilov and Hutter, 2019)."""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau.optim.optimizer import Optimizer, refuse, refuse_choices, with_gradients
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from flambeau import Tensor
+    from flambeau.optim.optimizer import Group, Parameters
+
+
+class Adam(Optimizer):
+    """Steps by the running mean of the gradient over the root of that of its square.
+
+    `amsgrad` keeps the largest of the latter (Reddi et al., 2018). `foreach` and `fused` are PyTorch's choices of
+    implementation and change nothing here.
+    """
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        refuse("learning rate", lr, lr >= 0.0)
+        refuse("epsilon value", eps, eps >= 0.0)
+        for place, beta in enumerate(betas):
+            refuse(f"beta parameter at index {place}", beta, 0.0 <= beta < 1.0)
+        refuse("weight_decay value", weight_decay, weight_decay >= 0.0)
+        refuse_choices(capturable, differentiable)
+        defaults: dict[str, Any] = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+            "fused": fused,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }
+        super().__init__(params, defaults)
+
+    def _begin(self, param: Tensor, amsgrad: bool) -> dict[str, Any]:
+        state = self.state[param]
+        if not state:
+            state["step"] = flambeau.tensor(0.0, dtype=flambeau.float32)
+            for name in ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if amsgrad else ())):
+                state[name] = flambeau.zeros_like(param)
+        return state
+
+    def _update(self, group: Group) -> None:
+        rate, (beta1, beta2) = float(group["lr"]), group["betas"]
+        for param, grad in with_gradients(group):
+            state = self._begin(param, group["amsgrad"])
+            state["step"].add_(1)
+            if group["weight_decay"] != 0:
+                if group["decoupled_weight_decay"]:
+                    param.mul_(1 - rate * group["weight_decay"])
+                else:
+                    grad = grad.add(param, alpha=group["weight_decay"])
+            mean, square = state["exp_avg"], state["exp_avg_sq"]
+            mean.lerp_(grad, 1 - beta1)
+            square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+            if group["amsgrad"]:
+                square = flambeau.maximum(state["max_exp_avg_sq"], square, out=state["max_exp_avg_sq"])
+            # Both means begin at 0; dividing by these makes up for it.
+            step = state["step"].item()
+            correction1, correction2 = 1 - beta1**step, 1 - beta2**step
+            length = square.sqrt().div_(correction2**0.5).add_(group["eps"])
+            param.addcdiv_(mean, length, value=-(rate / correction1))
+
+
+class AdamW(Adam):
+    """Adam, of which weight decay shrinks parameters by itself, not through the gradient."""
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            foreach=foreach,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=True,
+        )

@@ -1,0 +1,70 @@
+"""Stochastic gradient descent, with momentum as PyTorch has it."""
+
+from __future__ import annotations
+
+from flambeau.optim.optimizer import Optimizer, refuse, refuse_choices, with_gradients
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from flambeau import Tensor
+    from flambeau.optim.optimizer import Group, Parameters
+
+
+class SGD(Optimizer):
+    """`p -= lr v`, where `v = momentum v + (1 - dampening) grad`; Nesterov's momentum looks one step ahead.
+
+    `foreach` and `fused` are PyTorch's choices of implementation and change nothing here.
+    """
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        refuse("learning rate", lr, lr >= 0.0)
+        refuse("momentum value", momentum, momentum >= 0.0)
+        refuse("weight_decay value", weight_decay, weight_decay >= 0.0)
+        refuse_choices(False, differentiable)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        defaults: dict[str, Any] = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+
+    def _update(self, group: Group) -> None:
+        rate = -float(group["lr"])
+        for param, grad in with_gradients(group):
+            if group["weight_decay"] != 0:
+                grad = grad.add(param, alpha=group["weight_decay"])
+            if group["momentum"] != 0:
+                grad = self._with_momentum(param, grad, group)
+            param.add_(grad, alpha=rate)
+
+    def _with_momentum(self, param: Tensor, grad: Tensor, group: Group) -> Tensor:
+        state, momentum = self.state[param], group["momentum"]
+        velocity = state.get("momentum_buffer")
+        if velocity is None:
+            velocity = state["momentum_buffer"] = grad.detach().clone()
+        else:
+            velocity.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
+        return grad.add(velocity, alpha=momentum) if group["nesterov"] else velocity

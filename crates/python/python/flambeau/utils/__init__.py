@@ -1,0 +1,7 @@
+"""What training needs beside tensors and layers."""
+
+from __future__ import annotations
+
+from flambeau.utils import data
+
+__all__ = ["data"]
