@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import pytest
 
 import flambeau
@@ -34,11 +36,11 @@ def test_sequential_by_number():
 
 
 def test_sequential_by_name():
-    net = nn.Sequential({"one": nn.Linear(2, 3), "two": nn.ReLU()})
+    net = nn.Sequential(OrderedDict(one=nn.Linear(2, 3), two=nn.ReLU()))
     assert net.one.out_features == 3 and list(net.state_dict()) == ["one.weight", "one.bias"]
     assert list(net[1:]._modules) == ["two"]
     del net[0]
-    assert list(net._modules) == ["two"]
+    assert list(net._modules) == ["0"] and kinds(net) == ["ReLU"]
 
 
 def test_module_list():

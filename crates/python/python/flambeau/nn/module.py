@@ -329,23 +329,24 @@ class Module(HasState):
             clear_grad(param, set_to_none)
 
     def _apply(self: T, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> T:
-        """Puts `fn(tensor)` in the place of every parameter, gradient and buffer; parameters stay the objects they are."""
-        if recurse:
-            for module in self.children():
-                module._apply(fn)
+        """Puts `fn(tensor)` in the place of every parameter, gradient and buffer; what was shared stays shared.
+
+        A tensor's type never changes, so a parameter that does is another object: optimisers come after conversions.
+        """
         with flambeau.no_grad():
-            for param in self._parameters.values():
-                if param is not None:
-                    grad = param.grad
-                    made = fn(param)
-                    if made is not param:
-                        param.grad = None
-                        param.data = made
-                        param.grad = None if grad is None else fn(grad)
-            for name, buffer in self._buffers.items():
-                if buffer is not None:
-                    self._buffers[name] = fn(buffer)
+            self._replace(fn, {}, recurse)
         return self
+
+    def _replace(self, fn: Callable[[Tensor], Tensor], made: dict[int, tuple[Tensor, Tensor]], recurse: bool) -> None:
+        """The work of `_apply`; `made` has each tensor that was met, by its id, and what is in its place."""
+        for place in (self._parameters, self._buffers):
+            for name, tensor in place.items():
+                if tensor is not None and id(tensor) not in made:
+                    made[id(tensor)] = tensor, _converted(tensor, fn)
+                if tensor is not None:
+                    place[name] = made[id(tensor)][1]  # type: ignore[assignment]
+        for module in self.children() if recurse else ():
+            module._replace(fn, made, recurse)
 
     def to(self: T, *args: Any, **kwargs: Any) -> T:
         """Makes floating point parameters and buffers another dtype, or brings everything to another device."""
@@ -411,6 +412,16 @@ class Module(HasState):
         if not parts and len(lines) <= 1:
             return f"{self._get_name()}({extra})"
         return self._get_name() + "(\n  " + "\n  ".join(lines + parts) + "\n)"
+
+
+def _converted(tensor: Tensor, fn: Callable[[Tensor], Tensor]) -> Tensor:
+    """What `fn` makes of a parameter, with its gradient, or of a buffer."""
+    result = fn(tensor)
+    if not isinstance(tensor, Parameter) or result is tensor:
+        return result
+    param = Parameter(result, tensor.requires_grad)
+    param.grad = None if tensor.grad is None else fn(tensor.grad)
+    return param
 
 
 def indented(text: str) -> str:

@@ -13,8 +13,10 @@ def broadcast(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
     """Both in the shape that they have together; the same tensors where they have it already."""
     if x1.shape == x2.shape:
         return x1, x2
-    together, other = flambeau.broadcast_tensors(x1, x2)
-    return together, other
+    dims = max(x1.ndim, x2.ndim)
+    pairs = zip(*([1] * (dims - x.ndim) + list(x.shape) for x in (x1, x2)))
+    shape = [second if first == 1 else first for first, second in pairs]
+    return x1.expand(shape), x2.expand(shape)
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:

@@ -73,8 +73,7 @@ class Sequential(_Numbered):
         names = list(self._modules)[index] if isinstance(index, slice) else [self._name(index)]
         for name in names:
             delattr(self, name)
-        if all(name.isdigit() for name in self._modules):
-            self._refill(self)
+        self._refill(self)
 
     def append(self, module: Module) -> Sequential:
         """Adds a module at the end."""

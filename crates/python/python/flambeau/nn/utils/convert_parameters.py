@@ -17,10 +17,11 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Gives parameters the elements that `parameters_to_vector` would take from them."""
+    """Copies into parameters the elements that `parameters_to_vector` would take from them."""
     if not isinstance(vec, flambeau.Tensor):
         raise TypeError(f"expected flambeau.Tensor, but got: {type(vec).__name__}")
     place = 0
-    for param in parameters:
-        param.data = vec[place : place + param.numel()].view_as(param).data
-        place += param.numel()
+    with flambeau.no_grad():
+        for param in parameters:
+            param.copy_(vec[place : place + param.numel()].view_as(param))
+            place += param.numel()

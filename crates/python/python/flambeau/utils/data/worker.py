@@ -7,7 +7,6 @@ data set is doing.
 
 from __future__ import annotations
 
-from flambeau.utils.data import transfer
 from flambeau.utils.data.fetch import fetcher
 
 TYPE_CHECKING = False
@@ -124,6 +123,8 @@ def _listen(pipe: Connection, tasks: SimpleQueue[Task | None], parent: int) -> N
     """Hands tasks on; ends the process when the loader's has ended."""
     import os
 
+    from flambeau.utils.data import transfer
+
     try:
         while True:
             while not pipe.poll(WATCH_INTERVAL):
@@ -184,6 +185,8 @@ def _seed_everything(seed: int) -> None:
 
 def _packed(task: Task, result: Any, worker: int) -> memoryview:
     """A result as bytes, or the failure to make bytes of it."""
+    from flambeau.utils.data import transfer
+
     try:
         return transfer.dumps((task.run, task.number, result))
     except Exception as error:
