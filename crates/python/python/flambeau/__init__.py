@@ -10,3 +10,12 @@ from ._functions import *  # noqa: F403
 from . import autograd, linalg
 
 _methods.install(Tensor)  # noqa: F405
+
+
+def __getattr__(name: str):
+    """Modules that not every program needs are imported when they are first asked for."""
+    if name in ("nn", "optim", "utils"):
+        from importlib import import_module
+
+        return import_module(f"flambeau.{name}")
+    raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
