@@ -13,10 +13,10 @@ pub(crate) use accepts::{is_number, scalar_of};
 pub(crate) use bind::{Arguments, Given};
 pub(crate) use mismatch::type_name;
 pub(crate) use signature::{
-    Overload, Signature, boolean, device, dtype, float, generator, int, ints, layout, memory_format,
-    optional_tensors, scalar, string, tensor, tensors,
+    Overload, Parameter, Signature, boolean, device, dtype, float, generator, int, ints, layout,
+    memory_format, optional_tensors, scalar, string, tensor, tensors,
 };
-pub(crate) use values::{device_of, dtype_of};
+pub(crate) use values::{LARGE, device_of, dtype_of};
 
 use pyo3::prelude::*;
 

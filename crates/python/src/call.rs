@@ -7,12 +7,13 @@ use crate::errors::raise;
 use crate::return_types::{Names, named};
 use crate::tensor::{PyTensor, wrap};
 use flambeau_autograd::Autograd;
-use flambeau_core::{Result, Scalar};
+use flambeau_core::{Error, ErrorKind, Result, Scalar};
 use flambeau_ops::Tensor;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple};
+use std::any::Any;
 use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{ptr, slice};
@@ -117,11 +118,7 @@ fn guarded<'py>(py: Python<'py>, call: impl FnOnce() -> PyResult<Bound<'py, PyAn
     let raised = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(object)) => return object.into_ptr(),
         Ok(Err(raised)) => raised,
-        Err(panic) => {
-            let message = panic.downcast_ref::<String>().map(String::as_str);
-            let message = message.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-            PyRuntimeError::new_err(format!("internal error, please report it: {message}"))
-        }
+        Err(panic) => raise(of_panic(&*panic)),
     };
     raised.restore(py);
     ptr::null_mut()
@@ -193,11 +190,11 @@ impl<'py> Arguments<'_, 'py> {
 
     /// The same for an operator that looks at elements without touching them, which takes no time.
     #[inline]
-    pub(crate) fn views<R: IntoPython>(
+    pub(crate) fn views<R: IntoPython + Send>(
         &self,
-        operator: impl FnOnce() -> Result<R>,
+        operator: impl FnOnce() -> Result<R> + Send,
     ) -> PyResult<Bound<'py, PyAny>> {
-        operator().map_err(raise)?.into_python(self.py)
+        run(self.py, false, operator)?.into_python(self.py)
     }
 
     /// Runs an operator that writes the argument of that number, which is what comes back.
@@ -235,9 +232,27 @@ impl<'py> Arguments<'_, 'py> {
 
     #[inline]
     fn run<R: Send>(&self, operator: impl FnOnce() -> Result<R> + Send) -> PyResult<R> {
-        let result = if self.is_large() { self.py.detach(operator) } else { operator() };
-        result.map_err(raise)
+        run(self.py, self.is_large(), operator)
     }
+}
+
+/// Runs what may take long, without the interpreter's lock if `unlocked`; a panic is an error like others.
+#[inline]
+pub(crate) fn run<R: Send>(
+    py: Python<'_>,
+    unlocked: bool,
+    operator: impl FnOnce() -> Result<R> + Send,
+) -> PyResult<R> {
+    let caught = || catch_unwind(AssertUnwindSafe(operator)).unwrap_or_else(|panic| Err(of_panic(&*panic)));
+    let result = if unlocked { py.detach(caught) } else { caught() };
+    result.map_err(raise)
+}
+
+#[cold]
+fn of_panic(panic: &(dyn Any + Send)) -> Error {
+    let message = panic.downcast_ref::<String>().map(String::as_str);
+    let message = message.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    Error::new(ErrorKind::Internal, format!("internal error, please report it: {message}"))
 }
 
 /// What operators return, as Python objects.

@@ -6,8 +6,9 @@ use crate::tensor::tensor_in;
 use crate::types::{PyDtype, PyGenerator, dtype_object};
 use flambeau_core::{Generator, ScalarType, default_dtype, set_default_dtype};
 use flambeau_ops::parallel;
+use flambeau_ops::tensor::display::{PrintOptions, print_options, set_print_options};
 use flambeau_ops::tensor_iterator::{result_type, result_type_of};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 /// Seeds the generator that operators use when none is given.
@@ -99,6 +100,36 @@ fn number(value: &Bound<'_, PyAny>) -> PyResult<flambeau_core::Scalar> {
     }
 }
 
+/// How tensors are printed.
+#[pyfunction]
+#[pyo3(signature = (precision = None, threshold = None, edgeitems = None, linewidth = None, profile = None, sci_mode = None))]
+fn set_printoptions(
+    precision: Option<usize>,
+    threshold: Option<usize>,
+    edgeitems: Option<usize>,
+    linewidth: Option<usize>,
+    profile: Option<&str>,
+    sci_mode: Option<bool>,
+) -> PyResult<()> {
+    let before = match profile {
+        None => print_options(),
+        Some("default") => PrintOptions::default(),
+        Some("short") => PrintOptions { precision: 2, edgeitems: 2, ..PrintOptions::default() },
+        Some("full") => PrintOptions { threshold: usize::MAX, ..PrintOptions::default() },
+        Some(other) => {
+            return Err(PyValueError::new_err(format!("expected default, short or full but got '{other}'")));
+        }
+    };
+    set_print_options(PrintOptions {
+        precision: precision.unwrap_or(before.precision),
+        threshold: threshold.unwrap_or(before.threshold),
+        edgeitems: edgeitems.unwrap_or(before.edgeitems),
+        linewidth: linewidth.unwrap_or(before.linewidth),
+        sci_mode,
+    });
+    Ok(())
+}
+
 #[pyfunction]
 fn is_tensor(obj: &Bound<'_, PyAny>) -> bool {
     tensor_in(obj).is_some()
@@ -115,5 +146,6 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(promote_types, module)?)?;
     module.add_function(wrap_pyfunction!(can_cast, module)?)?;
     module.add_function(wrap_pyfunction!(type_of_result, module)?)?;
+    module.add_function(wrap_pyfunction!(set_printoptions, module)?)?;
     module.add_function(wrap_pyfunction!(is_tensor, module)?)
 }

@@ -7,6 +7,8 @@ mod construct;
 mod convert;
 mod indexing;
 mod operators;
+#[expect(unsafe_code, reason = "an entry point from C is made where its signature is")]
+mod to;
 
 use flambeau_core::TensorImpl;
 use flambeau_ops::Tensor;
@@ -20,6 +22,7 @@ pub(crate) use construct::without_history;
 
 /// Puts the functions that make tensors into the module.
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    crate::call::install(module, to::BINDINGS)?;
     module.add_function(wrap_pyfunction!(construct::tensor, module)?)?;
     module.add_function(wrap_pyfunction!(construct::as_tensor, module)?)?;
     module.add_function(wrap_pyfunction!(construct::register, module)?)

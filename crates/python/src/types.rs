@@ -1,6 +1,6 @@
 //! The small values beside tensors: dtype, device, layout, memory format, generator.
 
-use flambeau_core::{Device, Generator, Layout, MemoryFormat, ScalarType};
+use flambeau_core::{Device, Generator, GeneratorState, Layout, MemoryFormat, ScalarType};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -191,6 +191,16 @@ impl PyGenerator {
 
     fn initial_seed(&self) -> u64 {
         self.0.state().seed
+    }
+
+    /// Seed and position: what to keep, to go on from here later.
+    fn _position(&self) -> (u64, u64) {
+        let state = self.0.state();
+        (state.seed, state.offset)
+    }
+
+    fn _go_to(&self, seed: u64, offset: u64) {
+        self.0.set_state(GeneratorState { seed, offset });
     }
 
     #[getter]

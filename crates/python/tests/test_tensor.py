@@ -69,6 +69,8 @@ INDICES = [
     (slice(None), 2),
     (..., 0),
     (None, ..., None),
+    slice(2, 1),
+    slice(-1, None, 3),
     (1, ..., slice(0, 2)),
     (slice(0, 2), None, 1),
     [0, 2],
@@ -98,7 +100,7 @@ def test_indexing_writes_as_numpy(index):
     expected[index] = 100
     assert x.tolist() == expected.tolist()
     values = np.arange(expected[index].size).reshape(expected[index].shape)
-    x[index] = fl.tensor(values.tolist(), dtype=fl.int64)
+    x[index] = fl.tensor(values.ravel().tolist(), dtype=fl.int64).view(values.shape)
     expected[index] = values
     assert x.tolist() == expected.tolist()
 

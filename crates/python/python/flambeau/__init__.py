@@ -5,11 +5,13 @@ from ._flambeau import *  # noqa: F403
 from ._flambeau import __version__, _linalg, _nn
 from ._size import Size
 from ._modes import enable_grad, inference_mode, no_grad, set_grad_enabled
-from . import _methods
+from . import _functions, _methods
 from ._functions import *  # noqa: F403
+from ._limits import finfo, iinfo
 from . import autograd, linalg
 
 _methods.install(Tensor)  # noqa: F405
+_functions.install(Tensor, Generator)  # noqa: F405
 
 
 def __getattr__(name: str):

@@ -2,7 +2,24 @@
 
 from . import _flambeau
 
-__all__ = ["broadcast_shapes", "finfo", "iinfo", "is_complex", "is_floating_point", "numel"]
+__all__ = [
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "broadcast_shapes",
+    "broadcast_tensors",
+    "get_rng_state",
+    "is_complex",
+    "is_floating_point",
+    "meshgrid",
+    "nonzero",
+    "norm",
+    "numel",
+    "seed",
+    "set_rng_state",
+    "unique",
+    "unique_consecutive",
+]
 
 
 def is_floating_point(input):
@@ -38,48 +55,111 @@ def broadcast_shapes(*shapes):
     return Size(result)
 
 
-# Bits, machine epsilon, largest and smallest normal value: IEEE 754, and bfloat16's eight bits of precision.
-_FLOATS = {
-    "float16": (16, 2.0**-10, 65504.0, 2.0**-14, 2.0**-24),
-    "bfloat16": (16, 2.0**-7, (2 - 2.0**-7) * 2.0**127, 2.0**-126, 2.0**-133),
-    "float32": (32, 2.0**-23, (2 - 2.0**-23) * 2.0**127, 2.0**-126, 2.0**-149),
-    "float64": (64, 2.0**-52, (2 - 2.0**-52) * 2.0**1023, 2.0**-1022, 2.0**-1074),
-}
+def _listed(tensors):
+    """Tensors that were given one by one or as one list."""
+    return tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
 
 
-def _name(dtype):
-    return str(dtype).removeprefix("flambeau.")
+def broadcast_tensors(*tensors):
+    """The tensors expanded to the sizes of an operator's result on them."""
+    return _flambeau.broadcast_tensors(_listed(tensors))
 
 
-class finfo:
-    """What a floating point type can hold."""
-
-    def __init__(self, dtype=None):
-        self.dtype = _name(_flambeau.get_default_dtype() if dtype is None else dtype)
-        if self.dtype not in _FLOATS:
-            raise TypeError("flambeau.finfo() requires a floating point input type. Use flambeau.iinfo to handle integers")
-        self.bits, self.eps, self.max, self.tiny, self.smallest_subnormal = _FLOATS[self.dtype]
-        self.min, self.smallest_normal = -self.max, self.tiny
-        self.resolution = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-6, "float64": 1e-15}[self.dtype]
-
-    def __repr__(self):
-        return (
-            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
-            f"smallest_normal={self.tiny:g}, tiny={self.tiny:g}, dtype={self.dtype})"
-        )
+def meshgrid(*tensors, indexing=None):
+    """Grids of coordinates from tensors of one dimension."""
+    if indexing is None:
+        return _flambeau.meshgrid(_listed(tensors))
+    return _flambeau.meshgrid(_listed(tensors), indexing=indexing)
 
 
-class iinfo:
-    """What an integer type can hold."""
+def _for_each(function):
+    """Of one tensor a tensor, of several or of a list a tuple."""
 
-    def __init__(self, dtype):
-        self.dtype = _name(dtype)
-        if "int" not in self.dtype:
-            raise TypeError("flambeau.iinfo() requires an integer input type. Use flambeau.finfo to handle floats")
-        self.bits = 8 * dtype.itemsize
-        unsigned = self.dtype.startswith("u")
-        self.min = 0 if unsigned else -(2 ** (self.bits - 1))
-        self.max = 2 ** (self.bits - (0 if unsigned else 1)) - 1
+    def each(*tensors):
+        if len(tensors) == 1 and isinstance(tensors[0], _flambeau.Tensor):
+            return function(tensors[0])
+        return tuple(function(tensor) for tensor in _listed(tensors))
 
-    def __repr__(self):
-        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
+    each.__name__, each.__doc__ = function.__name__, function.__doc__
+    return each
+
+
+atleast_1d = _for_each(_flambeau.atleast_1d)
+atleast_2d = _for_each(_flambeau.atleast_2d)
+atleast_3d = _for_each(_flambeau.atleast_3d)
+
+
+def nonzero(input, *, out=None, as_tuple=False):
+    """The places of the elements that are not 0: a row each, or with `as_tuple` a tensor for each dimension."""
+    if not as_tuple:
+        return _flambeau.nonzero(input, out=out)
+    return _flambeau.nonzero_numpy(input)
+
+
+def _wanted(found, return_inverse, return_counts):
+    values, inverse, counts = found
+    results = [values]
+    results += [inverse] if return_inverse else []
+    results += [counts] if return_counts else []
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """The different elements; where they were and how many there are of each, if asked for."""
+    if dim is not None:
+        raise NotImplementedError("unique: dim is not implemented yet")
+    return _wanted(_flambeau._unique2(input, sorted, return_inverse, return_counts), return_inverse, return_counts)
+
+
+def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+    """The elements without those that equal the one before."""
+    found = _flambeau.unique_consecutive(input, return_inverse, return_counts, dim)
+    return _wanted(found, return_inverse, return_counts)
+
+
+def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+    """The p-norm of the elements, of all or along dimensions; "fro" is that of p = 2."""
+    if p == "nuc":
+        raise NotImplementedError("norm: the nuclear norm is not implemented yet")
+    order = 2 if p in ("fro", None) else p
+    return _flambeau._linalg.linalg_vector_norm(input, order, dim, keepdim, dtype=dtype, out=out)
+
+
+def _state(generator):
+    seed, offset = generator._position()
+    data = seed.to_bytes(8, "little") + offset.to_bytes(8, "little")
+    return _flambeau.tensor(list(data), dtype=_flambeau.uint8)
+
+
+def _set_state(generator, new_state):
+    data = bytes(new_state.tolist())
+    if len(data) != 16:
+        raise RuntimeError(f"expected a state of 16 bytes but got {len(data)}")
+    generator._go_to(int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little"))
+    return generator
+
+
+def get_rng_state():
+    """Where the default generator stands, as bytes."""
+    return _state(_flambeau.default_generator)
+
+
+def set_rng_state(new_state):
+    """Puts the default generator where it stood when `new_state` was taken."""
+    _set_state(_flambeau.default_generator, new_state)
+
+
+def seed():
+    """Seeds the default generator from the system's entropy, and says with what."""
+    import os
+
+    drawn = int.from_bytes(os.urandom(7), "little")
+    _flambeau.manual_seed(drawn)
+    return drawn
+
+
+def install(tensor, generator):
+    """Puts what is a method too on its class."""
+    tensor.nonzero, tensor.norm = nonzero, norm
+    tensor.unique, tensor.unique_consecutive = unique, unique_consecutive
+    generator.get_state, generator.set_state = _state, _set_state

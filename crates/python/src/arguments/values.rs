@@ -32,8 +32,9 @@ impl Deref for TensorRef<'_> {
     }
 }
 
-/// From how many elements on an operator takes longer than giving up the interpreter's lock and getting it back.
-const LARGE: i64 = 4096;
+/// From how many elements on an operator runs without the interpreter's lock: giving it up and getting it back takes some
+/// 30 ns, a tenth of the sum of two tensors of this size.
+pub(crate) const LARGE: i64 = 4096;
 
 type Value<'a, 'py> = &'a Bound<'py, PyAny>;
 

@@ -4,8 +4,8 @@ use super::{PyTensor, make_known, tensor_in, wrap};
 use crate::arguments::{device_of, dtype_of, scalar_of};
 use crate::errors::raise;
 use flambeau_autograd::Autograd;
-use flambeau_core::{Device, Scalar, ScalarType, default_dtype};
-use flambeau_ops::{Tensor, ops};
+use flambeau_core::{Device, Element, Scalar, ScalarType, default_dtype};
+use flambeau_ops::{Tensor, dispatch_all_types, ops};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
@@ -216,17 +216,12 @@ fn inferred(numbers: &[Scalar]) -> ScalarType {
 
 /// The numbers as a tensor of a type that must hold them.
 fn filled(numbers: &[Scalar], sizes: &[i64], dtype: ScalarType) -> PyResult<Tensor> {
-    let made = match dtype {
-        ScalarType::Bool => Tensor::from_vec(numbers.iter().map(|number| number.to_bool()).collect(), sizes),
-        dtype if dtype.is_floating_point() => {
-            let values: Vec<f64> = numbers.iter().map(|number| number.to_f64()).collect();
-            Tensor::from_vec(values, sizes)
-        }
-        dtype => {
-            numbers.iter().try_for_each(|number| number.check_range(dtype)).map_err(raise)?;
-            Tensor::from_vec(numbers.iter().map(|number| number.to_i64()).collect(), sizes)
-        }
-    };
-    let wide = made.map_err(raise)?;
-    ops::to_dtype(&wide, dtype, false, false, None).map_err(raise)
+    if dtype.is_integral(false) {
+        numbers.iter().try_for_each(|number| number.check_range(dtype)).map_err(raise)?;
+    }
+    dispatch_all_types!(all, dtype, "tensor", T => {
+        let values: Vec<T> = numbers.iter().map(|number| T::from_scalar(*number)).collect();
+        Tensor::from_vec(values, sizes)
+    })
+    .map_err(raise)
 }

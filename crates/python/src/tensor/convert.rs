@@ -1,14 +1,13 @@
 //! From tensors to Python's numbers and lists, to other types and devices, and to text.
 
 use super::{PyTensor, wrap};
-use crate::arguments::{Given, Overload, Signature, boolean, device, dispatch, dtype, memory_format, tensor};
 use crate::call::IntoPython;
 use crate::errors::raise;
 use flambeau_core::{Error, ErrorKind, MemoryFormat, Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::PyList;
 
 type Object<'py> = Bound<'py, PyAny>;
 
@@ -89,91 +88,12 @@ impl PyTensor {
         number.call_method1("__format__", (specification,))?.extract()
     }
 
-    /// To another type, device or order in memory; itself where nothing changes.
-    #[pyo3(signature = (*arguments, **named))]
-    fn to<'py>(
-        slf: &Bound<'py, Self>,
-        arguments: &Bound<'py, PyTuple>,
-        named: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<Object<'py>> {
-        let positional: Vec<Object<'py>> = arguments.iter().collect();
-        let (names, values): (Vec<Object<'py>>, Vec<Object<'py>>) =
-            named.map_or_else(Default::default, |named| named.iter().unzip());
-        let names = PyTuple::new(slf.py(), names)?;
-        let given = Given {
-            py: slf.py(),
-            receiver: Some(slf.as_any()),
-            positional: &positional,
-            named: &values,
-            names: Some(&names),
-        };
-        dispatch(&TO, &given)
-    }
-
     fn cpu<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
         let cpu = Some(flambeau_core::Device::CPU);
         let there = ops::to_dtype_layout(&self.tensor, None, None, cpu, None, false, false, None);
         wrap(py, there.map_err(raise)?)
     }
 }
-
-static TO: Signature = Signature {
-    name: "to",
-    overloads: &[
-        Overload {
-            parameters: &[
-                tensor("input"),
-                device("device").or_none().or("None"),
-                dtype("dtype").or_none().or("None"),
-                boolean("non_blocking").or("False"),
-                boolean("copy").or("False"),
-                memory_format("memory_format").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (input, device, dtype) = (a.tensor(0)?, a.optional_device(1)?, a.optional_dtype(2)?);
-                let (wait, copy, format) =
-                    (a.boolean_or(3, false)?, a.boolean_or(4, false)?, a.optional_memory_format(5)?);
-                a.returns(|| ops::to_dtype_layout(&input, dtype, None, device, None, wait, copy, format))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                dtype("dtype"),
-                boolean("non_blocking").or("False"),
-                boolean("copy").or("False"),
-                memory_format("memory_format").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (input, dtype) = (a.tensor(0)?, a.dtype(1)?);
-                let (wait, copy, format) =
-                    (a.boolean_or(2, false)?, a.boolean_or(3, false)?, a.optional_memory_format(4)?);
-                a.returns(|| ops::to_dtype(&input, dtype, wait, copy, format))
-            },
-        },
-        Overload {
-            parameters: &[
-                tensor("input"),
-                tensor("other"),
-                boolean("non_blocking").or("False"),
-                boolean("copy").or("False"),
-                memory_format("memory_format").by_keyword().or_none().or("None"),
-            ],
-            receiver: Some(0),
-            function: false,
-            call: |a| {
-                let (input, other) = (a.tensor(0)?, a.tensor(1)?);
-                let (wait, copy, format) =
-                    (a.boolean_or(2, false)?, a.boolean_or(3, false)?, a.optional_memory_format(4)?);
-                a.returns(|| ops::to_other(&input, &other, wait, copy, format))
-            },
-        },
-    ],
-};
 
 macro_rules! conversions {
     ($($method:ident => $dtype:ident;)*) => {$(

@@ -1,7 +1,8 @@
 //! `x[...]`, read and written: views for numbers, slices, `None` and `...`; tensors and lists of indices for the rest.
 
 use super::{PyTensor, construct, tensor_in, wrap};
-use crate::arguments::{is_number, scalar_of};
+use crate::arguments::{LARGE, is_number, scalar_of};
+use crate::call::run;
 use crate::errors::raise;
 use flambeau_core::{Result, ScalarType};
 use flambeau_ops::{Tensor, ops};
@@ -20,11 +21,11 @@ impl PyTensor {
         }
         let place = Place::find(tensor, index)?;
         let found = match place.indices.is_empty() {
-            true if place.view.is_same(tensor) => ops::alias(tensor),
-            true => Ok(place.view),
-            false => py.detach(|| ops::index_tensor(&place.view, &place.indices)),
+            true if place.view.is_same(tensor) => ops::alias(tensor).map_err(raise)?,
+            true => place.view,
+            false => run(py, tensor.numel() >= LARGE, || ops::index_tensor(&place.view, &place.indices))?,
         };
-        wrap(py, found.map_err(raise)?)
+        wrap(py, found)
     }
 
     fn __setitem__<'py>(slf: &Bound<'py, Self>, index: &Object<'py>, value: &Object<'py>) -> PyResult<()> {
@@ -34,7 +35,7 @@ impl PyTensor {
             return assign(py, &place.view, value);
         }
         let values = values_for(tensor, value)?;
-        py.detach(|| ops::index_put_(&place.view, &place.indices, &values, false)).map_err(raise)
+        run(py, true, || ops::index_put_(&place.view, &place.indices, &values, false))
     }
 
     fn __delitem__(&self, _index: &Object<'_>) -> PyResult<()> {
@@ -58,8 +59,10 @@ impl Place {
         };
         let used: i64 = items.iter_borrowed().map(|item| dimensions_of(&item)).sum();
         if used > tensor.dim() as i64 {
-            let message = format!("too many indices for tensor of dimension {}", tensor.dim());
-            return Err(PyIndexError::new_err(message));
+            return Err(PyIndexError::new_err(format!(
+                "too many indices for tensor of dimension {}",
+                tensor.dim()
+            )));
         }
         for item in items.iter_borrowed() {
             place.apply(&item, tensor.dim() as i64 - used)?;
@@ -108,19 +111,21 @@ impl Place {
     }
 
     fn slice(&mut self, slice: &Bound<'_, PySlice>) -> PyResult<()> {
-        let part = |name: &str| -> PyResult<Option<i64>> {
-            let value = slice.getattr(name)?;
-            if value.is_none() { Ok(None) } else { value.extract().map(Some) }
-        };
-        let (start, stop, step) = (part("start")?, part("stop")?, part("step")?.unwrap_or(1));
-        if step <= 0 {
-            return Err(PyValueError::new_err("step must be greater than zero"));
-        }
         if self.view.dim() == 0 {
             return Err(PyIndexError::new_err("slice() cannot be applied to a 0-dim tensor."));
         }
-        if start.is_some() || stop.is_some() || step != 1 {
-            self.step(|view, dim| ops::slice_tensor(view, dim, start, stop, step))?;
+        let size = *self
+            .view
+            .sizes()
+            .get(self.dim as usize)
+            .ok_or_else(|| PyIndexError::new_err("too many indices"))?;
+        let places = slice.indices(size as isize)?;
+        if places.step <= 0 {
+            return Err(PyValueError::new_err("step must be greater than zero"));
+        }
+        let (start, stop, step) = (places.start as i64, places.stop as i64, places.step as i64);
+        if (start, step) != (0, 1) || stop < size {
+            self.step(|view, dim| ops::slice_tensor(view, dim, Some(start), Some(stop), step))?;
         }
         self.dim += 1;
         Ok(())
@@ -177,12 +182,13 @@ fn refused(item: &Object<'_>) -> PyErr {
 
 /// Writes a number or a tensor into a view.
 fn assign(py: Python<'_>, view: &Tensor, value: &Object<'_>) -> PyResult<()> {
+    let large = view.numel() >= LARGE;
     if tensor_in(value).is_none() && is_number(value) {
         let number = scalar_of(value)?;
-        return py.detach(|| ops::fill__scalar(view, number)).map_err(raise);
+        return run(py, large, || ops::fill__scalar(view, number));
     }
     let values = without_leading_ones(values_for(view, value)?, view.dim())?;
-    py.detach(|| ops::copy_(view, &values, false)).map_err(raise)
+    run(py, large, || ops::copy_(view, &values, false))
 }
 
 /// The value as a tensor of the target's type.

@@ -1,9 +1,8 @@
 //! `+`, `<`, `@` and what else Python writes without a name.
 
 use super::{PyTensor, tensor_in};
-use crate::arguments::{is_number, scalar_of};
-use crate::call::IntoPython;
-use crate::errors::raise;
+use crate::arguments::{LARGE, is_number, scalar_of};
+use crate::call::{IntoPython, run};
 use flambeau_core::{Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 use pyo3::class::basic::CompareOp;
@@ -11,19 +10,15 @@ use pyo3::prelude::*;
 
 const ONE: Scalar = Scalar::Int(1);
 
-/// From how many elements on an operator runs without the interpreter's lock.
-const LARGE: i64 = 4096;
-
 type Object<'py> = Bound<'py, PyAny>;
 
 #[inline]
-fn run<R: IntoPython + Send>(
-    py: Python<'_>,
+fn result<'py>(
+    py: Python<'py>,
     size: i64,
-    operator: impl FnOnce() -> Result<R> + Send,
-) -> PyResult<Object<'_>> {
-    let result = if size >= LARGE { py.detach(operator) } else { operator() };
-    result.map_err(raise)?.into_python(py)
+    operator: impl FnOnce() -> Result<Tensor> + Send,
+) -> PyResult<Object<'py>> {
+    run(py, size >= LARGE, operator)?.into_python(py)
 }
 
 /// An operator on two tensors, or a tensor and a number; what is neither may know an answer of its own.
@@ -36,11 +31,11 @@ fn binary<'py>(
 ) -> PyResult<Object<'py>> {
     let (py, a) = (this.py(), this.get().tensor());
     if let Some(b) = tensor_in(other) {
-        return run(py, a.numel().max(b.numel()), || tensors(a, b));
+        return result(py, a.numel().max(b.numel()), || tensors(a, b));
     }
     if is_number(other) {
         let value = scalar_of(other)?;
-        return run(py, a.numel(), || number(a, value));
+        return result(py, a.numel(), || number(a, value));
     }
     Ok(py.NotImplemented().into_bound(py))
 }
@@ -55,7 +50,7 @@ fn reflected<'py>(
     let (py, a) = (this.py(), this.get().tensor());
     if is_number(other) {
         let value = scalar_of(other)?;
-        return run(py, a.numel(), || number(a, value));
+        return result(py, a.numel(), || number(a, value));
     }
     Ok(py.NotImplemented().into_bound(py))
 }
@@ -69,15 +64,13 @@ fn in_place(
 ) -> PyResult<()> {
     let (py, a) = (this.py(), this.get().tensor());
     let large = a.numel() >= LARGE;
-    let result = match tensor_in(other) {
-        Some(b) if large => py.detach(|| tensors(a, b)),
-        Some(b) => tensors(a, b),
+    match tensor_in(other) {
+        Some(b) => run(py, large, || tensors(a, b)),
         None => {
             let value = number_of(other)?;
-            if large { py.detach(|| number(a, value)) } else { number(a, value) }
+            run(py, large, || number(a, value))
         }
-    };
-    result.map_err(raise)
+    }
 }
 
 fn number_of(value: &Object<'_>) -> PyResult<Scalar> {
@@ -230,7 +223,7 @@ impl PyTensor {
     fn __matmul__<'py>(slf: &Bound<'py, Self>, other: &Object<'py>) -> PyResult<Object<'py>> {
         let (py, a) = (slf.py(), slf.get().tensor());
         match tensor_in(other) {
-            Some(b) => run(py, a.numel().max(b.numel()), || ops::matmul(a, b)),
+            Some(b) => result(py, a.numel().max(b.numel()), || ops::matmul(a, b)),
             None => Ok(py.NotImplemented().into_bound(py)),
         }
     }
@@ -253,7 +246,7 @@ impl PyTensor {
     }
 
     fn __neg__<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
-        run(py, self.tensor.numel(), || ops::neg(&self.tensor))
+        result(py, self.tensor.numel(), || ops::neg(&self.tensor))
     }
 
     fn __pos__<'py>(slf: Bound<'py, Self>) -> Bound<'py, Self> {
@@ -261,10 +254,10 @@ impl PyTensor {
     }
 
     fn __abs__<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
-        run(py, self.tensor.numel(), || ops::abs(&self.tensor))
+        result(py, self.tensor.numel(), || ops::abs(&self.tensor))
     }
 
     fn __invert__<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
-        run(py, self.tensor.numel(), || ops::bitwise_not(&self.tensor))
+        result(py, self.tensor.numel(), || ops::bitwise_not(&self.tensor))
     }
 }

@@ -1,0 +1,49 @@
+"""What the types of elements can hold: `finfo` and `iinfo`."""
+
+from . import _flambeau
+
+# Bits, machine epsilon, largest and smallest normal value: IEEE 754, and bfloat16's eight bits of precision.
+_FLOATS = {
+    "float16": (16, 2.0**-10, 65504.0, 2.0**-14, 2.0**-24),
+    "bfloat16": (16, 2.0**-7, (2 - 2.0**-7) * 2.0**127, 2.0**-126, 2.0**-133),
+    "float32": (32, 2.0**-23, (2 - 2.0**-23) * 2.0**127, 2.0**-126, 2.0**-149),
+    "float64": (64, 2.0**-52, (2 - 2.0**-52) * 2.0**1023, 2.0**-1022, 2.0**-1074),
+}
+
+
+def _name(dtype):
+    return str(dtype).removeprefix("flambeau.")
+
+
+class finfo:
+    """What a floating point type can hold."""
+
+    def __init__(self, dtype=None):
+        self.dtype = _name(_flambeau.get_default_dtype() if dtype is None else dtype)
+        if self.dtype not in _FLOATS:
+            raise TypeError("flambeau.finfo() requires a floating point input type. Use flambeau.iinfo to handle integers")
+        self.bits, self.eps, self.max, self.tiny, self.smallest_subnormal = _FLOATS[self.dtype]
+        self.min, self.smallest_normal = -self.max, self.tiny
+        self.resolution = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-6, "float64": 1e-15}[self.dtype]
+
+    def __repr__(self):
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.tiny:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+
+class iinfo:
+    """What an integer type can hold."""
+
+    def __init__(self, dtype):
+        self.dtype = _name(dtype)
+        if "int" not in self.dtype:
+            raise TypeError("flambeau.iinfo() requires an integer input type. Use flambeau.finfo to handle floats")
+        self.bits = 8 * dtype.itemsize
+        unsigned = self.dtype.startswith("u")
+        self.min = 0 if unsigned else -(2 ** (self.bits - 1))
+        self.max = 2 ** (self.bits - (0 if unsigned else 1)) - 1
+
+    def __repr__(self):
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
