@@ -23,7 +23,10 @@ def _as_tensor(value: Any) -> Any:
             "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
             f"found an array of {value.dtype}"
         )
-    return flambeau.as_tensor(value)
+    dtype = getattr(flambeau, value.dtype.name, None)
+    if dtype is None:
+        raise TypeError(f"default_collate: there are no tensors of {value.dtype}")
+    return flambeau.as_tensor(value, dtype=dtype)
 
 
 def _mapped(value: Mapping[Any, Any], parts: dict[Any, Any]) -> Any:
