@@ -2,10 +2,12 @@
 
 use crate::engine::Context;
 use crate::handle;
-use crate::node::{Gradients, Node, NodeHeader, OutputInfo};
+use crate::hooks::NodeHooks;
+use crate::node::{Gradients, Node, NodeHeader, NodePtr, new_node};
 use crate::variable::{Variable, variable};
 use flambeau_core::{IntrusivePtr, Result, Scalar, TensorImpl, WeakIntrusivePtr, shape};
 use flambeau_ops::{Tensor, ops};
+use std::sync::Arc;
 
 /// Adds to the `grad` of a leaf. The leaf owns it, and so do the graphs it is part of.
 pub(crate) struct AccumulateGrad {
@@ -14,21 +16,18 @@ pub(crate) struct AccumulateGrad {
 }
 
 impl AccumulateGrad {
-    pub(crate) fn new(leaf: &Tensor) -> Self {
-        let header = NodeHeader::first(OutputInfo::of(leaf));
-        AccumulateGrad { header, leaf: IntrusivePtr::downgrade(leaf.impl_()) }
+    pub(crate) fn new(leaf: &Tensor) -> NodePtr {
+        Self::with_header(leaf, NodeHeader::first(leaf))
     }
 
-    /// The same for the leaf's sizes now.
-    pub(crate) fn resized(&self, leaf: &Tensor) -> Self {
-        let made = Self::new(leaf);
-        AccumulateGrad { header: made.header.sharing_hooks(self.header.hooks_or_init()), leaf: made.leaf }
+    /// Another one for a leaf that was given other sizes.
+    pub(crate) fn sharing_hooks(leaf: &Tensor, hooks: &Arc<NodeHooks>) -> NodePtr {
+        Self::with_header(leaf, NodeHeader::first(leaf).sharing_hooks(hooks))
     }
 
-    /// The sizes of the leaf when this was made.
-    #[inline]
-    pub(crate) fn sizes(&self) -> &[i64] {
-        self.header.outputs()[0].sizes()
+    fn with_header(leaf: &Tensor, header: NodeHeader) -> NodePtr {
+        let leaf = IntrusivePtr::downgrade(leaf.impl_());
+        new_node(AccumulateGrad { header, leaf })
     }
 }
 

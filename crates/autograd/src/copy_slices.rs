@@ -3,25 +3,24 @@
 
 use crate::engine::Context;
 use crate::handle;
-use crate::node::{Edges, Gradients, Node, NodeHeader, OutputInfo};
+use crate::node::{Edges, Gradients, Node, NodeHeader, NodePtr, new_node};
 use flambeau_core::{Geometry, Result, ensure};
 use flambeau_ops::{Tensor, ops};
 use smallvec::smallvec;
-use std::sync::Arc;
 
 /// PyTorch's `CopySlices`. Its edges are those of the operator's node, but the first goes to the base's former history.
 pub(crate) struct CopySlices {
     header: NodeHeader,
     base: Geometry,
     view: Geometry,
-    inner: Arc<dyn Node>,
+    inner: NodePtr,
 }
 
 impl CopySlices {
     /// For an operator with node `inner` that wrote `view`, a view of `base`.
-    pub(crate) fn new(edges: Edges, base: &Tensor, view: &Tensor, inner: Arc<dyn Node>) -> Arc<Self> {
-        Arc::new(CopySlices {
-            header: NodeHeader::new(edges, smallvec![OutputInfo::of(base)]),
+    pub(crate) fn new(edges: Edges, base: &Tensor, view: &Tensor, inner: NodePtr) -> NodePtr {
+        new_node(CopySlices {
+            header: NodeHeader::new(edges, &[base]),
             base: base.geometry().clone(),
             view: view.geometry().clone(),
             inner,

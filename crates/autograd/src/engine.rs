@@ -4,10 +4,11 @@
 //! The graph is read and never changed, and what a pass counts it keeps for itself; so passes may run at the same time in
 //! several threads, and inside one another.
 
+mod entries;
 mod graph_task;
 mod input_buffer;
 
-use crate::node::{Edge, Gradients, Node, OutputInfo};
+use crate::node::{Edge, Gradients, NodeHeader, NodePtr, OutputInfo};
 use crate::variable::{gradient_edge, requires_grad};
 use crate::{anomaly, formulas, set_grad_enabled};
 use flambeau_core::{
@@ -16,12 +17,12 @@ use flambeau_core::{
 use flambeau_ops::Tensor;
 use graph_task::GraphTask;
 use std::any::Any;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 /// What a node knows of the pass it runs in.
 pub struct Context<'a> {
-    node: &'a Arc<dyn Node>,
+    node: &'a NodePtr,
     base: Option<&'a Geometry>,
     needed: u64,
     keep_graph: bool,
@@ -53,7 +54,7 @@ impl<'a> Context<'a> {
         self.node.name()
     }
 
-    pub(crate) fn node(&self) -> &Arc<dyn Node> {
+    pub(crate) fn node(&self) -> &NodePtr {
         self.node
     }
 
@@ -228,16 +229,30 @@ fn run(
         task.seed(root, grad, mode.create_graph)?;
     }
     task.start(roots.len());
+    let running = Cell::new(None);
+    let call = AssertUnwindSafe(|| run_ready(&mut task, mode, &running, &mut results));
+    let (error, node) = match (catch_unwind(call), running.get()) {
+        (Ok(Ok(())), _) => return Ok(results),
+        (Ok(Err(error)), None) => return Err(error),
+        (Ok(Err(error)), Some(node)) => (error, node),
+        (Err(panic), Some(node)) => (panicked(node.name(), &*panic), node),
+        (Err(panic), None) => return Err(panicked("backward", &*panic)),
+    };
+    Err(anomaly::explain(error, &**node))
+}
+
+/// Runs nodes until none is ready, and tells which one it is at.
+fn run_ready<'a>(
+    task: &mut GraphTask<'a>,
+    mode: Mode,
+    running: &Cell<Option<&'a NodePtr>>,
+    results: &mut [Option<Tensor>],
+) -> Result<()> {
     while let Some(at) = task.pop() {
-        let node = task.entries[at as usize].node;
-        let call = AssertUnwindSafe(|| run_entry(&mut task, at, mode, &mut results));
-        match catch_unwind(call) {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(anomaly::explain(error, &**node)),
-            Err(panic) => return Err(anomaly::explain(panicked(node.name(), &*panic), &**node)),
-        }
+        running.set(Some(task.entries[at as usize].node));
+        run_entry(task, at, mode, results)?;
     }
-    Ok(results)
+    Ok(())
 }
 
 #[cold]
@@ -251,18 +266,21 @@ fn panicked(name: &str, panic: &(dyn Any + Send)) -> Error {
 fn run_entry(task: &mut GraphTask<'_>, at: u32, mode: Mode, results: &mut [Option<Tensor>]) -> Result<()> {
     let entry = &mut task.entries[at as usize];
     let (node, needed) = (entry.node, entry.needed);
+    let header = node.header();
     let mut grads = std::mem::take(&mut entry.buffer);
-    pad(&mut grads, node.header().outputs().len());
-    let hooks = node.header().hooks();
-    if let Some(hooks) = hooks {
+    pad(&mut grads, header.outputs().len());
+    if let Some(hooks) = header.hooks() {
         hooks.run_tensor(&mut grads, mode.create_graph)?;
     }
     for capture in task.captures(at) {
         results[capture.result] = grads.get(capture.output_nr as usize).cloned().flatten();
     }
-    let count = node.header().edges().len();
+    let edges = header.edges();
     if !needed {
-        return (0..count).try_for_each(|i| task.send(at, i, None, mode.create_graph));
+        return edges
+            .iter()
+            .enumerate()
+            .try_for_each(|(i, edge)| task.send(at, i, edge.as_ref(), None, mode.create_graph));
     }
     let cx = Context {
         node,
@@ -271,50 +289,54 @@ fn run_entry(task: &mut GraphTask<'_>, at: u32, mode: Mode, results: &mut [Optio
         keep_graph: mode.keep_graph,
         create_graph: mode.create_graph,
     };
-    let mut made = match hooks {
-        None => node.apply(&cx, grads)?,
-        Some(hooks) => {
-            hooks.run_pre(&mut grads)?;
-            let seen = hooks.has_post().then(|| grads.clone());
-            let mut made = node.apply(&cx, grads)?;
-            seen.map_or(Ok(()), |seen| hooks.run_post(&mut made, &seen))?;
-            made
-        }
-    };
+    let mut made = apply(&cx, header, grads)?;
     ensure!(
-        made.len() <= count,
+        made.len() <= edges.len(),
         Autograd,
-        "Function {} returned an incorrect number of gradients (expected {count}, got {})",
+        "Function {} returned an incorrect number of gradients (expected {}, got {})",
         node.name(),
+        edges.len(),
         made.len()
     );
     anomaly::check_nan(&**node, &made)?;
-    pad(&mut made, count);
-    for (i, grad) in made.into_iter().enumerate() {
-        let grad = match (grad, &node.header().edges()[i]) {
-            (Some(grad), Some(edge)) => Some(bring_along(grad, edge, node.name(), i)?),
+    for (i, edge) in edges.iter().enumerate() {
+        let grad = match (made.get_mut(i).and_then(Option::take), edge) {
+            (Some(grad), Some(edge)) => Some(bring_along(grad, edge, &cx, i)?),
             _ => None,
         };
-        task.send(at, i, grad, mode.create_graph)?;
+        task.send(at, i, edge.as_ref(), grad, mode.create_graph)?;
     }
     Ok(())
+}
+
+/// The node itself, between its hooks.
+#[inline]
+fn apply(cx: &Context<'_>, header: &NodeHeader, mut grads: Gradients) -> Result<Gradients> {
+    let Some(hooks) = header.hooks() else { return cx.node.apply(cx, grads) };
+    hooks.run_pre(&mut grads)?;
+    let seen = hooks.has_post().then(|| grads.clone());
+    let mut made = cx.node.apply(cx, grads)?;
+    seen.map_or(Ok(()), |seen| hooks.run_post(&mut made, &seen))?;
+    Ok(made)
 }
 
 /// Gradients that did not come are `None`.
 #[inline]
 fn pad(grads: &mut Gradients, count: usize) {
-    if grads.len() < count {
-        grads.resize(count, None);
+    while grads.len() < count {
+        grads.push(None);
     }
 }
 
 #[inline]
-fn bring_along(grad: Tensor, edge: &Edge, who: &str, i: usize) -> Result<Tensor> {
+fn bring_along(grad: Tensor, edge: &Edge, cx: &Context<'_>, i: usize) -> Result<Tensor> {
     match edge.node.header().outputs().get(edge.input_nr as usize) {
-        Some(info) => bring(grad, info, who, i),
+        Some(info) if info.fits(&grad) => Ok(grad),
+        Some(info) => bring_slowly(grad, info, cx.name(), i),
         None => bail!(
             Internal,
-            "{who}: edge {i} leads to output {} of {}, which has fewer",
+            "{}: edge {i} leads to output {} of {}, which has fewer",
+            cx.name(),
             edge.input_nr,
             edge.node.name()
         ),
@@ -324,10 +346,7 @@ fn bring_along(grad: Tensor, edge: &Edge, who: &str, i: usize) -> Result<Tensor>
 /// A gradient as its target wants it: broadcasting undone, in the target's type. The only place where that happens.
 #[inline]
 fn bring(grad: Tensor, info: &OutputInfo, who: &str, i: usize) -> Result<Tensor> {
-    if grad.sizes() == info.sizes.as_slice() && grad.dtype() == info.dtype && grad.device() == info.device {
-        return Ok(grad);
-    }
-    bring_slowly(grad, info, who, i)
+    if info.fits(&grad) { Ok(grad) } else { bring_slowly(grad, info, who, i) }
 }
 
 #[cold]

@@ -1,12 +1,12 @@
 //! Functions whose derivative the user writes.
 
 use crate::engine::Context;
-use crate::node::{Edges, Gradients, Node, NodeHeader, OutputInfo, SECOND_TIME};
+use crate::node::{Edges, Gradients, Node, NodeHeader, NodePtr, SECOND_TIME, new_node};
 use crate::record;
-use crate::saved_variable::SavedVariable;
-use crate::variable::{gradient_edge, set_gradient_edge, variable};
+use crate::saved_variable::{SavedVariable, Unpacked};
+use crate::variable::{requires_grad, set_gradient_edge, variable};
 use crate::view::{self, CreationMeta};
-use crate::{formulas, handle, no_grad};
+use crate::{formulas, handle, is_grad_enabled, no_grad};
 use flambeau_core::{Result, bail, ensure};
 use flambeau_ops::Tensor;
 use parking_lot::Mutex;
@@ -109,7 +109,7 @@ impl BackwardContext<'_> {
     /// # Errors
     /// `Autograd` where one was written since.
     pub fn saved_tensors(&self) -> Result<Vec<Tensor>> {
-        self.saved.iter().map(|saved| saved.unpack(self.cx)).collect()
+        self.saved.iter().map(|saved| saved.unpack(self.cx).map(Unpacked::into_tensor)).collect()
     }
 
     /// Whether the gradient of input `i` is wanted.
@@ -128,8 +128,8 @@ impl BackwardContext<'_> {
 /// # Errors
 /// Those of its forward, and `Autograd` where an input was written that may not be.
 pub fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
-    let recording = record::any_requires_grad(inputs);
-    let edges = if recording { record::edges(inputs)? } else { Edges::new() };
+    let recording = is_grad_enabled() && inputs.iter().any(|input| requires_grad(input));
+    let edges = if recording { record::edges_of_all(inputs)? } else { Edges::new() };
     let inputs: Vec<Tensor> = inputs.iter().map(|input| (*input).clone()).collect();
     let mut cx = ForwardContext {
         needs: &edges,
@@ -153,9 +153,8 @@ pub fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>
         }
     }
     let saved = save(&saved, &outputs)?;
-    let infos = outputs.iter().map(OutputInfo::of).collect();
-    let node: Arc<dyn Node> = Arc::new(FunctionNode {
-        header: NodeHeader::new(edges, infos),
+    let node = new_node(FunctionNode {
+        header: NodeHeader::new(edges, &outputs.iter().collect::<Vec<_>>()),
         saves: !saved.is_empty(),
         saved: Mutex::new(Some(saved.into())),
         function,
@@ -193,18 +192,13 @@ fn view_as_is(input: &Tensor) -> Result<Tensor> {
 fn save(saved: &[Tensor], outputs: &[Tensor]) -> Result<Vec<SavedVariable>> {
     let save = |tensor: &Tensor| match outputs.iter().position(|output| output.is_same(tensor)) {
         Some(output_nr) => SavedVariable::output(tensor, output_nr as u32),
-        None => SavedVariable::input(tensor, &gradient_edge(tensor)?),
+        None => SavedVariable::other(tensor),
     };
     saved.iter().map(save).collect()
 }
 
 /// Gives the outputs their history.
-fn attach(
-    node: &Arc<dyn Node>,
-    outputs: &[Tensor],
-    dirty: &[Tensor],
-    non_differentiable: &[Tensor],
-) -> Result<()> {
+fn attach(node: &NodePtr, outputs: &[Tensor], dirty: &[Tensor], non_differentiable: &[Tensor]) -> Result<()> {
     for (output_nr, output) in outputs.iter().enumerate() {
         if !output.is_floating_point() || is_among(output, non_differentiable) {
             continue;
@@ -292,13 +286,12 @@ fn once_only(made: Gradients, grads: &Gradients) -> Result<Gradients> {
     let given: SmallVec<[&Tensor; 2]> = grads.iter().flatten().collect();
     let refuse = |grad: Tensor| {
         let mut grad = handle::alias(&grad)?;
-        record::set_history(&mut grad, record::edges(&given)?, OnceDifferentiable);
+        record::set_history(&mut grad, record::edges_of_all(&given)?, OnceDifferentiable);
         Ok(grad)
     };
     made.into_iter().map(|grad| grad.map(refuse).transpose()).collect()
 }
 
-#[derive(Clone)]
 struct OnceDifferentiable;
 
 impl crate::Backward for OnceDifferentiable {

@@ -26,6 +26,5 @@ fn with_geometry(geometry: Geometry, dtype: ScalarType, device: Device) -> Resul
 /// Another handle on the same elements, and so on the same version counter, but with no history, hooks or gradient.
 #[inline]
 pub(crate) fn alias(tensor: &Tensor) -> Result<Tensor> {
-    let (storage, geometry) = (tensor.storage().clone(), tensor.geometry().clone());
-    Ok(Tensor::from_impl(TensorImpl::new(storage, geometry, tensor.dtype())?))
+    Ok(Tensor::from_impl(tensor.impl_().shallow_copy()))
 }

@@ -37,6 +37,7 @@ pub mod hooks;
 pub mod node;
 pub mod record;
 pub mod saved_variable;
+mod spin_lock;
 mod tensor;
 mod variable;
 pub mod view;
@@ -49,6 +50,6 @@ pub use grad_mode::{
 };
 pub use gradcheck::{gradcheck, gradgradcheck};
 pub use hooks::{HookHandle, saved_tensors_hooks};
-pub use node::{Backward, Edge, Edges, Gradients, GraphNode, Node, live_nodes};
-pub use saved_variable::SavedVariable;
+pub use node::{Backward, Edge, Edges, Gradients, GraphNode, Node, NodePtr, live_nodes, new_node};
+pub use saved_variable::{SavedVariable, Unpacked};
 pub use tensor::{Autograd, NodeHandle};

@@ -6,25 +6,38 @@
 //! keeps a queue for each thread: nodes met while a node is being dropped wait there until that one is gone.
 #![expect(unsafe_code, reason = "nodes are made in the place where they stay")]
 
+mod saved;
+
 use crate::anomaly;
 use crate::engine::Context;
 use crate::hooks::NodeHooks;
-use flambeau_core::{Device, DimVec, Result, ScalarType, bail};
+use flambeau_core::{Device, DimVec, Result, ScalarType, ThinPtr, bail, shape};
 use flambeau_ops::Tensor;
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
+use saved::Saved;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::mem::{ManuallyDrop, take};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 /// Gradients of a node's outputs, or of its inputs; `None` stands for zeros of the right shape.
 pub type Gradients = SmallVec<[Option<Tensor>; 2]>;
 
 /// Where the gradients of a node's inputs go; `None` for inputs that need none.
 pub type Edges = SmallVec<[Option<Edge>; 2]>;
+
+/// An owner of a node of any kind.
+pub type NodePtr = ThinPtr<dyn Node>;
+
+/// Moves a node to where it stays.
+#[inline]
+pub fn new_node<N: Node>(node: N) -> NodePtr {
+    // SAFETY: a node is known as itself.
+    unsafe { ThinPtr::new(node, |node: &mut N| node) }
+}
 
 /// One step of the backward pass. Operators have a [`GraphNode`]; leaves have an accumulator.
 pub trait Node: Any + Send + Sync {
@@ -45,9 +58,39 @@ pub trait Node: Any + Send + Sync {
 #[derive(Clone)]
 pub struct Edge {
     /// The node that takes the gradient.
-    pub node: Arc<dyn Node>,
+    pub node: NodePtr,
     /// Which output of the node's operator it is the gradient of.
     pub input_nr: u32,
+}
+
+/// Edges in whatever form they come.
+pub trait IntoEdges {
+    /// Puts them where a node keeps them.
+    ///
+    /// # Safety
+    /// - `place` may be written, and holds nothing.
+    unsafe fn write_to(self, place: *mut Edges);
+}
+
+impl IntoEdges for Edges {
+    unsafe fn write_to(self, place: *mut Edges) {
+        // SAFETY: the caller's condition.
+        unsafe { place.write(self) }
+    }
+}
+
+impl<const N: usize> IntoEdges for [Option<Edge>; N] {
+    #[inline(always)]
+    unsafe fn write_to(self, place: *mut Edges) {
+        // SAFETY: the caller's condition; then there are edges, though none yet.
+        let edges = unsafe {
+            place.write(Edges::new());
+            &mut *place
+        };
+        for edge in self {
+            edges.push(edge);
+        }
+    }
 }
 
 /// Shape, type and place of one output of an operator: what its gradient is brought to.
@@ -63,10 +106,28 @@ impl OutputInfo {
     #[inline]
     pub fn of(tensor: &Tensor) -> Self {
         OutputInfo {
-            sizes: DimVec::from_slice(tensor.sizes()),
+            sizes: tensor.sizes().iter().copied().collect(),
             dtype: tensor.dtype(),
             device: tensor.device(),
         }
+    }
+
+    /// Those of several, put in their place one by one.
+    #[inline(always)]
+    fn write_all(place: &mut SmallVec<[OutputInfo; 1]>, tensors: &[&Tensor]) {
+        place.reserve(tensors.len());
+        for tensor in tensors {
+            place.push(OutputInfo { sizes: DimVec::new(), dtype: tensor.dtype(), device: tensor.device() });
+            if let Some(info) = place.last_mut() {
+                tensor.sizes().iter().for_each(|size| info.sizes.push(*size));
+            }
+        }
+    }
+
+    /// Whether a gradient is as it should be.
+    #[inline]
+    pub(crate) fn fits(&self, grad: &Tensor) -> bool {
+        shape::same(grad.sizes(), &self.sizes) && grad.dtype() == self.dtype && grad.device() == self.device
     }
 
     /// The sizes of the output.
@@ -82,6 +143,8 @@ pub struct NodeHeader {
     outputs: SmallVec<[OutputInfo; 1]>,
     hooks: OnceCell<Arc<NodeHooks>>,
     trace: Option<Box<str>>,
+    /// Where the pass that may note such things has its notes about this node.
+    pub(crate) entry: AtomicU32,
 }
 
 thread_local! {
@@ -91,26 +154,57 @@ thread_local! {
 /// The number of the nodes of leaves, which live as long as the leaves and count as no part of a graph.
 const OF_LEAVES: u64 = u64::MAX;
 
+/// The next number in this thread's order of recording, for a node that is counted from now on.
+#[inline(always)]
+fn next_in_order() -> u64 {
+    live::add(1);
+    SEQUENCE.replace(SEQUENCE.get() + 1)
+}
+
 impl NodeHeader {
     /// For the next node in this thread's order of recording.
+    #[inline]
+    pub fn new(edges: Edges, outputs: &[&Tensor]) -> Self {
+        let mut header = NodeHeader::numbered(next_in_order(), edges);
+        header.outputs.extend(outputs.iter().map(|output| OutputInfo::of(output)));
+        header
+    }
+
+    /// The same, of which the edges stand in their place already.
+    ///
+    /// # Safety
+    /// - All of `place` may be written, and holds nothing but the edges.
     #[inline(always)]
-    pub fn new(edges: Edges, outputs: SmallVec<[OutputInfo; 1]>) -> Self {
-        let sequence_nr = SEQUENCE.replace(SEQUENCE.get() + 1);
-        Self::numbered(sequence_nr, edges, outputs)
+    unsafe fn write_to(place: *mut Self, outputs: &[&Tensor]) {
+        // SAFETY: the caller's condition.
+        unsafe {
+            (&raw mut (*place).sequence_nr).write(next_in_order());
+            (&raw mut (*place).hooks).write(OnceCell::new());
+            (&raw mut (*place).trace).write(anomaly::trace());
+            (&raw mut (*place).entry).write(AtomicU32::new(0));
+            (&raw mut (*place).outputs).write(SmallVec::new());
+            OutputInfo::write_all(&mut (*place).outputs, outputs);
+            let NodeHeader { sequence_nr: _, edges: _, outputs: _, hooks: _, trace: _, entry: _ } = &*place;
+        }
     }
 
     /// For a node that runs as soon as it can, as accumulators do: that frees gradients early.
     #[inline]
-    pub(crate) fn first(output: OutputInfo) -> Self {
-        Self::numbered(OF_LEAVES, Edges::new(), SmallVec::from_buf([output]))
+    pub(crate) fn first(output: &Tensor) -> Self {
+        let mut header = Self::numbered(OF_LEAVES, Edges::new());
+        header.outputs.push(OutputInfo::of(output));
+        header
     }
 
-    #[inline(always)]
-    fn numbered(sequence_nr: u64, edges: Edges, outputs: SmallVec<[OutputInfo; 1]>) -> Self {
-        if sequence_nr != OF_LEAVES {
-            live::add(1);
+    fn numbered(sequence_nr: u64, edges: Edges) -> Self {
+        NodeHeader {
+            sequence_nr,
+            edges,
+            outputs: SmallVec::new(),
+            hooks: OnceCell::new(),
+            trace: anomaly::trace(),
+            entry: AtomicU32::new(0),
         }
-        NodeHeader { sequence_nr, edges, outputs, hooks: OnceCell::new(), trace: anomaly::trace() }
     }
 
     /// Nodes with higher numbers were recorded later, and run earlier.
@@ -155,7 +249,11 @@ impl NodeHeader {
 impl Drop for NodeHeader {
     #[inline]
     fn drop(&mut self) {
-        self.edges.drain(..).flatten().for_each(|edge| release(edge.node));
+        for edge in &mut self.edges {
+            if let Some(edge) = edge.take() {
+                release(edge.node);
+            }
+        }
         if self.sequence_nr != OF_LEAVES {
             live::add(-1);
         }
@@ -163,9 +261,7 @@ impl Drop for NodeHeader {
 }
 
 /// The derivative of an operator: a struct of saved values that knows the formula. Generated.
-///
-/// A clone of it runs, so that no lock is held while operators and hooks do; a clone must therefore be cheap.
-pub trait Backward: Clone + Send + Sync + 'static {
+pub trait Backward: Send + Sync + 'static {
     /// `MulBackward0`.
     const NAME: &'static str;
 
@@ -183,24 +279,34 @@ pub trait Backward: Clone + Send + Sync + 'static {
 /// The node of an operator.
 pub struct GraphNode<B> {
     header: NodeHeader,
-    saved: Mutex<Option<B>>,
+    saved: Saved<B>,
 }
 
 impl<B: Backward> GraphNode<B> {
-    /// A node for the operator call that `backward` is the derivative of.
-    #[inline]
-    pub fn new(edges: Edges, outputs: SmallVec<[OutputInfo; 1]>, backward: B) -> Arc<Self> {
-        // Made in its place: `Arc::new` would make it elsewhere and move it, while its parts are still being written.
-        let node = Arc::<Self>::new_uninit();
-        let place: *mut Self = Arc::as_ptr(&node).cast_mut().cast();
-        // SAFETY: room for a node, of which nobody else knows; it is one when it is said to be.
-        unsafe {
-            place.write(GraphNode {
-                header: NodeHeader::new(edges, outputs),
-                saved: Mutex::new(Some(backward)),
-            });
-            node.assume_init()
-        }
+    /// A node for the operator call that `backward` is the derivative of, with this one output.
+    #[inline(always)]
+    pub fn new(edges: impl IntoEdges, output: &Tensor, backward: B) -> NodePtr {
+        Self::with_outputs(edges, std::slice::from_ref(&output), backward)
+    }
+
+    /// The same for any number of outputs.
+    ///
+    /// The node is made where it stays, part by part: moved there, its parts would be read while they are still being
+    /// written, which stops the processor for longer than the rest takes.
+    #[inline(always)]
+    pub fn with_outputs(edges: impl IntoEdges, outputs: &[&Tensor], backward: B) -> NodePtr {
+        let make = |place: *mut Self| {
+            // SAFETY: the place is ours, and all of it is written.
+            unsafe {
+                edges.write_to(&raw mut (*place).header.edges);
+                NodeHeader::write_to(&raw mut (*place).header, outputs);
+                (&raw mut (*place).saved).write(Saved::new(backward));
+                // Does not compile unless all fields are here; below too.
+                let GraphNode { header: _, saved: _ } = &*place;
+            }
+        };
+        // SAFETY: `make` writes a node, and a node is known as itself.
+        unsafe { ThinPtr::new_in_place(make, |node: &mut Self| node) }
     }
 }
 
@@ -218,15 +324,12 @@ impl<B: Backward> Node for GraphNode<B> {
         if grads.iter().all(Option::is_none) {
             return Ok(Gradients::new());
         }
-        let keep = cx.keep_graph() || !B::SAVES;
-        let saved = if keep { self.saved.lock().clone() } else { self.saved.lock().take() };
-        let Some(saved) = saved else { bail!(Autograd, "{SECOND_TIME}") };
         let _untracked = cx.skip_view_tracking();
-        let result = saved.backward(cx, &grads);
-        if result.is_err() && !keep {
-            *self.saved.lock() = Some(saved);
+        let keep = cx.keep_graph() || !B::SAVES;
+        match self.saved.lend(keep, |saved| saved.backward(cx, &grads)) {
+            Some(result) => result,
+            None => bail!(Autograd, "{SECOND_TIME}"),
         }
-        result
     }
 }
 
@@ -239,13 +342,13 @@ pub(crate) const SECOND_TIME: &str = "Trying to backward through the graph a sec
 thread_local! {
     static DROPPING: Cell<bool> = const { Cell::new(false) };
     // No destructor, so that it can be used while the thread's other locals are destroyed; it is empty between calls.
-    static WAITING: ManuallyDrop<RefCell<Vec<Arc<dyn Node>>>> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
+    static WAITING: ManuallyDrop<RefCell<Vec<NodePtr>>> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
 /// Gives up one owner of `node`; see [Dropping](self#dropping).
 #[inline]
-pub(crate) fn release(node: Arc<dyn Node>) {
-    if Arc::strong_count(&node) > 1 {
+pub(crate) fn release(node: NodePtr) {
+    if !ThinPtr::is_unique(&node) {
         // Even if another thread gives up the other owner at once, what this drops goes through the queue.
         return;
     }

@@ -5,8 +5,7 @@
 //!
 //! 1. **A struct of saved values**, `MulBackward0`: a [`SavedVariable`](crate::SavedVariable) for each tensor whose *values*
 //!    the formula uses, in an `Option` if only some gradients need it (saved where the edge that needs it is there: see
-//!    [`record::saved_input`](crate::record::saved_input)); sizes, geometry and plain arguments as they are. `Clone`, since a clone of
-//!    it runs.
+//!    [`record::saved_input`](crate::record::saved_input)); sizes, geometry and plain arguments as they are.
 //! 2. **`impl Backward`**: `NAME` is what PyTorch calls the node and what the struct is called, `SAVES` whether a field is a saved tensor. `backward`
 //!    gives one formula for each differentiable input in the order of the edges, through
 //!    [`record::gradients`](crate::record::gradients), which runs those that are wanted. Formulas call operators through
@@ -36,14 +35,16 @@ pub use arguments::*;
 use crate::copy_slices::CopySlices;
 use crate::engine::Context;
 use crate::grad_mode::is_grad_enabled;
-use crate::node::{Backward, Edge, Edges, Gradients, GraphNode, Node, OutputInfo};
-use crate::saved_variable::SavedVariable;
-use crate::variable::{Variable, attach_to_fresh, gradient_edge, requires_grad, set_gradient_edge, variable};
+use crate::node::{Backward, Edge, Edges, Gradients, GraphNode, IntoEdges, NodePtr};
+use crate::saved_variable::{SavedVariable, Unpacked};
+use crate::variable::{
+    Variable, attach_to_fresh, bring_up_to_date, edge_now, gradient_edge, requires_grad, set_gradient_edge,
+    variable,
+};
 use crate::view;
 use flambeau_core::{DispatchKey, DispatchKeySet, IntrusivePtr, Result, ThreadKeysGuard, bail, ensure};
 use flambeau_ops::{Tensor, ops};
-use smallvec::{SmallVec, smallvec};
-use std::sync::Arc;
+use smallvec::smallvec;
 
 /// Until it is dropped, calls on this thread go to the kernels below recording. The grad mode stays as it is, so that
 /// views made meanwhile know it.
@@ -54,29 +55,34 @@ pub fn below() -> ThreadKeysGuard {
 
 /// Whether the call is to be recorded.
 #[inline]
-pub fn any_requires_grad(inputs: &[&Tensor]) -> bool {
-    is_grad_enabled() && inputs.iter().any(|input| requires_grad(input))
+pub fn any_requires_grad<const N: usize>(inputs: [&Tensor; N]) -> bool {
+    is_grad_enabled() && inputs.into_iter().any(requires_grad)
 }
 
 /// Where the gradients of the differentiable inputs go. For an in-place operator, to be asked before it runs.
 ///
 /// # Errors
 /// As for a view whose base was modified where that was forbidden.
-#[inline]
-pub fn edges(inputs: &[&Tensor]) -> Result<Edges> {
-    let mut edges = Edges::new();
-    for input in inputs {
-        edges.push(gradient_edge(input)?);
-    }
-    Ok(edges)
+#[inline(always)]
+pub fn edges<const N: usize>(inputs: [&Tensor; N]) -> Result<[Option<Edge>; N]> {
+    inputs.into_iter().try_for_each(bring_up_to_date)?;
+    Ok(inputs.map(edge_now))
+}
+
+/// The same for any number.
+///
+/// # Errors
+/// Those of [`edges`].
+pub fn edges_of_all(inputs: &[&Tensor]) -> Result<Edges> {
+    inputs.iter().map(|input| gradient_edge(input)).collect()
 }
 
 /// The same, if the call is to be recorded.
 ///
 /// # Errors
 /// Those of [`edges`].
-#[inline]
-pub fn recorded_edges(inputs: &[&Tensor]) -> Result<Option<Edges>> {
+#[inline(always)]
+pub fn recorded_edges<const N: usize>(inputs: [&Tensor; N]) -> Result<Option<[Option<Edge>; N]>> {
     if !is_grad_enabled() {
         return Ok(None);
     }
@@ -86,15 +92,15 @@ pub fn recorded_edges(inputs: &[&Tensor]) -> Result<Option<Edges>> {
 
 /// Makes `result` the output of a node with this derivative. A result that is no floating point number carries no history.
 #[inline]
-pub fn set_history<B: Backward>(result: &mut Tensor, edges: Edges, backward: B) {
+pub fn set_history<B: Backward>(result: &mut Tensor, edges: impl IntoEdges, backward: B) {
     if result.is_floating_point() {
-        let node = GraphNode::new(edges, SmallVec::from_buf([OutputInfo::of(result)]), backward);
+        let node = GraphNode::new(edges, result, backward);
         set_first_history(result, node);
     }
 }
 
 /// Not generic, so that it is compiled once.
-fn set_first_history(result: &mut Tensor, node: Arc<dyn Node>) {
+fn set_first_history(result: &mut Tensor, node: NodePtr) {
     let mut node = Some(node);
     if !attach_to_fresh(result, || Variable::with_history(node.take(), 0))
         && let Some(node) = node
@@ -104,18 +110,21 @@ fn set_first_history(result: &mut Tensor, node: Arc<dyn Node>) {
 }
 
 /// The same for several results.
-pub fn set_history_of_all<B: Backward>(results: &[&Tensor], edges: Edges, backward: B) {
-    let outputs = results.iter().map(|result| OutputInfo::of(result)).collect();
-    let node: Arc<dyn Node> = GraphNode::new(edges, outputs, backward);
+pub fn set_history_of_all<B: Backward>(results: &[&Tensor], edges: impl IntoEdges, backward: B) {
+    let node = GraphNode::with_outputs(edges, results, backward);
     for (output_nr, result) in results.iter().enumerate().filter(|(_, result)| result.is_floating_point()) {
         set_gradient_edge(result, node.clone(), output_nr as u32);
     }
 }
 
 /// The same where some results carry no history: those for which `carries` says so, and those it does not reach.
-pub fn set_history_of_some<B: Backward>(results: &[&Tensor], carries: &[bool], edges: Edges, backward: B) {
-    let outputs = results.iter().map(|result| OutputInfo::of(result)).collect();
-    let node: Arc<dyn Node> = GraphNode::new(edges, outputs, backward);
+pub fn set_history_of_some<B: Backward>(
+    results: &[&Tensor],
+    carries: &[bool],
+    edges: impl IntoEdges,
+    backward: B,
+) {
+    let node = GraphNode::with_outputs(edges, results, backward);
     let recorded = results.iter().zip(carries).enumerate();
     for (output_nr, (result, _)) in
         recorded.filter(|(_, (result, carries))| **carries && result.is_floating_point())
@@ -160,13 +169,13 @@ pub(crate) fn is_leaf(tensor: &Tensor) -> bool {
     !variable.has_history() && variable.view.get().is_none_or(|view| !view.is_behind(tensor))
 }
 
-/// An input whose values a formula uses; saved only if `used`, that is, if the gradient by that formula is wanted.
+/// Input number `nr`, whose values a formula uses; saved only if `used`, that is, if the gradient by that formula is wanted.
 ///
 /// # Errors
 /// Those of [`SavedVariable::input`].
 #[inline]
-pub fn saved_input(used: bool, tensor: &Tensor, edge: &Option<Edge>) -> Result<Option<SavedVariable>> {
-    if used { SavedVariable::input(tensor, edge).map(Some) } else { Ok(None) }
+pub fn saved_input(used: bool, tensor: &Tensor, nr: u32) -> Result<Option<SavedVariable>> {
+    if used { SavedVariable::input(tensor, nr).map(Some) } else { Ok(None) }
 }
 
 /// The same for the values of a tensor about to be written: a recorded copy.
@@ -174,11 +183,7 @@ pub fn saved_input(used: bool, tensor: &Tensor, edge: &Option<Edge>) -> Result<O
 /// # Errors
 /// Those of `clone` and [`SavedVariable::input`].
 pub fn original(used: bool, self_: &Tensor) -> Result<Option<SavedVariable>> {
-    if !used {
-        return Ok(None);
-    }
-    let copy = ops::clone(self_, None)?;
-    saved_input(true, &copy, &gradient_edge(&copy)?)
+    if used { original_always(self_).map(Some) } else { Ok(None) }
 }
 
 /// The same for values that are always needed.
@@ -186,8 +191,7 @@ pub fn original(used: bool, self_: &Tensor) -> Result<Option<SavedVariable>> {
 /// # Errors
 /// Those of `clone` and [`SavedVariable::input`].
 pub fn original_always(self_: &Tensor) -> Result<SavedVariable> {
-    let copy = ops::clone(self_, None)?;
-    SavedVariable::input(&copy, &gradient_edge(&copy)?)
+    SavedVariable::private(ops::clone(self_, None)?)
 }
 
 /// A tensor that was saved because the formula that now wants it was wanted.
@@ -195,7 +199,7 @@ pub fn original_always(self_: &Tensor) -> Result<SavedVariable> {
 /// # Errors
 /// Those of [`SavedVariable::unpack`].
 #[inline]
-pub fn unpack(saved: &Option<SavedVariable>, cx: &Context<'_>) -> Result<Tensor> {
+pub fn unpack<'a>(saved: &'a Option<SavedVariable>, cx: &Context<'_>) -> Result<Unpacked<'a>> {
     match saved {
         Some(saved) => saved.unpack(cx),
         None => bail!(Internal, "{}: a tensor that was not saved is wanted", cx.name()),
@@ -207,12 +211,12 @@ pub fn unpack(saved: &Option<SavedVariable>, cx: &Context<'_>) -> Result<Tensor>
 ///
 /// # Errors
 /// Those of [`edges`].
-pub fn rebase_history<B: Backward>(self_: &Tensor, edges: Edges, backward: B) -> Result<()> {
-    let node = GraphNode::new(edges, smallvec![OutputInfo::of(self_)], backward);
+pub fn rebase_history<B: Backward>(self_: &Tensor, edges: impl IntoEdges, backward: B) -> Result<()> {
+    let node = GraphNode::new(edges, self_, backward);
     rebase(self_, node, 0)
 }
 
-pub(crate) fn rebase(self_: &Tensor, node: Arc<dyn Node>, output_nr: u32) -> Result<()> {
+pub(crate) fn rebase(self_: &Tensor, node: NodePtr, output_nr: u32) -> Result<()> {
     let Some(base) = view::base(self_) else {
         move_history(self_, node, output_nr);
         return Ok(());
@@ -229,7 +233,7 @@ pub(crate) fn rebase(self_: &Tensor, node: Arc<dyn Node>, output_nr: u32) -> Res
 }
 
 /// Gives a tensor another history; if its gradient is retained, it is that of its new value from now on.
-fn move_history(tensor: &Tensor, node: Arc<dyn Node>, output_nr: u32) {
+fn move_history(tensor: &Tensor, node: NodePtr, output_nr: u32) {
     if let Some(variable) = variable(tensor) {
         let state = variable.state.lock();
         let before = if state.retains_grad { state.grad_fn.clone() } else { None };
@@ -247,7 +251,7 @@ fn move_history(tensor: &Tensor, node: Arc<dyn Node>, output_nr: u32) {
 ///
 /// # Errors
 /// `Autograd`.
-pub fn check_out(name: &str, inputs: &[&Tensor]) -> Result<()> {
+pub fn check_out<const N: usize>(name: &str, inputs: [&Tensor; N]) -> Result<()> {
     ensure!(
         !any_requires_grad(inputs),
         Autograd,
@@ -285,7 +289,6 @@ pub fn views(source: &Tensor, operator: impl FnOnce() -> Result<Vec<Tensor>>) ->
 }
 
 /// The derivative of an operator that has none: an error that names it, in the backward pass.
-#[derive(Clone)]
 pub struct NotImplemented(pub &'static str);
 
 impl Backward for NotImplemented {
@@ -298,7 +301,6 @@ impl Backward for NotImplemented {
 }
 
 /// The derivative of an operator that writes what has no gradient: nothing of what was there before is left.
-#[derive(Clone)]
 pub struct Overwritten;
 
 impl Backward for Overwritten {

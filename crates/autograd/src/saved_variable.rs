@@ -8,36 +8,66 @@ use crate::engine::Context;
 use crate::handle;
 use crate::hooks::{Packed, SavingHooks, UnpackHook, saving_hooks};
 use crate::node::{Edge, release};
-use crate::variable::{set_gradient_edge, variable};
+use crate::variable::{gradient_edge, set_gradient_edge, variable};
 use crate::{no_grad, view};
 use flambeau_core::{Device, DispatchKey, Result, ScalarType, bail, ensure};
 use flambeau_ops::Tensor;
+use std::ops::Deref;
 use std::sync::Arc;
 
-/// A tensor saved by a node; clones share it.
-#[derive(Clone)]
-pub struct SavedVariable {
+/// A tensor saved by a node. Two words wide in the common case, so that it goes to its node in registers.
+pub struct SavedVariable(Kept);
+
+enum Kept {
+    /// The tensor, or an alias of it.
+    Plain {
+        tensor: Tensor,
+        version: u32,
+        history: History,
+    },
+    Other(Box<Other>),
+}
+
+/// What was packed by a hook, or has a history that its node does not know.
+struct Other {
     data: Data,
     version: u32,
-    /// Of an input: where its gradient goes. Empty if it needs none, or if `data` itself knows.
+    history: History,
     edge: Option<Edge>,
-    /// Of an output of the node that saves it: which.
-    output_nr: Option<u32>,
 }
 
-#[derive(Clone)]
 enum Data {
     Tensor(Tensor),
-    Packed(Arc<PackedTensor>),
+    Packed { data: Packed, unpack: Arc<UnpackHook> },
 }
 
-struct PackedTensor {
-    data: Packed,
-    unpack: Arc<UnpackHook>,
+/// Which history a saved tensor gets back, in one number: none, an edge of its node, or the node itself.
+#[derive(Clone, Copy, PartialEq)]
+struct History(u32);
+
+impl History {
+    /// None, or the tensor kept has it itself.
+    const NONE: History = History(0);
+
+    fn of_input(nr: u32) -> Self {
+        History(2 * nr + 1)
+    }
+
+    fn of_output(nr: u32) -> Self {
+        History(2 * nr + 2)
+    }
+
+    /// The edge to it, as seen from the node that `cx` runs.
+    fn edge(self, cx: &Context<'_>, tensor: &Tensor) -> Option<Edge> {
+        match self.0 {
+            0 => None,
+            n if n % 2 == 1 => cx.node().header().edges().get(n as usize / 2)?.clone(),
+            n => Some(view::output_edge(cx, tensor, n / 2 - 1)),
+        }
+    }
 }
 
-impl Drop for SavedVariable {
-    #[inline]
+impl Drop for Other {
     fn drop(&mut self) {
         if let Some(edge) = self.edge.take() {
             release(edge.node);
@@ -46,28 +76,13 @@ impl Drop for SavedVariable {
 }
 
 impl SavedVariable {
-    /// An input, with the edge along which its gradient goes.
+    /// Input number `nr` among those that have edges.
     ///
     /// # Errors
     /// `Autograd` for inference tensors, and what a pack hook returns.
     #[inline]
-    pub fn input(tensor: &Tensor, edge: &Option<Edge>) -> Result<Self> {
-        check_savable(tensor)?;
-        if let Some(hooks) = saving_hooks() {
-            return Self::pack(tensor, hooks, edge.clone(), None);
-        }
-        let version = tensor.version();
-        let is_leaf = variable(tensor).is_some_and(|v| v.is_asked() && !v.has_history());
-        if is_leaf || tensor.is_wrapped_number() {
-            return Ok(SavedVariable {
-                data: Data::Tensor(tensor.clone()),
-                version,
-                edge: None,
-                output_nr: None,
-            });
-        }
-        let data = Data::Tensor(handle::alias(tensor)?);
-        Ok(SavedVariable { data, version, edge: edge.clone(), output_nr: None })
+    pub fn input(tensor: &Tensor, nr: u32) -> Result<Self> {
+        Self::save(tensor, History::of_input(nr))
     }
 
     /// Output `output_nr` of the operator whose node will own this.
@@ -76,16 +91,59 @@ impl SavedVariable {
     /// As [`input`](Self::input).
     #[inline]
     pub fn output(tensor: &Tensor, output_nr: u32) -> Result<Self> {
+        Self::save(tensor, History::of_output(output_nr))
+    }
+
+    /// A tensor that is neither, or an input of a list.
+    ///
+    /// # Errors
+    /// As [`input`](Self::input).
+    pub fn other(tensor: &Tensor) -> Result<Self> {
+        let saved = Self::save(tensor, History::NONE)?;
+        Ok(match (gradient_edge(tensor)?, saved.0) {
+            (None, kept) => SavedVariable(kept),
+            (Some(edge), Kept::Plain { tensor: kept, version, history }) if !kept.is_same(tensor) => {
+                let (data, edge) = (Data::Tensor(kept), Some(edge));
+                SavedVariable(Kept::Other(Box::new(Other { data, version, history, edge })))
+            }
+            (_, kept @ Kept::Plain { .. }) => SavedVariable(kept),
+            (edge, Kept::Other(mut other)) => {
+                other.edge = edge;
+                SavedVariable(Kept::Other(other))
+            }
+        })
+    }
+
+    /// A tensor that nobody else has, and so nobody can write or give another history.
+    ///
+    /// # Errors
+    /// As [`input`](Self::input).
+    pub fn private(tensor: Tensor) -> Result<Self> {
+        if saving_hooks().is_some() {
+            return Self::other(&tensor);
+        }
+        let version = tensor.version();
+        Ok(SavedVariable(Kept::Plain { tensor, version, history: History::NONE }))
+    }
+
+    #[inline]
+    fn save(tensor: &Tensor, history: History) -> Result<Self> {
         check_savable(tensor)?;
         if let Some(hooks) = saving_hooks() {
-            return Self::pack(tensor, hooks, None, Some(output_nr));
+            return Self::pack(tensor, hooks, history);
         }
-        let data = Data::Tensor(handle::alias(tensor)?);
-        Ok(SavedVariable { data, version: tensor.version(), edge: None, output_nr: Some(output_nr) })
+        let version = tensor.version();
+        let is_leaf = variable(tensor).is_some_and(|v| v.is_asked() && !v.has_history());
+        let kept = if is_leaf || tensor.is_wrapped_number() {
+            Kept::Plain { tensor: tensor.clone(), version, history: History::NONE }
+        } else {
+            Kept::Plain { tensor: handle::alias(tensor)?, version, history }
+        };
+        Ok(SavedVariable(kept))
     }
 
     #[cold]
-    fn pack(tensor: &Tensor, hooks: SavingHooks, edge: Option<Edge>, output_nr: Option<u32>) -> Result<Self> {
+    fn pack(tensor: &Tensor, hooks: SavingHooks, history: History) -> Result<Self> {
         let _unrecorded = no_grad();
         let tensor = handle::alias(tensor)?;
         let version = tensor.version();
@@ -97,8 +155,8 @@ impl SavedVariable {
              modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you \
              need to perform in-place operations on the input to a pack hook."
         );
-        let data = Data::Packed(Arc::new(PackedTensor { data, unpack: hooks.unpack }));
-        Ok(SavedVariable { data, version, edge, output_nr })
+        let data = Data::Packed { data, unpack: hooks.unpack };
+        Ok(SavedVariable(Kept::Other(Box::new(Other { data, version, history, edge: None }))))
     }
 
     /// The tensor, with its history if the backward pass is itself recorded.
@@ -106,49 +164,92 @@ impl SavedVariable {
     /// # Errors
     /// `Autograd` if it was written since it was saved, and what an unpack hook returns.
     #[inline]
-    pub fn unpack(&self, cx: &Context<'_>) -> Result<Tensor> {
-        let tensor = match &self.data {
-            Data::Tensor(tensor) => {
-                if tensor.version() != self.version {
-                    return self.modified(cx, tensor);
-                }
-                tensor.clone()
+    pub fn unpack(&self, cx: &Context<'_>) -> Result<Unpacked<'_>> {
+        match &self.0 {
+            Kept::Plain { tensor, version, .. } if tensor.version() == *version && !cx.create_graph() => {
+                Ok(Unpacked::Lent(tensor))
             }
-            Data::Packed(packed) => (packed.unpack)(&*packed.data)?,
+            _ => self.unpack_slowly(cx),
+        }
+    }
+
+    fn unpack_slowly(&self, cx: &Context<'_>) -> Result<Unpacked<'_>> {
+        let (tensor, version) = match &self.0 {
+            Kept::Plain { tensor, version, .. } => (tensor.clone(), *version),
+            Kept::Other(other) => match &other.data {
+                Data::Tensor(tensor) => (tensor.clone(), other.version),
+                Data::Packed { data, unpack } => return self.with_history(unpack(&**data)?, cx),
+            },
         };
-        if cx.create_graph() { self.with_history(tensor, cx) } else { Ok(tensor) }
+        if tensor.version() != version {
+            return self.modified(cx, &tensor, version);
+        }
+        self.with_history(tensor, cx)
+    }
+
+    fn edge(&self, cx: &Context<'_>, tensor: &Tensor) -> Option<Edge> {
+        match &self.0 {
+            Kept::Plain { history, .. } => history.edge(cx, tensor),
+            Kept::Other(other) => other.edge.clone().or_else(|| other.history.edge(cx, tensor)),
+        }
     }
 
     /// Another handle with the history that was noted. Never the one kept: that would close a cycle.
-    fn with_history(&self, tensor: Tensor, cx: &Context<'_>) -> Result<Tensor> {
-        let edge = match (&self.edge, self.output_nr) {
-            (Some(edge), _) => edge.clone(),
-            (None, Some(output_nr)) => view::output_edge(cx, &tensor, output_nr),
-            (None, None) => return Ok(tensor),
-        };
+    fn with_history(&self, tensor: Tensor, cx: &Context<'_>) -> Result<Unpacked<'_>> {
+        if !cx.create_graph() {
+            return Ok(Unpacked::Made(tensor));
+        }
+        let Some(edge) = self.edge(cx, &tensor) else { return Ok(Unpacked::Made(tensor)) };
         let handle = handle::alias(&tensor)?;
         set_gradient_edge(&handle, edge.node, edge.input_nr);
-        Ok(handle)
+        Ok(Unpacked::Made(handle))
     }
 
     #[cold]
-    fn modified(&self, cx: &Context<'_>, tensor: &Tensor) -> Result<Tensor> {
-        let which = match (&self.edge, self.output_nr) {
-            (Some(edge), _) => format!(", which is output {} of {},", edge.input_nr, edge.node.name()),
-            (None, Some(output_nr)) => format!(", which is output {output_nr} of {},", cx.name()),
-            (None, None) => String::new(),
-        };
+    fn modified<T>(&self, cx: &Context<'_>, tensor: &Tensor, version: u32) -> Result<T> {
+        let which = self.edge(cx, tensor).map_or_else(String::new, |edge| {
+            format!(", which is output {} of {},", edge.input_nr, edge.node.name())
+        });
         bail!(
             Autograd,
             "{}: one of the variables needed for gradient computation has been modified by an inplace operation: [{} \
-             {:?}]{which} is at version {}; expected version {} instead. Hint: enable anomaly detection to find the \
+             {:?}]{which} is at version {}; expected version {version} instead. Hint: enable anomaly detection to find the \
              operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True).",
             cx.name(),
             type_name(tensor.dtype(), tensor.device()),
             tensor.sizes(),
-            tensor.version(),
-            self.version
+            tensor.version()
         )
+    }
+}
+
+/// A saved tensor as a formula meets it: the one that is kept, unless the formula needs one of its own.
+pub enum Unpacked<'a> {
+    /// The tensor itself, without history.
+    Lent(&'a Tensor),
+    /// One with history, or out of a hook.
+    Made(Tensor),
+}
+
+impl Unpacked<'_> {
+    /// A handle to keep.
+    pub fn into_tensor(self) -> Tensor {
+        match self {
+            Unpacked::Lent(tensor) => tensor.clone(),
+            Unpacked::Made(tensor) => tensor,
+        }
+    }
+}
+
+impl Deref for Unpacked<'_> {
+    type Target = Tensor;
+
+    #[inline]
+    fn deref(&self) -> &Tensor {
+        match self {
+            Unpacked::Lent(tensor) => tensor,
+            Unpacked::Made(tensor) => tensor,
+        }
     }
 }
 

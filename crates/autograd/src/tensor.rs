@@ -2,7 +2,7 @@
 
 use crate::engine::backward;
 use crate::hooks::{HookHandle, NodeHooks, PostAccumulateHook, PostHook, PreHook, TensorHook};
-use crate::node::Node;
+use crate::node::NodePtr;
 use crate::record::is_leaf;
 use crate::variable::{Variable, add_autograd_key, gradient_edge, requires_grad, variable, variable_or_init};
 use crate::view;
@@ -28,7 +28,7 @@ pub trait Autograd {
     ///
     /// # Errors
     /// `Autograd` for a view whose base was written where that leaves the view no history.
-    fn grad_fn(&self) -> Result<Option<Arc<dyn Node>>>;
+    fn grad_fn(&self) -> Result<Option<NodePtr>>;
 
     /// Which output of `grad_fn`'s operator it is.
     fn output_nr(&self) -> u32;
@@ -124,7 +124,7 @@ impl Autograd for Tensor {
         is_leaf(self)
     }
 
-    fn grad_fn(&self) -> Result<Option<Arc<dyn Node>>> {
+    fn grad_fn(&self) -> Result<Option<NodePtr>> {
         gradient_edge(self)?;
         Ok(variable(self).and_then(|variable| variable.state.lock().grad_fn.clone()))
     }
@@ -292,7 +292,7 @@ pub trait NodeHandle {
             + 'static;
 }
 
-impl NodeHandle for Arc<dyn Node> {
+impl NodeHandle for NodePtr {
     fn register_prehook<H>(&self, hook: H) -> HookHandle
     where
         H: Fn(&[Option<Tensor>]) -> Result<Option<crate::Gradients>> + Send + Sync + 'static,

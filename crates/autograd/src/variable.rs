@@ -1,15 +1,15 @@
 //! What autograd keeps beside a tensor: its history or its gradient, its hooks, and whose view it is.
 //!
-//! The mutex inside is never held while an operator or somebody else's code runs.
+//! The lock inside is never held while an operator or somebody else's code runs.
 
 use crate::accumulate_grad::AccumulateGrad;
 use crate::hooks::NodeHooks;
-use crate::node::{Edge, Node, release};
+use crate::node::{Edge, NodePtr, release};
+use crate::spin_lock::SpinLock;
 use crate::view::{self, View};
 use flambeau_core::{AutogradMeta, AutogradMetaBox, DispatchKey, DispatchKeySet, Result, shape};
 use flambeau_ops::Tensor;
 use once_cell::sync::OnceCell;
-use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,15 +23,15 @@ pub(crate) struct Variable {
     has_history: AtomicBool,
     pub(crate) view: OnceCell<View>,
     /// The node of a leaf that was part of a graph. It knows the leaf weakly: a leaf that nobody holds wants no gradient.
-    accumulator: OnceCell<Arc<AccumulateGrad>>,
-    pub(crate) state: Mutex<State>,
+    accumulator: OnceCell<NodePtr>,
+    pub(crate) state: SpinLock<State>,
 }
 
 /// What changes over a tensor's life.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) grad: Option<Tensor>,
-    pub(crate) grad_fn: Option<Arc<dyn Node>>,
+    pub(crate) grad_fn: Option<NodePtr>,
     pub(crate) output_nr: u32,
     pub(crate) retains_grad: bool,
 }
@@ -61,15 +61,15 @@ impl Variable {
         variable
     }
 
-    #[inline]
-    pub(crate) fn with_history(node: Option<Arc<dyn Node>>, output_nr: u32) -> Self {
+    #[inline(always)]
+    pub(crate) fn with_history(node: Option<NodePtr>, output_nr: u32) -> Self {
         let state = State { grad_fn: node, output_nr, ..State::default() };
         Variable {
             requires_grad: AtomicBool::new(false),
             has_history: AtomicBool::new(true),
             view: OnceCell::new(),
             accumulator: OnceCell::new(),
-            state: Mutex::new(state),
+            state: SpinLock::new(state),
         }
     }
 
@@ -103,18 +103,17 @@ impl Variable {
     /// The accumulator of the leaf `tensor`, made now if there was none; another one for the same hooks where the leaf was
     /// given other sizes since.
     #[inline]
-    pub(crate) fn accumulator(&self, tensor: &Tensor) -> Arc<AccumulateGrad> {
+    pub(crate) fn accumulator(&self, tensor: &Tensor) -> NodePtr {
         let first = self.first_accumulator(tensor);
-        if shape::same(first.sizes(), tensor.sizes()) {
-            first.clone()
-        } else {
-            Arc::new(first.resized(tensor))
+        match first.header().outputs() {
+            [output] if shape::same(output.sizes(), tensor.sizes()) => first.clone(),
+            _ => AccumulateGrad::sharing_hooks(tensor, first.header().hooks_or_init()),
         }
     }
 
     #[inline]
-    fn first_accumulator(&self, tensor: &Tensor) -> &Arc<AccumulateGrad> {
-        self.accumulator.get_or_init(|| Arc::new(AccumulateGrad::new(tensor)))
+    fn first_accumulator(&self, tensor: &Tensor) -> &NodePtr {
+        self.accumulator.get_or_init(|| AccumulateGrad::new(tensor))
     }
 
     /// The hooks of the leaf `tensor`, made now if there were none.
@@ -157,7 +156,7 @@ pub(crate) fn add_autograd_key(tensor: &Tensor) {
 }
 
 /// Attaches what `make` makes to a tensor that nobody else holds and that has nothing attached; says whether it was so.
-#[inline]
+#[inline(always)]
 pub(crate) fn attach_to_fresh(tensor: &mut Tensor, make: impl FnOnce() -> Variable) -> bool {
     match tensor.impl_mut() {
         Some(fresh) if fresh.autograd_meta().is_none() => {
@@ -170,7 +169,7 @@ pub(crate) fn attach_to_fresh(tensor: &mut Tensor, make: impl FnOnce() -> Variab
 
 /// Gives `tensor` a history: it is output `output_nr` of `node`'s operator.
 #[inline]
-pub(crate) fn set_gradient_edge(tensor: &Tensor, node: Arc<dyn Node>, output_nr: u32) {
+pub(crate) fn set_gradient_edge(tensor: &Tensor, node: NodePtr, output_nr: u32) {
     add_autograd_key(tensor);
     if tensor.impl_().autograd_meta().is_none() {
         variable_or_init(tensor, || Variable::with_history(Some(node), output_nr));
@@ -190,17 +189,35 @@ pub(crate) fn set_gradient_edge(tensor: &Tensor, node: Arc<dyn Node>, output_nr:
 /// `Autograd` for a view whose base was modified in a way that leaves it no history; see [`view`](crate::view).
 #[inline]
 pub(crate) fn gradient_edge(tensor: &Tensor) -> Result<Option<Edge>> {
-    if !tensor.key_set().has(DispatchKey::Autograd) {
-        return Ok(None);
-    }
-    let Some(variable) = variable(tensor) else { return Ok(None) };
-    if let Some(view) = variable.view.get() {
+    bring_up_to_date(tensor)?;
+    Ok(edge_now(tensor))
+}
+
+/// Gives a view the history that its base acquired since.
+///
+/// # Errors
+/// Those of [`gradient_edge`].
+#[inline]
+pub(crate) fn bring_up_to_date(tensor: &Tensor) -> Result<()> {
+    if tensor.key_set().has(DispatchKey::Autograd)
+        && let Some(variable) = variable(tensor)
+        && let Some(view) = variable.view.get()
+    {
         view::refresh(tensor, variable, view)?;
     }
+    Ok(())
+}
+
+/// [`gradient_edge`] of a tensor that is up to date. It cannot fail, so that the edge comes in registers.
+#[inline]
+pub(crate) fn edge_now(tensor: &Tensor) -> Option<Edge> {
+    if !tensor.key_set().has(DispatchKey::Autograd) {
+        return None;
+    }
+    let variable = variable(tensor)?;
     if variable.has_history() {
         let state = variable.state.lock();
-        let input_nr = state.output_nr;
-        return Ok(state.grad_fn.clone().map(|node| Edge { node, input_nr }));
+        return state.grad_fn.clone().map(|node| Edge { node, input_nr: state.output_nr });
     }
-    Ok(variable.is_asked().then(|| Edge { node: variable.accumulator(tensor), input_nr: 0 }))
+    variable.is_asked().then(|| Edge { node: variable.accumulator(tensor), input_nr: 0 })
 }

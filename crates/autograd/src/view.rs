@@ -7,7 +7,7 @@
 use crate::engine::Context;
 use crate::formulas::AsStrided;
 use crate::grad_mode::{is_grad_enabled, is_inference_mode_enabled};
-use crate::node::{Edge, Edges, GraphNode, OutputInfo};
+use crate::node::{Edge, Edges, GraphNode};
 use crate::variable::{
     Variable, add_autograd_key, attach_to_fresh, gradient_edge, requires_grad, variable, variable_or_init,
 };
@@ -142,7 +142,7 @@ fn refresh_slowly(tensor: &Tensor, variable: &Variable, view: &View) -> Result<(
 fn as_strided_edge(base_edge: Option<Edge>, base: &Tensor, view: &Tensor) -> Edge {
     let backward = AsStrided { base: base.geometry().clone(), view: view.geometry().clone() };
     let edges: Edges = smallvec![base_edge];
-    Edge { node: GraphNode::new(edges, smallvec![OutputInfo::of(view)], backward), input_nr: 0 }
+    Edge { node: GraphNode::new(edges, view, backward), input_nr: 0 }
 }
 
 /// The edge that gives a saved output its history back: to the node that runs, and, where it was written through a view,
@@ -154,7 +154,7 @@ pub(crate) fn output_edge(cx: &Context<'_>, output: &Tensor, output_nr: u32) -> 
         Some(base) => {
             let backward = AsStrided { base: base.clone(), view: output.geometry().clone() };
             let edges: Edges = smallvec![Some(Edge { node, input_nr: 0 })];
-            Edge { node: GraphNode::new(edges, smallvec![OutputInfo::of(output)], backward), input_nr: 0 }
+            Edge { node: GraphNode::new(edges, output, backward), input_nr: 0 }
         }
     }
 }

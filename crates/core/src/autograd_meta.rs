@@ -25,11 +25,20 @@ unsafe impl Sync for AutogradMetaBox {}
 
 impl AutogradMetaBox {
     /// Moves `meta` there.
-    #[inline]
+    #[inline(always)]
     pub fn new<T: AutogradMeta>(meta: T) -> Self {
+        // SAFETY: the value is written.
+        unsafe { Self::new_in_place(|place: *mut T| place.write(meta)) }
+    }
+
+    /// The same for a value whose parts are written one by one.
+    ///
+    /// # Safety
+    /// - `make` initialises what it is given a pointer to; where it unwinds, the memory is lost.
+    #[inline(always)]
+    pub unsafe fn new_in_place<T: AutogradMeta>(make: impl FnOnce(*mut T)) -> Self {
         let block = allocate_object(Layout::new::<T>()).cast::<T>();
-        // SAFETY: a fresh block of this layout.
-        unsafe { block.write(meta) };
+        make(block.as_ptr());
         AutogradMetaBox(block)
     }
 }

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "owns memory through a raw pointer and its own reference counts")]
 
 mod counts;
+mod thin;
 
 use crate::allocator::thread_cache::{allocate_object, free_object};
 use counts::Counts;
@@ -15,6 +16,7 @@ use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, offset_of};
 use std::ops::Deref;
 use std::ptr::NonNull;
+pub use thin::ThinPtr;
 
 /// What an [`IntrusivePtr`] may own: something that threads can share.
 ///
@@ -72,10 +74,24 @@ impl<T: IntrusiveTarget> IntrusivePtr<T> {
     /// The same for a value that is made after its place is found, so that it need not be moved there.
     #[inline(always)]
     pub fn new_with(make: impl FnOnce() -> T) -> Self {
+        // SAFETY: the value is written.
+        unsafe { Self::new_in_place(|place| place.write(make())) }
+    }
+
+    /// The same for a value whose parts are written one by one: a value that is moved as soon as it is made is read while
+    /// it is still being written, which stops the processor for longer than the writing takes.
+    ///
+    /// # Safety
+    /// - `make` initialises what it is given a pointer to, or unwinds.
+    #[inline(always)]
+    pub unsafe fn new_in_place(make: impl FnOnce(*mut T)) -> Self {
         let block = Uninitialised(allocate_object(Layout::new::<Inner<T>>()).cast::<Inner<T>>());
-        // SAFETY: a fresh block of this layout.
-        unsafe { block.0.write(Inner { counts: Counts::unique(), value: ManuallyDrop::new(make()) }) };
         let inner = block.0;
+        // SAFETY: a fresh block of this layout.
+        unsafe {
+            (&raw mut (*inner.as_ptr()).counts).write(Counts::unique());
+            make((&raw mut (*inner.as_ptr()).value).cast());
+        }
         std::mem::forget(block);
         IntrusivePtr { inner, owns: PhantomData }
     }

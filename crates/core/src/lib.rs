@@ -26,7 +26,7 @@ pub use device::{Device, DeviceType};
 pub use dispatch_key::{DispatchKey, DispatchKeySet, ThreadKeysGuard, apply_thread_keys, creation_keys};
 pub use error::{Error, ErrorKind, Result};
 pub use generator::{Generator, GeneratorState, Philox, manual_seed};
-pub use intrusive_ptr::{IntrusivePtr, IntrusiveTarget, WeakIntrusivePtr};
+pub use intrusive_ptr::{IntrusivePtr, IntrusiveTarget, ThinPtr, WeakIntrusivePtr};
 pub use layout::{Layout, MemoryFormat};
 pub use scalar::Scalar;
 pub use scalar_type::{Category, Element, ScalarType};

@@ -23,37 +23,55 @@ impl SizesAndStrides {
     /// `sizes` beside `strides`; the shorter length counts.
     #[inline]
     pub fn new(sizes: &[i64], strides: &[i64]) -> Self {
-        let dims = sizes.len().min(strides.len());
-        if dims > INLINE_DIMS {
-            return SizesAndStrides(Repr::Heap {
-                sizes: sizes[..dims].into(),
-                strides: strides[..dims].into(),
-            });
-        }
-        let mut inline = ([0; INLINE_DIMS], [0; INLINE_DIMS]);
-        #[expect(clippy::manual_memcpy, reason = "a call to memcpy costs more than five moves")]
-        for d in 0..dims {
-            inline.0[d] = sizes[d];
-            inline.1[d] = strides[d];
-        }
-        SizesAndStrides(Repr::Inline { dims: dims as u8, sizes: inline.0, strides: inline.1 })
+        let mut made = Self::SCALAR;
+        made.set(sizes, strides);
+        made
     }
 
     /// `sizes` in row-major order. Products must fit; see [`shape::numel`](crate::shape::numel).
     #[inline]
     pub fn contiguous(sizes: &[i64]) -> Self {
-        if sizes.len() > INLINE_DIMS {
-            let strides = crate::shape::contiguous_strides(sizes);
-            return SizesAndStrides(Repr::Heap { sizes: sizes.into(), strides: strides.as_slice().into() });
-        }
-        let mut inline = ([0; INLINE_DIMS], [0; INLINE_DIMS]);
+        let mut made = Self::SCALAR;
+        made.set_contiguous(sizes);
+        made
+    }
+
+    /// Replaces [`SCALAR`](Self::SCALAR) by `sizes` in row-major order, where it stands.
+    #[inline(always)]
+    pub(crate) fn set_contiguous(&mut self, new: &[i64]) {
         let mut stride = 1i64;
-        for d in (0..sizes.len()).rev() {
-            inline.0[d] = sizes[d];
-            inline.1[d] = stride;
-            stride *= sizes[d].max(1);
+        match &mut self.0 {
+            Repr::Inline { dims, sizes, strides } if new.len() <= INLINE_DIMS => {
+                *dims = new.len() as u8;
+                for d in (0..new.len()).rev() {
+                    sizes[d] = new[d];
+                    strides[d] = stride;
+                    stride *= new[d].max(1);
+                }
+            }
+            _ => *self = Self::on_heap(new, &crate::shape::contiguous_strides(new)),
         }
-        SizesAndStrides(Repr::Inline { dims: sizes.len() as u8, sizes: inline.0, strides: inline.1 })
+    }
+
+    /// The same with any strides.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, new: &[i64], new_strides: &[i64]) {
+        let count = new.len().min(new_strides.len());
+        match &mut self.0 {
+            Repr::Inline { dims, sizes, strides } if count <= INLINE_DIMS => {
+                *dims = count as u8;
+                for d in 0..count {
+                    sizes[d] = new[d];
+                    strides[d] = new_strides[d];
+                }
+            }
+            _ => *self = Self::on_heap(&new[..count], &new_strides[..count]),
+        }
+    }
+
+    #[cold]
+    fn on_heap(sizes: &[i64], strides: &[i64]) -> Self {
+        SizesAndStrides(Repr::Heap { sizes: sizes.into(), strides: strides.into() })
     }
 
     /// Exchanges two dimensions, which exist.

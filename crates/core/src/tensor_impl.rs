@@ -70,12 +70,32 @@ impl Geometry {
 
     #[inline(always)]
     fn checked(sizes: &[i64], strides: &[i64], storage_offset: i64, numel: i64) -> Self {
-        Geometry {
-            sizes_and_strides: SizesAndStrides::new(sizes, strides),
-            storage_offset,
-            numel,
-            contiguous: shape::is_contiguous(sizes, strides),
-        }
+        let mut made = Geometry::one_element();
+        made.set(sizes, strides, storage_offset, numel);
+        made
+    }
+
+    /// Of a zero-dimensional tensor.
+    #[inline(always)]
+    fn one_element() -> Self {
+        Geometry { sizes_and_strides: SizesAndStrides::SCALAR, storage_offset: 0, numel: 1, contiguous: true }
+    }
+
+    /// Replaces [`one_element`](Self::one_element) by what was checked, where it stands.
+    #[inline(always)]
+    fn set(&mut self, sizes: &[i64], strides: &[i64], storage_offset: i64, numel: i64) {
+        self.sizes_and_strides.set(sizes, strides);
+        self.storage_offset = storage_offset;
+        self.numel = numel;
+        self.contiguous = shape::is_contiguous(sizes, strides);
+    }
+
+    /// The same in row-major order.
+    #[inline(always)]
+    fn set_contiguous(&mut self, sizes: &[i64], storage_offset: i64, numel: i64) {
+        self.sizes_and_strides.set_contiguous(sizes);
+        self.storage_offset = storage_offset;
+        self.numel = numel;
     }
 
     /// Sizes, outermost first.
@@ -196,7 +216,8 @@ impl TensorImpl {
             geometry.storage_offset(),
             storage.nbytes()
         );
-        Ok(Self::build(storage, || geometry, dtype, false))
+        let device = storage.device();
+        Ok(Self::build(storage, device, |place| *place = geometry, dtype, false))
     }
 
     /// The same storage with other sizes, strides and offset; made in its place.
@@ -219,8 +240,8 @@ impl TensorImpl {
              {storage_offset} but got {}",
             self.storage.nbytes()
         );
-        let geometry = || Geometry::checked(sizes, strides, storage_offset, numel);
-        Ok(Self::build(self.storage.clone(), geometry, self.dtype, false))
+        let geometry = |place: &mut Geometry| place.set(sizes, strides, storage_offset, numel);
+        Ok(Self::build(self.storage.clone(), self.device, geometry, self.dtype, false))
     }
 
     /// The same elements in row-major order of `sizes`, if this is contiguous and they are as many; made in its place, since
@@ -240,25 +261,31 @@ impl TensorImpl {
         if wanted != Some(numel) {
             return None;
         }
-        let geometry = || Geometry {
-            sizes_and_strides: SizesAndStrides::contiguous(sizes),
-            storage_offset,
-            numel,
-            contiguous: true,
-        };
-        Some(Self::build(self.storage.clone(), geometry, self.dtype, false))
+        let geometry = |place: &mut Geometry| place.set_contiguous(sizes, storage_offset, numel);
+        Some(Self::build(self.storage.clone(), self.device, geometry, self.dtype, false))
+    }
+
+    /// Another description of the same elements, to which nothing is attached.
+    #[inline]
+    pub fn shallow_copy(&self) -> IntrusivePtr<TensorImpl> {
+        Self::build(
+            self.storage.clone(),
+            self.device,
+            |place| place.clone_from(self.geometry()),
+            self.dtype,
+            false,
+        )
     }
 
     /// The same elements with dimensions `a` and `b`, which exist, in each other's place.
     #[inline]
     pub fn transposed(&self, a: usize, b: usize) -> IntrusivePtr<TensorImpl> {
-        let geometry = || {
-            let mut made = self.geometry().clone();
-            made.sizes_and_strides.swap(a, b);
-            made.contiguous = shape::is_contiguous(made.sizes(), made.strides());
-            made
+        let geometry = |place: &mut Geometry| {
+            place.clone_from(self.geometry());
+            place.sizes_and_strides.swap(a, b);
+            place.contiguous = shape::is_contiguous(place.sizes(), place.strides());
         };
-        Self::build(self.storage.clone(), geometry, self.dtype, false)
+        Self::build(self.storage.clone(), self.device, geometry, self.dtype, false)
     }
 
     /// A tensor in memory of its own, without values.
@@ -268,7 +295,7 @@ impl TensorImpl {
     #[inline]
     pub fn empty(geometry: Geometry, dtype: ScalarType, device: Device) -> Result<IntrusivePtr<TensorImpl>> {
         let storage = Storage::new(geometry.nbytes(dtype)?, device)?;
-        Ok(Self::build(storage, || geometry, dtype, false))
+        Ok(Self::build(storage, device, |place| *place = geometry, dtype, false))
     }
 
     /// The same in row-major order: the most common tensor, made without moving anything about.
@@ -283,44 +310,60 @@ impl TensorImpl {
     ) -> Result<IntrusivePtr<TensorImpl>> {
         let numel = shape::numel(sizes)?;
         let storage = Storage::new(contiguous_nbytes(numel, dtype)?, device)?;
-        let geometry = || Geometry {
-            sizes_and_strides: SizesAndStrides::contiguous(sizes),
-            storage_offset: 0,
-            numel,
-            contiguous: true,
-        };
-        Ok(Self::build(storage, geometry, dtype, false))
+        let geometry = |place: &mut Geometry| place.set_contiguous(sizes, 0, numel);
+        Ok(Self::build(storage, device, geometry, dtype, false))
     }
 
     /// The same for a number that came as an argument, `2` in `x + 2`: it ranks below tensors in promotion.
     pub fn new_wrapped_number(storage: Storage, dtype: ScalarType) -> Result<IntrusivePtr<TensorImpl>> {
         ensure!(storage.nbytes() >= dtype.size(), Internal, "expected a storage that holds one {dtype}");
         let geometry = Geometry::contiguous(&[])?;
-        Ok(Self::build(storage, || geometry, dtype, true))
+        let device = storage.device();
+        Ok(Self::build(storage, device, |place| *place = geometry, dtype, true))
     }
 
     #[inline(always)]
     fn build(
         storage: Storage,
-        geometry: impl FnOnce() -> Geometry,
+        device: Device,
+        geometry: impl FnOnce(&mut Geometry),
         dtype: ScalarType,
         wrapped_number: bool,
     ) -> IntrusivePtr<TensorImpl> {
-        let device = storage.device();
         let keys = DispatchKeySet::of(DispatchKey::dense(device.device_type())) | creation_keys();
-        IntrusivePtr::new_with(|| TensorImpl {
-            storage,
-            geometry: geometry(),
-            key_set: AtomicU64::new(keys.bits()),
-            dtype,
-            layout: Layout::Strided,
-            device,
-            wrapped_number,
-            replacements: OnceCell::new(),
-            autograd_meta: OnceCell::new(),
-            extension: OnceCell::new(),
-            python_object: AtomicPtr::new(std::ptr::null_mut()),
-        })
+        let make = |place: *mut TensorImpl| {
+            // SAFETY: the place is ours, and each part of it is written.
+            unsafe {
+                (&raw mut (*place).storage).write(storage);
+                (&raw mut (*place).geometry).write(Geometry::one_element());
+                geometry(&mut (*place).geometry);
+                (&raw mut (*place).key_set).write(AtomicU64::new(keys.bits()));
+                (&raw mut (*place).dtype).write(dtype);
+                (&raw mut (*place).layout).write(Layout::Strided);
+                (&raw mut (*place).device).write(device);
+                (&raw mut (*place).wrapped_number).write(wrapped_number);
+                (&raw mut (*place).replacements).write(OnceCell::new());
+                (&raw mut (*place).autograd_meta).write(OnceCell::new());
+                (&raw mut (*place).extension).write(OnceCell::new());
+                (&raw mut (*place).python_object).write(AtomicPtr::new(std::ptr::null_mut()));
+                // Does not compile unless all fields are here.
+                let TensorImpl {
+                    storage: _,
+                    geometry: _,
+                    key_set: _,
+                    dtype: _,
+                    layout: _,
+                    device: _,
+                    wrapped_number: _,
+                    replacements: _,
+                    autograd_meta: _,
+                    extension: _,
+                    python_object: _,
+                } = &*place;
+            }
+        };
+        // SAFETY: `make` writes all of it.
+        unsafe { IntrusivePtr::new_in_place(make) }
     }
 
     /// Sizes, strides and offset in force now. One reference is one consistent snapshot.

@@ -29,6 +29,8 @@ enum Form {
     Owned,
     /// It is a place of the node's, or a reference already taken.
     Borrowed,
+    /// It is a saved tensor, lent while the formula runs.
+    Lent,
 }
 
 type Emitted = Result<Code, String>;
@@ -59,7 +61,7 @@ impl Code {
         match self.form {
             Form::Owned if is_optional(ty) => format!("{}.as_ref()", self.text),
             Form::Owned => format!("&{}", self.text),
-            Form::Copy | Form::Borrowed => self.text.clone(),
+            Form::Copy | Form::Borrowed | Form::Lent => self.text.clone(),
         }
     }
 
@@ -69,6 +71,7 @@ impl Code {
             Form::Borrowed if is_optional(ty) => format!("{}.cloned()", self.text),
             Form::Borrowed if is_list(ty) => format!("{}.to_vec()", self.text),
             Form::Borrowed => format!("{}.clone()", self.text.trim_start_matches('&')),
+            Form::Lent => format!("Tensor::clone({})", self.text),
             Form::Copy | Form::Owned => self.text.clone(),
         }
     }
@@ -163,6 +166,7 @@ impl Names<'_> {
                     Held::Tensor | Held::Tensors if is_optional(ty) => {
                         code(Form::Borrowed, format!("{}.as_ref()", field.name))
                     }
+                    Held::Tensor if !is_list(ty) => code(Form::Lent, field.name.clone()),
                     Held::Tensor | Held::Tensors => code(Form::Borrowed, field.name.clone()),
                     Held::Copy => code(Form::Copy, format!("self.{}", field.name)),
                     Held::List => code(Form::Borrowed, format!("&self.{}", field.name)),

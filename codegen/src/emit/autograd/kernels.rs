@@ -146,20 +146,14 @@ fn input(operator: &Operator<'_>, node: &Node<'_>, source: &str, field: &Field) 
         _ if written && used.is_none() => format!("record::original_always({source})?"),
         _ if written => format!("record::original({condition}, {source})?"),
         _ => {
-            let edge = edge(node, source);
-            match used {
-                Some(used) => format!("record::saved_input({used}, {source}, {edge})?"),
-                None => format!("SavedVariable::input({source}, {edge})?"),
+            // An input is known by its edge.
+            match (used, place(node, source)) {
+                (Some(used), Some(nr)) => format!("record::saved_input({used}, {source}, {nr})?"),
+                (Some(used), None) => format!("record::saved_other({used}, {source})?"),
+                (None, Some(nr)) => format!("SavedVariable::input({source}, {nr})?"),
+                (None, None) => format!("SavedVariable::other({source})?"),
             }
         }
-    }
-}
-
-/// The edge of an input, by number if it is known before the call.
-fn edge(node: &Node<'_>, source: &str) -> String {
-    match place(node, source) {
-        Some(place) => format!("&edges[{place}]"),
-        None => format!("&record::edge_of({source})?"),
     }
 }
 
@@ -216,7 +210,7 @@ fn inputs(name: &str, inputs: &[&Argument]) -> String {
     let plain = inputs.iter().all(|input| input.ty == Type::Base(BaseType::Tensor));
     let names: Vec<String> = inputs.iter().map(|input| naming::identifier(&input.name)).collect();
     if plain {
-        return format!("record::{name}(&[{}])", names.join(", "));
+        return format!("record::{name}([{}])", names.join(", "));
     }
     format!(
         "record::{name}_of(&[{}])",
@@ -333,8 +327,8 @@ fn in_place(operator: &Operator<'_>, history: &History<'_>) -> Result<String, St
 /// `out=` writes a tensor from outside, whose history would be lost.
 fn out(operator: &Operator<'_>, checked: Vec<&Argument>) -> String {
     let check = inputs("check_out", &checked);
-    let base = format!("({:?}, &[", operator.schema.name.base);
-    function(operator, &format!("{}?;\n{}", check.replacen("(&[", &base, 1), below(operator)))
+    let base = format!("({:?}, ", operator.schema.name.base);
+    function(operator, &format!("{}?;\n{}", check.replacen('(', &base, 1), below(operator)))
 }
 
 fn tracked(operator: &Operator<'_>) -> Result<String, String> {

@@ -222,7 +222,7 @@ impl<'a> Node<'a> {
         let fields = if fields.is_empty() { ";".to_owned() } else { format!(" {{\n{fields}}}") };
         let body = self.backward(names)?;
         Ok(format!(
-            "#[derive(Clone)]\npub(super) struct {name}{fields}\n\n\
+            "pub(super) struct {name}{fields}\n\n\
              impl Backward for {name} {{\n\
              const NAME: &'static str = {name:?};\nconst SAVES: bool = {saves};\n\n\
              fn backward(&self, cx: &Context<'_>, {grads}: &Gradients) -> Result<Gradients> {{\n{body}\n}}\n}}",

@@ -1,31 +1,14 @@
 //! One backward pass over a graph: which nodes it meets, how many gradients each waits for, and which of them matter.
 
+use super::entries::{Entries, NOWHERE};
 use super::input_buffer;
-use crate::node::{Edge, Gradients, Node};
+use crate::node::Edge;
 use flambeau_core::Result;
 use flambeau_ops::Tensor;
-use smallvec::SmallVec;
-use std::collections::{BinaryHeap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Arc;
+use std::collections::BinaryHeap;
 
-/// Stands for "no edge".
-const NOWHERE: u32 = u32::MAX;
-
-/// Room for this many nodes from the start.
-const SMALL: usize = 16;
-
-/// A node that the pass meets. Borrowed: whoever holds the roots holds the graph, whose edges never change.
-pub(super) struct Entry<'a> {
-    pub(super) node: &'a Arc<dyn Node>,
-    /// How many edges lead to it from nodes that have not run.
-    waiting_for: u32,
-    /// Whether it leads to something that was asked for.
-    pub(super) needed: bool,
-    /// The entries that its edges lead to.
-    targets: SmallVec<[u32; 2]>,
-    pub(super) buffer: Gradients,
-}
+/// Room for this many ready nodes from the start.
+const READY: usize = 8;
 
 /// A gradient that was asked for: that of output `output_nr` of an entry's operator.
 pub(super) struct Capture {
@@ -35,8 +18,7 @@ pub(super) struct Capture {
 }
 
 pub(super) struct GraphTask<'a> {
-    pub(super) entries: Vec<Entry<'a>>,
-    index: HashMap<usize, u32, BuildHasherDefault<PointerHasher>>,
+    pub(super) entries: Entries<'a>,
     /// Nodes of which all gradients have arrived, latest recorded first.
     ready: BinaryHeap<(u64, u32)>,
     /// Sorted by entry.
@@ -47,41 +29,21 @@ pub(super) struct GraphTask<'a> {
 impl<'a> GraphTask<'a> {
     /// Walks the graph below `roots`, with a stack and not by recursion.
     pub(super) fn new(roots: &'a [Edge]) -> Self {
-        let mut task = GraphTask {
-            entries: Vec::with_capacity(SMALL),
-            index: HashMap::with_capacity_and_hasher(SMALL, BuildHasherDefault::default()),
-            ready: BinaryHeap::new(),
-            captures: Vec::new(),
-            restricted: false,
-        };
+        let mut entries = Entries::new();
         for root in roots {
-            task.enter(&root.node);
+            entries.enter(&root.node);
         }
         let mut next = 0;
-        while let Some(entry) = task.entries.get(next) {
-            let node = entry.node;
-            let targets = node.header().edges().iter().map(|edge| task.enter_target(edge.as_ref())).collect();
-            task.entries[next].targets = targets;
+        while next < entries.len() {
+            entries.enter_targets(next);
             next += 1;
         }
-        task
-    }
-
-    fn enter(&mut self, node: &'a Arc<dyn Node>) -> u32 {
-        let next = self.entries.len() as u32;
-        let at = *self.index.entry(address(node)).or_insert(next);
-        if at == next {
-            let (targets, buffer) = (SmallVec::new(), Gradients::new());
-            self.entries.push(Entry { node, waiting_for: 0, needed: true, targets, buffer });
+        GraphTask {
+            entries,
+            ready: BinaryHeap::with_capacity(READY),
+            captures: Vec::new(),
+            restricted: false,
         }
-        at
-    }
-
-    fn enter_target(&mut self, edge: Option<&'a Edge>) -> u32 {
-        let Some(edge) = edge else { return NOWHERE };
-        let at = self.enter(&edge.node);
-        self.entries[at as usize].waiting_for += 1;
-        at
     }
 
     /// Only what leads to these edges matters. Where `capture` is set, the gradients that arrive there are results, and
@@ -91,17 +53,17 @@ impl<'a> GraphTask<'a> {
         self.entries.iter_mut().for_each(|entry| entry.needed = false);
         let mut asked = vec![false; self.entries.len()];
         for (result, edge) in wanted.iter().enumerate() {
-            let entry = edge.as_ref().and_then(|edge| self.index.get(&address(&edge.node)));
+            let entry = edge.as_ref().and_then(|edge| self.entries.find(&edge.node));
             if let (Some(edge), Some(entry)) = (edge, entry) {
-                asked[*entry as usize] = true;
+                asked[entry as usize] = true;
                 if capture {
-                    self.captures.push(Capture { entry: *entry, output_nr: edge.input_nr, result });
+                    self.captures.push(Capture { entry, output_nr: edge.input_nr, result });
                 }
             }
         }
         self.captures.sort_by_key(|capture| capture.entry);
         for at in self.backwards_order() {
-            let leads = self.entries[at].targets.iter().any(|target| {
+            let leads = self.entries.targets(at).iter().any(|target| {
                 *target != NOWHERE && (asked[*target as usize] || self.entries[*target as usize].needed)
             });
             self.entries[at].needed = leads || (asked[at] && !capture);
@@ -114,7 +76,7 @@ impl<'a> GraphTask<'a> {
         let mut order: Vec<usize> = (0..waiting.len()).filter(|at| waiting[*at] == 0).collect();
         let mut next = 0;
         while let Some(at) = order.get(next).copied() {
-            for target in self.entries[at].targets.iter().filter(|target| **target != NOWHERE) {
+            for target in self.entries.targets(at).iter().filter(|target| **target != NOWHERE) {
                 let target = *target as usize;
                 waiting[target] -= 1;
                 if waiting[target] == 0 {
@@ -133,7 +95,7 @@ impl<'a> GraphTask<'a> {
         if !self.restricted {
             return !0;
         }
-        let targets = self.entries[at as usize].targets.iter().take(64).enumerate();
+        let targets = self.entries.targets(at as usize).iter().take(64).enumerate();
         targets.fold(0, |bits, (i, target)| bits | u64::from(self.matters(*target)) << i)
     }
 
@@ -154,8 +116,8 @@ impl<'a> GraphTask<'a> {
 
     /// Puts the gradient of a root in place.
     pub(super) fn seed(&mut self, root: &Edge, grad: Tensor, create_graph: bool) -> Result<()> {
-        if let Some(at) = self.index.get(&address(&root.node)) {
-            input_buffer::add(&mut self.entries[*at as usize].buffer, root.input_nr, grad, create_graph)?;
+        if let Some(at) = self.entries.find(&root.node) {
+            input_buffer::add(&mut self.entries[at as usize].buffer, root.input_nr, grad, create_graph)?;
         }
         Ok(())
     }
@@ -179,13 +141,18 @@ impl<'a> GraphTask<'a> {
         self.ready.pop().map(|(_, at)| at)
     }
 
-    /// Sends a gradient along edge number `i` of an entry; `None` only tells that none will come.
+    /// Sends a gradient along `edge`, number `i` of an entry; `None` only tells that none will come.
     #[inline]
-    pub(super) fn send(&mut self, at: u32, i: usize, grad: Option<Tensor>, create_graph: bool) -> Result<()> {
-        let from = &self.entries[at as usize];
-        let (Some(Some(edge)), target) = (from.node.header().edges().get(i), from.targets[i]) else {
-            return Ok(());
-        };
+    pub(super) fn send(
+        &mut self,
+        at: u32,
+        i: usize,
+        edge: Option<&Edge>,
+        grad: Option<Tensor>,
+        create_graph: bool,
+    ) -> Result<()> {
+        let Some(edge) = edge else { return Ok(()) };
+        let target = self.entries.target(at, i);
         let entry = &mut self.entries[target as usize];
         if let Some(grad) = grad {
             input_buffer::add(&mut entry.buffer, edge.input_nr, grad, create_graph)?;
@@ -195,30 +162,5 @@ impl<'a> GraphTask<'a> {
             self.make_ready(target);
         }
         Ok(())
-    }
-}
-
-#[inline]
-fn address(node: &Arc<dyn Node>) -> usize {
-    Arc::as_ptr(node).cast::<()>().addr()
-}
-
-/// Addresses of nodes are multiples of 8 or more, and differ in their middle bits: one multiplication spreads them.
-#[derive(Default)]
-pub(super) struct PointerHasher(u64);
-
-impl Hasher for PointerHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
-    }
-
-    #[inline]
-    fn write_usize(&mut self, address: usize) {
-        let spread = (address as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = spread ^ spread >> 32;
     }
 }

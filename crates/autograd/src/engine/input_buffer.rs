@@ -11,8 +11,8 @@ use flambeau_ops::{Tensor, ops};
 #[inline]
 pub(super) fn add(buffer: &mut Gradients, input_nr: u32, grad: Tensor, create_graph: bool) -> Result<()> {
     let at = input_nr as usize;
-    if buffer.len() <= at {
-        buffer.resize(at + 1, None);
+    while buffer.len() <= at {
+        buffer.push(None);
     }
     let Some(slot) = buffer.get_mut(at) else { return Ok(()) };
     *slot = Some(match slot.take() {

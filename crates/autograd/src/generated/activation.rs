@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, record};
 use flambeau_core::{DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct ReluBackward0 {
     pub(super) result: SavedVariable,
 }
@@ -28,7 +27,7 @@ fn relu(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::relu(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = ReluBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -38,12 +37,12 @@ fn relu(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(RELU, Autograd, relu);
 
 fn relu_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::relu_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::relu_(self_)?;
@@ -55,14 +54,13 @@ fn relu_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(RELU_, Autograd, relu_);
 
 fn relu_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("relu", &[self_, out])?;
+    record::check_out("relu", [self_, out])?;
     let _below = record::below();
     ops::relu_out(self_, out)
 }
 
 register!(RELU_OUT, Autograd, relu_out);
 
-#[derive(Clone)]
 pub(super) struct ThresholdBackward0 {
     pub(super) self_: SavedVariable,
     pub(super) threshold: Scalar,
@@ -84,8 +82,8 @@ fn threshold(_: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar
         let _below = record::below();
         ops::threshold(self_, threshold, value)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = ThresholdBackward0 { self_: SavedVariable::input(self_, &edges[0])?, threshold };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = ThresholdBackward0 { self_: SavedVariable::input(self_, 0)?, threshold };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -94,12 +92,12 @@ fn threshold(_: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar
 register!(THRESHOLD, Autograd, threshold);
 
 fn threshold_(_: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::threshold_(self_, threshold, value);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = ThresholdBackward0 { self_: record::original_always(self_)?, threshold };
     {
         let _below = record::below();
@@ -117,14 +115,13 @@ fn threshold_out(
     value: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("threshold", &[self_, out])?;
+    record::check_out("threshold", [self_, out])?;
     let _below = record::below();
     ops::threshold_out(self_, threshold, value, out)
 }
 
 register!(THRESHOLD_OUT, Autograd, threshold_out);
 
-#[derive(Clone)]
 pub(super) struct ThresholdBackwardBackward0 {
     pub(super) self_: Option<SavedVariable>,
     pub(super) threshold: Scalar,
@@ -159,9 +156,9 @@ fn threshold_backward(
         let _below = record::below();
         ops::threshold_backward(grad_output, self_, threshold)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
+    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
         let backward = ThresholdBackwardBackward0 {
-            self_: record::saved_input(edges[0].is_some(), self_, &edges[1])?,
+            self_: record::saved_input(edges[0].is_some(), self_, 1)?,
             threshold,
         };
         record::set_history(&mut result, edges, backward);
@@ -171,7 +168,6 @@ fn threshold_backward(
 
 register!(THRESHOLD_BACKWARD, Autograd, threshold_backward);
 
-#[derive(Clone)]
 pub(super) struct GeluBackward0 {
     pub(super) approximate: String,
     pub(super) self_: SavedVariable,
@@ -193,11 +189,9 @@ fn gelu(_: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<Tensor> 
         let _below = record::below();
         ops::gelu(self_, approximate)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = GeluBackward0 {
-            approximate: str::to_owned(approximate),
-            self_: SavedVariable::input(self_, &edges[0])?,
-        };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward =
+            GeluBackward0 { approximate: str::to_owned(approximate), self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -206,12 +200,12 @@ fn gelu(_: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<Tensor> 
 register!(GELU, Autograd, gelu);
 
 fn gelu_(_: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::gelu_(self_, approximate);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward =
         GeluBackward0 { approximate: str::to_owned(approximate), self_: record::original_always(self_)? };
     {
@@ -224,14 +218,13 @@ fn gelu_(_: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<()> {
 register!(GELU_, Autograd, gelu_);
 
 fn gelu_out(_: DispatchKeySet, self_: &Tensor, approximate: &str, out: &Tensor) -> Result<()> {
-    record::check_out("gelu", &[self_, out])?;
+    record::check_out("gelu", [self_, out])?;
     let _below = record::below();
     ops::gelu_out(self_, approximate, out)
 }
 
 register!(GELU_OUT, Autograd, gelu_out);
 
-#[derive(Clone)]
 pub(super) struct GeluBackwardBackward0 {
     pub(super) approximate: String,
     pub(super) grad_output: Option<SavedVariable>,
@@ -397,11 +390,11 @@ fn gelu_backward(
         let _below = record::below();
         ops::gelu_backward(grad_output, self_, approximate)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
+    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
         let backward = GeluBackwardBackward0 {
             approximate: str::to_owned(approximate),
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
-            self_: SavedVariable::input(self_, &edges[1])?,
+            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+            self_: SavedVariable::input(self_, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -410,7 +403,6 @@ fn gelu_backward(
 
 register!(GELU_BACKWARD, Autograd, gelu_backward);
 
-#[derive(Clone)]
 pub(super) struct SiluBackward0 {
     pub(super) self_: SavedVariable,
 }
@@ -431,8 +423,8 @@ fn silu(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::silu(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = SiluBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = SiluBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -441,12 +433,12 @@ fn silu(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(SILU, Autograd, silu);
 
 fn silu_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::silu_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = SiluBackward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -458,14 +450,13 @@ fn silu_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(SILU_, Autograd, silu_);
 
 fn silu_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("silu", &[self_, out])?;
+    record::check_out("silu", [self_, out])?;
     let _below = record::below();
     ops::silu_out(self_, out)
 }
 
 register!(SILU_OUT, Autograd, silu_out);
 
-#[derive(Clone)]
 pub(super) struct SiluBackwardBackward0 {
     pub(super) grad_output: Option<SavedVariable>,
     pub(super) self_: SavedVariable,
@@ -513,10 +504,10 @@ fn silu_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Res
         let _below = record::below();
         ops::silu_backward(grad_output, self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
+    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
         let backward = SiluBackwardBackward0 {
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
-            self_: SavedVariable::input(self_, &edges[1])?,
+            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+            self_: SavedVariable::input(self_, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -525,7 +516,6 @@ fn silu_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Res
 
 register!(SILU_BACKWARD, Autograd, silu_backward);
 
-#[derive(Clone)]
 pub(super) struct MishBackward0 {
     pub(super) self_: SavedVariable,
 }
@@ -546,8 +536,8 @@ fn mish(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::mish(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = MishBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = MishBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -556,12 +546,12 @@ fn mish(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(MISH, Autograd, mish);
 
 fn mish_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::mish_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = MishBackward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -573,14 +563,13 @@ fn mish_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(MISH_, Autograd, mish_);
 
 fn mish_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("mish", &[self_, out])?;
+    record::check_out("mish", [self_, out])?;
     let _below = record::below();
     ops::mish_out(self_, out)
 }
 
 register!(MISH_OUT, Autograd, mish_out);
 
-#[derive(Clone)]
 pub(super) struct MishBackwardBackward0 {
     pub(super) grad_output: Option<SavedVariable>,
     pub(super) self_: SavedVariable,
@@ -645,10 +634,10 @@ fn mish_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Res
         let _below = record::below();
         ops::mish_backward(grad_output, self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
+    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
         let backward = MishBackwardBackward0 {
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
-            self_: SavedVariable::input(self_, &edges[1])?,
+            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+            self_: SavedVariable::input(self_, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -657,7 +646,6 @@ fn mish_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Res
 
 register!(MISH_BACKWARD, Autograd, mish_backward);
 
-#[derive(Clone)]
 pub(super) struct SoftplusBackward0 {
     pub(super) beta: Scalar,
     pub(super) self_: SavedVariable,
@@ -680,8 +668,8 @@ fn softplus(_: DispatchKeySet, self_: &Tensor, beta: Scalar, threshold: Scalar) 
         let _below = record::below();
         ops::softplus(self_, beta, threshold)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = SoftplusBackward0 { beta, self_: SavedVariable::input(self_, &edges[0])?, threshold };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = SoftplusBackward0 { beta, self_: SavedVariable::input(self_, 0)?, threshold };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -696,14 +684,13 @@ fn softplus_out(
     threshold: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("softplus", &[self_, out])?;
+    record::check_out("softplus", [self_, out])?;
     let _below = record::below();
     ops::softplus_out(self_, beta, threshold, out)
 }
 
 register!(SOFTPLUS_OUT, Autograd, softplus_out);
 
-#[derive(Clone)]
 pub(super) struct SoftplusBackwardBackward0 {
     pub(super) beta: Scalar,
     pub(super) grad_output: Option<SavedVariable>,
@@ -753,11 +740,11 @@ fn softplus_backward(
         let _below = record::below();
         ops::softplus_backward(grad_output, self_, beta, threshold)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
+    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
         let backward = SoftplusBackwardBackward0 {
             beta,
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
-            self_: SavedVariable::input(self_, &edges[1])?,
+            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+            self_: SavedVariable::input(self_, 1)?,
             threshold,
         };
         record::set_history(&mut result, edges, backward);
@@ -767,7 +754,6 @@ fn softplus_backward(
 
 register!(SOFTPLUS_BACKWARD, Autograd, softplus_backward);
 
-#[derive(Clone)]
 pub(super) struct LeakyReluBackward0 {
     pub(super) negative_slope: Scalar,
     pub(super) self_: SavedVariable,
@@ -789,8 +775,8 @@ fn leaky_relu(_: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Resu
         let _below = record::below();
         ops::leaky_relu(self_, negative_slope)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = LeakyReluBackward0 { negative_slope, self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = LeakyReluBackward0 { negative_slope, self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -799,12 +785,12 @@ fn leaky_relu(_: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Resu
 register!(LEAKY_RELU, Autograd, leaky_relu);
 
 fn leaky_relu_(_: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::leaky_relu_(self_, negative_slope);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = LeakyReluBackward0 { negative_slope, self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -816,14 +802,13 @@ fn leaky_relu_(_: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Res
 register!(LEAKY_RELU_, Autograd, leaky_relu_);
 
 fn leaky_relu_out(_: DispatchKeySet, self_: &Tensor, negative_slope: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("leaky_relu", &[self_, out])?;
+    record::check_out("leaky_relu", [self_, out])?;
     let _below = record::below();
     ops::leaky_relu_out(self_, negative_slope, out)
 }
 
 register!(LEAKY_RELU_OUT, Autograd, leaky_relu_out);
 
-#[derive(Clone)]
 pub(super) struct LeakyReluBackwardBackward0 {
     pub(super) negative_slope: Scalar,
     pub(super) self_: Option<SavedVariable>,
@@ -859,10 +844,10 @@ fn leaky_relu_backward(
         let _below = record::below();
         ops::leaky_relu_backward(grad_output, self_, negative_slope, self_is_result)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
+    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
         let backward = LeakyReluBackwardBackward0 {
             negative_slope,
-            self_: record::saved_input(edges[0].is_some(), self_, &edges[1])?,
+            self_: record::saved_input(edges[0].is_some(), self_, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -871,7 +856,6 @@ fn leaky_relu_backward(
 
 register!(LEAKY_RELU_BACKWARD, Autograd, leaky_relu_backward);
 
-#[derive(Clone)]
 pub(super) struct EluBackward0 {
     pub(super) alpha: Scalar,
     pub(super) input_scale: Scalar,
@@ -904,9 +888,8 @@ fn elu(
         let _below = record::below();
         ops::elu(self_, alpha, scale, input_scale)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward =
-            EluBackward0 { alpha, input_scale, scale, self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = EluBackward0 { alpha, input_scale, scale, self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -915,12 +898,12 @@ fn elu(
 register!(ELU, Autograd, elu);
 
 fn elu_(_: DispatchKeySet, self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::elu_(self_, alpha, scale, input_scale);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = EluBackward0 { alpha, input_scale, scale, self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -939,14 +922,13 @@ fn elu_out(
     input_scale: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("elu", &[self_, out])?;
+    record::check_out("elu", [self_, out])?;
     let _below = record::below();
     ops::elu_out(self_, alpha, scale, input_scale, out)
 }
 
 register!(ELU_OUT, Autograd, elu_out);
 
-#[derive(Clone)]
 pub(super) struct EluBackwardBackward0 {
     pub(super) alpha: Scalar,
     pub(super) grad_output: Option<SavedVariable>,
@@ -1025,14 +1007,14 @@ fn elu_backward(
         let _below = record::below();
         ops::elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, self_or_result])? {
+    if let Some(edges) = record::recorded_edges([grad_output, self_or_result])? {
         let backward = EluBackwardBackward0 {
             alpha,
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
+            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
             input_scale,
             is_result,
             scale,
-            self_or_result: SavedVariable::input(self_or_result, &edges[1])?,
+            self_or_result: SavedVariable::input(self_or_result, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -1041,7 +1023,6 @@ fn elu_backward(
 
 register!(ELU_BACKWARD, Autograd, elu_backward);
 
-#[derive(Clone)]
 pub(super) struct HardtanhBackward0 {
     pub(super) max_val: Scalar,
     pub(super) min_val: Scalar,
@@ -1064,8 +1045,8 @@ fn hardtanh(_: DispatchKeySet, self_: &Tensor, min_val: Scalar, max_val: Scalar)
         let _below = record::below();
         ops::hardtanh(self_, min_val, max_val)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = HardtanhBackward0 { max_val, min_val, self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = HardtanhBackward0 { max_val, min_val, self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -1080,7 +1061,7 @@ fn hardtanh_out(
     max_val: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("hardtanh", &[self_, out])?;
+    record::check_out("hardtanh", [self_, out])?;
     let _below = record::below();
     ops::hardtanh_out(self_, min_val, max_val, out)
 }
@@ -1088,12 +1069,12 @@ fn hardtanh_out(
 register!(HARDTANH_OUT, Autograd, hardtanh_out);
 
 fn hardtanh_(_: DispatchKeySet, self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::hardtanh_(self_, min_val, max_val);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = HardtanhBackward0 { max_val, min_val, self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -1104,7 +1085,6 @@ fn hardtanh_(_: DispatchKeySet, self_: &Tensor, min_val: Scalar, max_val: Scalar
 
 register!(HARDTANH_, Autograd, hardtanh_);
 
-#[derive(Clone)]
 pub(super) struct HardtanhBackwardBackward0 {
     pub(super) max_val: Scalar,
     pub(super) min_val: Scalar,
@@ -1141,11 +1121,11 @@ fn hardtanh_backward(
         let _below = record::below();
         ops::hardtanh_backward(grad_output, self_, min_val, max_val)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
+    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
         let backward = HardtanhBackwardBackward0 {
             max_val,
             min_val,
-            self_: record::saved_input(edges[0].is_some(), self_, &edges[1])?,
+            self_: record::saved_input(edges[0].is_some(), self_, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -1155,14 +1135,13 @@ fn hardtanh_backward(
 register!(HARDTANH_BACKWARD, Autograd, hardtanh_backward);
 
 fn log_sigmoid_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("log_sigmoid", &[self_, out])?;
+    record::check_out("log_sigmoid", [self_, out])?;
     let _below = record::below();
     ops::log_sigmoid_out(self_, out)
 }
 
 register!(LOG_SIGMOID_OUT, Autograd, log_sigmoid_out);
 
-#[derive(Clone)]
 pub(super) struct LogSigmoidBackward0 {
     pub(super) self_: SavedVariable,
     pub(super) buffer: SavedVariable,
@@ -1185,9 +1164,9 @@ fn log_sigmoid_forward(_: DispatchKeySet, self_: &Tensor) -> Result<(Tensor, Ten
         let _below = record::below();
         ops::log_sigmoid_forward(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = LogSigmoidBackward0 {
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             buffer: SavedVariable::output(&buffer, 1)?,
         };
         record::set_history_of_some(&[&output, &buffer], &[true, false], edges, backward);
@@ -1197,7 +1176,6 @@ fn log_sigmoid_forward(_: DispatchKeySet, self_: &Tensor) -> Result<(Tensor, Ten
 
 register!(LOG_SIGMOID_FORWARD, Autograd, log_sigmoid_forward);
 
-#[derive(Clone)]
 pub(super) struct LogSigmoidBackwardBackward0 {
     pub(super) buffer: Option<SavedVariable>,
     pub(super) grad_output: Option<SavedVariable>,
@@ -1240,11 +1218,11 @@ fn log_sigmoid_backward(
         let _below = record::below();
         ops::log_sigmoid_backward(grad_output, self_, buffer)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
+    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
         let backward = LogSigmoidBackwardBackward0 {
-            buffer: record::saved_input(edges[0].is_some(), buffer, &record::edge_of(buffer)?)?,
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
-            self_: SavedVariable::input(self_, &edges[1])?,
+            buffer: record::saved_other(edges[0].is_some(), buffer)?,
+            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+            self_: SavedVariable::input(self_, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -1253,7 +1231,6 @@ fn log_sigmoid_backward(
 
 register!(LOG_SIGMOID_BACKWARD, Autograd, log_sigmoid_backward);
 
-#[derive(Clone)]
 pub(super) struct SigmoidBackwardBackward0 {
     pub(super) grad_output: Option<SavedVariable>,
     pub(super) output: SavedVariable,
@@ -1288,10 +1265,10 @@ fn sigmoid_backward(_: DispatchKeySet, grad_output: &Tensor, output: &Tensor) ->
         let _below = record::below();
         ops::sigmoid_backward(grad_output, output)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, output])? {
+    if let Some(edges) = record::recorded_edges([grad_output, output])? {
         let backward = SigmoidBackwardBackward0 {
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
-            output: SavedVariable::input(output, &edges[1])?,
+            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+            output: SavedVariable::input(output, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -1300,7 +1277,6 @@ fn sigmoid_backward(_: DispatchKeySet, grad_output: &Tensor, output: &Tensor) ->
 
 register!(SIGMOID_BACKWARD, Autograd, sigmoid_backward);
 
-#[derive(Clone)]
 pub(super) struct TanhBackwardBackward0 {
     pub(super) grad_output: Option<SavedVariable>,
     pub(super) output: SavedVariable,
@@ -1328,10 +1304,10 @@ fn tanh_backward(_: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Re
         let _below = record::below();
         ops::tanh_backward(grad_output, output)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, output])? {
+    if let Some(edges) = record::recorded_edges([grad_output, output])? {
         let backward = TanhBackwardBackward0 {
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
-            output: SavedVariable::input(output, &edges[1])?,
+            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+            output: SavedVariable::input(output, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }

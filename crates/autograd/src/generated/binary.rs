@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct AddBackward0 {
     pub(super) alpha: Scalar,
 }
@@ -27,7 +26,7 @@ fn add_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) 
         let _below = record::below();
         ops::add_tensor(self_, other, alpha)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
+    if let Some(edges) = record::recorded_edges([self_, other])? {
         let backward = AddBackward0 { alpha };
         record::set_history(&mut result, edges, backward);
     }
@@ -37,12 +36,12 @@ fn add_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) 
 register!(ADD_TENSOR, Autograd, add_tensor);
 
 fn add__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_, other]) {
+    if !record::any_requires_grad([self_, other]) {
         let _below = record::below();
         return ops::add__tensor(self_, other, alpha);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, other])?;
+    let edges = record::edges([self_, other])?;
     let backward = AddBackward0 { alpha };
     {
         let _below = record::below();
@@ -54,14 +53,13 @@ fn add__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar)
 register!(ADD__TENSOR, Autograd, add__tensor);
 
 fn add_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("add", &[self_, other, out])?;
+    record::check_out("add", [self_, other, out])?;
     let _below = record::below();
     ops::add_out(self_, other, alpha, out)
 }
 
 register!(ADD_OUT, Autograd, add_out);
 
-#[derive(Clone)]
 pub(super) struct AddBackward1;
 
 impl Backward for AddBackward1 {
@@ -79,7 +77,7 @@ fn add_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -
         let _below = record::below();
         ops::add_scalar(self_, other, alpha)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, AddBackward1);
     }
     Ok(result)
@@ -94,7 +92,7 @@ fn add_scalar_out(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("add", &[self_, out])?;
+    record::check_out("add", [self_, out])?;
     let _below = record::below();
     ops::add_scalar_out(self_, other, alpha, out)
 }
@@ -102,12 +100,12 @@ fn add_scalar_out(
 register!(ADD_SCALAR_OUT, Autograd, add_scalar_out);
 
 fn add__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::add__scalar(self_, other, alpha);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::add__scalar(self_, other, alpha)?;
@@ -117,7 +115,6 @@ fn add__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) 
 
 register!(ADD__SCALAR, Autograd, add__scalar);
 
-#[derive(Clone)]
 pub(super) struct SubBackward0 {
     pub(super) alpha: Scalar,
 }
@@ -140,7 +137,7 @@ fn sub_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) 
         let _below = record::below();
         ops::sub_tensor(self_, other, alpha)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
+    if let Some(edges) = record::recorded_edges([self_, other])? {
         let backward = SubBackward0 { alpha };
         record::set_history(&mut result, edges, backward);
     }
@@ -150,12 +147,12 @@ fn sub_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) 
 register!(SUB_TENSOR, Autograd, sub_tensor);
 
 fn sub__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_, other]) {
+    if !record::any_requires_grad([self_, other]) {
         let _below = record::below();
         return ops::sub__tensor(self_, other, alpha);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, other])?;
+    let edges = record::edges([self_, other])?;
     let backward = SubBackward0 { alpha };
     {
         let _below = record::below();
@@ -167,14 +164,13 @@ fn sub__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar)
 register!(SUB__TENSOR, Autograd, sub__tensor);
 
 fn sub_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("sub", &[self_, other, out])?;
+    record::check_out("sub", [self_, other, out])?;
     let _below = record::below();
     ops::sub_out(self_, other, alpha, out)
 }
 
 register!(SUB_OUT, Autograd, sub_out);
 
-#[derive(Clone)]
 pub(super) struct SubBackward1;
 
 impl Backward for SubBackward1 {
@@ -192,7 +188,7 @@ fn sub_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -
         let _below = record::below();
         ops::sub_scalar(self_, other, alpha)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, SubBackward1);
     }
     Ok(result)
@@ -207,7 +203,7 @@ fn sub_scalar_out(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("sub", &[self_, out])?;
+    record::check_out("sub", [self_, out])?;
     let _below = record::below();
     ops::sub_scalar_out(self_, other, alpha, out)
 }
@@ -215,12 +211,12 @@ fn sub_scalar_out(
 register!(SUB_SCALAR_OUT, Autograd, sub_scalar_out);
 
 fn sub__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::sub__scalar(self_, other, alpha);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::sub__scalar(self_, other, alpha)?;
@@ -230,7 +226,6 @@ fn sub__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) 
 
 register!(SUB__SCALAR, Autograd, sub__scalar);
 
-#[derive(Clone)]
 pub(super) struct RsubBackward0 {
     pub(super) alpha: Scalar,
 }
@@ -253,7 +248,7 @@ fn rsub_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar)
         let _below = record::below();
         ops::rsub_tensor(self_, other, alpha)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
+    if let Some(edges) = record::recorded_edges([self_, other])? {
         let backward = RsubBackward0 { alpha };
         record::set_history(&mut result, edges, backward);
     }
@@ -269,14 +264,13 @@ fn rsub_tensor_out(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("rsub", &[self_, other, out])?;
+    record::check_out("rsub", [self_, other, out])?;
     let _below = record::below();
     ops::rsub_tensor_out(self_, other, alpha, out)
 }
 
 register!(RSUB_TENSOR_OUT, Autograd, rsub_tensor_out);
 
-#[derive(Clone)]
 pub(super) struct RsubBackward1 {
     pub(super) alpha: Scalar,
 }
@@ -296,7 +290,7 @@ fn rsub_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) 
         let _below = record::below();
         ops::rsub_scalar(self_, other, alpha)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = RsubBackward1 { alpha };
         record::set_history(&mut result, edges, backward);
     }
@@ -312,14 +306,13 @@ fn rsub_scalar_out(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("rsub", &[self_, out])?;
+    record::check_out("rsub", [self_, out])?;
     let _below = record::below();
     ops::rsub_scalar_out(self_, other, alpha, out)
 }
 
 register!(RSUB_SCALAR_OUT, Autograd, rsub_scalar_out);
 
-#[derive(Clone)]
 pub(super) struct MulBackward0 {
     pub(super) other: Option<SavedVariable>,
     pub(super) self_: Option<SavedVariable>,
@@ -352,10 +345,10 @@ fn mul_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tenso
         let _below = record::below();
         ops::mul_tensor(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
+    if let Some(edges) = record::recorded_edges([self_, other])? {
         let backward = MulBackward0 {
-            other: record::saved_input(edges[0].is_some(), other, &edges[1])?,
-            self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
+            other: record::saved_input(edges[0].is_some(), other, 1)?,
+            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -365,14 +358,14 @@ fn mul_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tenso
 register!(MUL_TENSOR, Autograd, mul_tensor);
 
 fn mul__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, other]) {
+    if !record::any_requires_grad([self_, other]) {
         let _below = record::below();
         return ops::mul__tensor(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, other])?;
+    let edges = record::edges([self_, other])?;
     let backward = MulBackward0 {
-        other: record::saved_input(edges[0].is_some(), other, &edges[1])?,
+        other: record::saved_input(edges[0].is_some(), other, 1)?,
         self_: record::original(edges[1].is_some(), self_)?,
     };
     {
@@ -385,14 +378,13 @@ fn mul__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> 
 register!(MUL__TENSOR, Autograd, mul__tensor);
 
 fn mul_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("mul", &[self_, other, out])?;
+    record::check_out("mul", [self_, other, out])?;
     let _below = record::below();
     ops::mul_out(self_, other, out)
 }
 
 register!(MUL_OUT, Autograd, mul_out);
 
-#[derive(Clone)]
 pub(super) struct MulBackward1 {
     pub(super) other: Scalar,
 }
@@ -412,7 +404,7 @@ fn mul_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor
         let _below = record::below();
         ops::mul_scalar(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = MulBackward1 { other };
         record::set_history(&mut result, edges, backward);
     }
@@ -422,7 +414,7 @@ fn mul_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor
 register!(MUL_SCALAR, Autograd, mul_scalar);
 
 fn mul_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("mul", &[self_, out])?;
+    record::check_out("mul", [self_, out])?;
     let _below = record::below();
     ops::mul_scalar_out(self_, other, out)
 }
@@ -430,12 +422,12 @@ fn mul_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor
 register!(MUL_SCALAR_OUT, Autograd, mul_scalar_out);
 
 fn mul__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::mul__scalar(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = MulBackward1 { other };
     {
         let _below = record::below();
@@ -446,7 +438,6 @@ fn mul__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
 
 register!(MUL__SCALAR, Autograd, mul__scalar);
 
-#[derive(Clone)]
 pub(super) struct ChainBackward0 {
     pub(super) derivative: Option<SavedVariable>,
     pub(super) grad_output: Option<SavedVariable>,
@@ -479,10 +470,10 @@ fn _chain(_: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Resul
         let _below = record::below();
         ops::_chain(grad_output, derivative)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, derivative])? {
+    if let Some(edges) = record::recorded_edges([grad_output, derivative])? {
         let backward = ChainBackward0 {
-            derivative: record::saved_input(edges[0].is_some(), derivative, &edges[1])?,
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
+            derivative: record::saved_input(edges[0].is_some(), derivative, 1)?,
+            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -491,7 +482,6 @@ fn _chain(_: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Resul
 
 register!(_CHAIN, Autograd, _chain);
 
-#[derive(Clone)]
 pub(super) struct ChainDivBackward0 {
     pub(super) divisor: SavedVariable,
     pub(super) result: SavedVariable,
@@ -519,9 +509,9 @@ fn _chain_div(_: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Resu
         let _below = record::below();
         ops::_chain_div(grad_output, divisor)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, divisor])? {
+    if let Some(edges) = record::recorded_edges([grad_output, divisor])? {
         let backward = ChainDivBackward0 {
-            divisor: SavedVariable::input(divisor, &edges[1])?,
+            divisor: SavedVariable::input(divisor, 1)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -531,7 +521,6 @@ fn _chain_div(_: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Resu
 
 register!(_CHAIN_DIV, Autograd, _chain_div);
 
-#[derive(Clone)]
 pub(super) struct DivBackward0 {
     pub(super) other: SavedVariable,
     pub(super) self_: Option<SavedVariable>,
@@ -559,10 +548,10 @@ fn div_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tenso
         let _below = record::below();
         ops::div_tensor(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
+    if let Some(edges) = record::recorded_edges([self_, other])? {
         let backward = DivBackward0 {
-            other: SavedVariable::input(other, &edges[1])?,
-            self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
+            other: SavedVariable::input(other, 1)?,
+            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -572,14 +561,14 @@ fn div_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tenso
 register!(DIV_TENSOR, Autograd, div_tensor);
 
 fn div__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, other]) {
+    if !record::any_requires_grad([self_, other]) {
         let _below = record::below();
         return ops::div__tensor(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, other])?;
+    let edges = record::edges([self_, other])?;
     let backward = DivBackward0 {
-        other: SavedVariable::input(other, &edges[1])?,
+        other: SavedVariable::input(other, 1)?,
         self_: record::original(edges[1].is_some(), self_)?,
     };
     {
@@ -592,14 +581,13 @@ fn div__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> 
 register!(DIV__TENSOR, Autograd, div__tensor);
 
 fn div_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("div", &[self_, other, out])?;
+    record::check_out("div", [self_, other, out])?;
     let _below = record::below();
     ops::div_out(self_, other, out)
 }
 
 register!(DIV_OUT, Autograd, div_out);
 
-#[derive(Clone)]
 pub(super) struct DivBackward1 {
     pub(super) other: Scalar,
 }
@@ -619,7 +607,7 @@ fn div_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor
         let _below = record::below();
         ops::div_scalar(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = DivBackward1 { other };
         record::set_history(&mut result, edges, backward);
     }
@@ -629,7 +617,7 @@ fn div_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor
 register!(DIV_SCALAR, Autograd, div_scalar);
 
 fn div_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("div", &[self_, out])?;
+    record::check_out("div", [self_, out])?;
     let _below = record::below();
     ops::div_scalar_out(self_, other, out)
 }
@@ -637,12 +625,12 @@ fn div_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor
 register!(DIV_SCALAR_OUT, Autograd, div_scalar_out);
 
 fn div__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::div__scalar(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = DivBackward1 { other };
     {
         let _below = record::below();
@@ -653,7 +641,6 @@ fn div__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
 
 register!(DIV__SCALAR, Autograd, div__scalar);
 
-#[derive(Clone)]
 pub(super) struct MaximumBackward0 {
     pub(super) other: SavedVariable,
     pub(super) self_: SavedVariable,
@@ -702,10 +689,10 @@ fn maximum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> 
         let _below = record::below();
         ops::maximum(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
+    if let Some(edges) = record::recorded_edges([self_, other])? {
         let backward = MaximumBackward0 {
-            other: SavedVariable::input(other, &edges[1])?,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            other: SavedVariable::input(other, 1)?,
+            self_: SavedVariable::input(self_, 0)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -715,14 +702,13 @@ fn maximum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> 
 register!(MAXIMUM, Autograd, maximum);
 
 fn maximum_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("maximum", &[self_, other, out])?;
+    record::check_out("maximum", [self_, other, out])?;
     let _below = record::below();
     ops::maximum_out(self_, other, out)
 }
 
 register!(MAXIMUM_OUT, Autograd, maximum_out);
 
-#[derive(Clone)]
 pub(super) struct MinimumBackward0 {
     pub(super) other: SavedVariable,
     pub(super) self_: SavedVariable,
@@ -771,10 +757,10 @@ fn minimum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> 
         let _below = record::below();
         ops::minimum(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
+    if let Some(edges) = record::recorded_edges([self_, other])? {
         let backward = MinimumBackward0 {
-            other: SavedVariable::input(other, &edges[1])?,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            other: SavedVariable::input(other, 1)?,
+            self_: SavedVariable::input(self_, 0)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -784,14 +770,13 @@ fn minimum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> 
 register!(MINIMUM, Autograd, minimum);
 
 fn minimum_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("minimum", &[self_, other, out])?;
+    record::check_out("minimum", [self_, other, out])?;
     let _below = record::below();
     ops::minimum_out(self_, other, out)
 }
 
 register!(MINIMUM_OUT, Autograd, minimum_out);
 
-#[derive(Clone)]
 pub(super) struct FmaxBackward0 {
     pub(super) other: SavedVariable,
     pub(super) self_: SavedVariable,
@@ -843,11 +828,9 @@ fn fmax(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::fmax(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
-        let backward = FmaxBackward0 {
-            other: SavedVariable::input(other, &edges[1])?,
-            self_: SavedVariable::input(self_, &edges[0])?,
-        };
+    if let Some(edges) = record::recorded_edges([self_, other])? {
+        let backward =
+            FmaxBackward0 { other: SavedVariable::input(other, 1)?, self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -856,14 +839,13 @@ fn fmax(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 register!(FMAX, Autograd, fmax);
 
 fn fmax_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("fmax", &[self_, other, out])?;
+    record::check_out("fmax", [self_, other, out])?;
     let _below = record::below();
     ops::fmax_out(self_, other, out)
 }
 
 register!(FMAX_OUT, Autograd, fmax_out);
 
-#[derive(Clone)]
 pub(super) struct FminBackward0 {
     pub(super) other: SavedVariable,
     pub(super) self_: SavedVariable,
@@ -915,11 +897,9 @@ fn fmin(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::fmin(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
-        let backward = FminBackward0 {
-            other: SavedVariable::input(other, &edges[1])?,
-            self_: SavedVariable::input(self_, &edges[0])?,
-        };
+    if let Some(edges) = record::recorded_edges([self_, other])? {
+        let backward =
+            FminBackward0 { other: SavedVariable::input(other, 1)?, self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -928,14 +908,13 @@ fn fmin(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 register!(FMIN, Autograd, fmin);
 
 fn fmin_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("fmin", &[self_, other, out])?;
+    record::check_out("fmin", [self_, other, out])?;
     let _below = record::below();
     ops::fmin_out(self_, other, out)
 }
 
 register!(FMIN_OUT, Autograd, fmin_out);
 
-#[derive(Clone)]
 pub(super) struct Atan2Backward0 {
     pub(super) other: SavedVariable,
     pub(super) self_: SavedVariable,
@@ -988,11 +967,9 @@ fn atan2(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::atan2(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
-        let backward = Atan2Backward0 {
-            other: SavedVariable::input(other, &edges[1])?,
-            self_: SavedVariable::input(self_, &edges[0])?,
-        };
+    if let Some(edges) = record::recorded_edges([self_, other])? {
+        let backward =
+            Atan2Backward0 { other: SavedVariable::input(other, 1)?, self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -1001,16 +978,14 @@ fn atan2(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 register!(ATAN2, Autograd, atan2);
 
 fn atan2_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, other]) {
+    if !record::any_requires_grad([self_, other]) {
         let _below = record::below();
         return ops::atan2_(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, other])?;
-    let backward = Atan2Backward0 {
-        other: SavedVariable::input(other, &edges[1])?,
-        self_: record::original_always(self_)?,
-    };
+    let edges = record::edges([self_, other])?;
+    let backward =
+        Atan2Backward0 { other: SavedVariable::input(other, 1)?, self_: record::original_always(self_)? };
     {
         let _below = record::below();
         ops::atan2_(self_, other)?;
@@ -1021,14 +996,13 @@ fn atan2_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
 register!(ATAN2_, Autograd, atan2_);
 
 fn atan2_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("atan2", &[self_, other, out])?;
+    record::check_out("atan2", [self_, other, out])?;
     let _below = record::below();
     ops::atan2_out(self_, other, out)
 }
 
 register!(ATAN2_OUT, Autograd, atan2_out);
 
-#[derive(Clone)]
 pub(super) struct HypotBackward0 {
     pub(super) other: Option<SavedVariable>,
     pub(super) self_: Option<SavedVariable>,
@@ -1063,10 +1037,10 @@ fn hypot(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::hypot(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
+    if let Some(edges) = record::recorded_edges([self_, other])? {
         let backward = HypotBackward0 {
-            other: record::saved_input(edges[1].is_some(), other, &edges[1])?,
-            self_: record::saved_input(edges[0].is_some(), self_, &edges[0])?,
+            other: record::saved_input(edges[1].is_some(), other, 1)?,
+            self_: record::saved_input(edges[0].is_some(), self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -1077,13 +1051,13 @@ fn hypot(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 register!(HYPOT, Autograd, hypot);
 
 fn hypot_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, other]) {
+    if !record::any_requires_grad([self_, other]) {
         let _below = record::below();
         return ops::hypot_(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, other])?;
-    let saved_other = record::saved_input(edges[1].is_some(), other, &edges[1])?;
+    let edges = record::edges([self_, other])?;
+    let saved_other = record::saved_input(edges[1].is_some(), other, 1)?;
     let saved_self = record::original(edges[0].is_some(), self_)?;
     {
         let _below = record::below();
@@ -1097,14 +1071,13 @@ fn hypot_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
 register!(HYPOT_, Autograd, hypot_);
 
 fn hypot_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("hypot", &[self_, other, out])?;
+    record::check_out("hypot", [self_, other, out])?;
     let _below = record::below();
     ops::hypot_out(self_, other, out)
 }
 
 register!(HYPOT_OUT, Autograd, hypot_out);
 
-#[derive(Clone)]
 pub(super) struct CopysignBackward0 {
     pub(super) self_: Option<SavedVariable>,
     pub(super) result: SavedVariable,
@@ -1142,9 +1115,9 @@ fn copysign_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<
         let _below = record::below();
         ops::copysign_tensor(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
+    if let Some(edges) = record::recorded_edges([self_, other])? {
         let backward = CopysignBackward0 {
-            self_: record::saved_input(edges[0].is_some(), self_, &edges[0])?,
+            self_: record::saved_input(edges[0].is_some(), self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -1155,12 +1128,12 @@ fn copysign_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<
 register!(COPYSIGN_TENSOR, Autograd, copysign_tensor);
 
 fn copysign__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, other]) {
+    if !record::any_requires_grad([self_, other]) {
         let _below = record::below();
         return ops::copysign__tensor(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, other])?;
+    let edges = record::edges([self_, other])?;
     let saved_self = record::original(edges[0].is_some(), self_)?;
     {
         let _below = record::below();
@@ -1173,14 +1146,13 @@ fn copysign__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result
 register!(COPYSIGN__TENSOR, Autograd, copysign__tensor);
 
 fn copysign_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("copysign", &[self_, other, out])?;
+    record::check_out("copysign", [self_, other, out])?;
     let _below = record::below();
     ops::copysign_out(self_, other, out)
 }
 
 register!(COPYSIGN_OUT, Autograd, copysign_out);
 
-#[derive(Clone)]
 pub(super) struct CopysignBackward1 {
     pub(super) self_: SavedVariable,
     pub(super) result: SavedVariable,
@@ -1215,9 +1187,9 @@ fn copysign_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<T
         let _below = record::below();
         ops::copysign_scalar(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = CopysignBackward1 {
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -1228,7 +1200,7 @@ fn copysign_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<T
 register!(COPYSIGN_SCALAR, Autograd, copysign_scalar);
 
 fn copysign_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("copysign", &[self_, out])?;
+    record::check_out("copysign", [self_, out])?;
     let _below = record::below();
     ops::copysign_scalar_out(self_, other, out)
 }
@@ -1236,12 +1208,12 @@ fn copysign_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &T
 register!(COPYSIGN_SCALAR_OUT, Autograd, copysign_scalar_out);
 
 fn copysign__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::copysign__scalar(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let saved_self = record::original_always(self_)?;
     {
         let _below = record::below();

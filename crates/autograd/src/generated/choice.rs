@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, record};
 use flambeau_core::{DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct WhereBackward0 {
     pub(super) condition: SavedVariable,
 }
@@ -33,9 +32,8 @@ fn where_self(_: DispatchKeySet, condition: &Tensor, self_: &Tensor, other: &Ten
         let _below = record::below();
         ops::where_self(condition, self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
-        let backward =
-            WhereBackward0 { condition: SavedVariable::input(condition, &record::edge_of(condition)?)? };
+    if let Some(edges) = record::recorded_edges([self_, other])? {
+        let backward = WhereBackward0 { condition: SavedVariable::other(condition)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -50,14 +48,13 @@ fn where_self_out(
     other: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("where", &[condition, self_, other, out])?;
+    record::check_out("where", [condition, self_, other, out])?;
     let _below = record::below();
     ops::where_self_out(condition, self_, other, out)
 }
 
 register!(WHERE_SELF_OUT, Autograd, where_self_out);
 
-#[derive(Clone)]
 pub(super) struct MaskedFillBackward0 {
     pub(super) mask: SavedVariable,
 }
@@ -78,8 +75,8 @@ fn masked_fill_scalar(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: S
         let _below = record::below();
         ops::masked_fill_scalar(self_, mask, value)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = MaskedFillBackward0 { mask: SavedVariable::input(mask, &record::edge_of(mask)?)? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = MaskedFillBackward0 { mask: SavedVariable::other(mask)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -94,14 +91,13 @@ fn masked_fill_scalar_out(
     value: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("masked_fill", &[self_, mask, out])?;
+    record::check_out("masked_fill", [self_, mask, out])?;
     let _below = record::below();
     ops::masked_fill_scalar_out(self_, mask, value, out)
 }
 
 register!(MASKED_FILL_SCALAR_OUT, Autograd, masked_fill_scalar_out);
 
-#[derive(Clone)]
 pub(super) struct MaskedFillBackward1 {
     pub(super) mask: SavedVariable,
 }
@@ -127,8 +123,8 @@ fn masked_fill_tensor(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: &
         let _below = record::below();
         ops::masked_fill_tensor(self_, mask, value)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, value])? {
-        let backward = MaskedFillBackward1 { mask: SavedVariable::input(mask, &record::edge_of(mask)?)? };
+    if let Some(edges) = record::recorded_edges([self_, value])? {
+        let backward = MaskedFillBackward1 { mask: SavedVariable::other(mask)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -143,7 +139,7 @@ fn masked_fill_tensor_out(
     value: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("masked_fill", &[self_, mask, value, out])?;
+    record::check_out("masked_fill", [self_, mask, value, out])?;
     let _below = record::below();
     ops::masked_fill_tensor_out(self_, mask, value, out)
 }
@@ -151,13 +147,13 @@ fn masked_fill_tensor_out(
 register!(MASKED_FILL_TENSOR_OUT, Autograd, masked_fill_tensor_out);
 
 fn masked_fill__scalar(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::masked_fill__scalar(self_, mask, value);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
-    let backward = MaskedFillBackward0 { mask: SavedVariable::input(mask, &record::edge_of(mask)?)? };
+    let edges = record::edges([self_])?;
+    let backward = MaskedFillBackward0 { mask: SavedVariable::other(mask)? };
     {
         let _below = record::below();
         ops::masked_fill__scalar(self_, mask, value)?;
@@ -168,13 +164,13 @@ fn masked_fill__scalar(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: 
 register!(MASKED_FILL__SCALAR, Autograd, masked_fill__scalar);
 
 fn masked_fill__tensor(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, value]) {
+    if !record::any_requires_grad([self_, value]) {
         let _below = record::below();
         return ops::masked_fill__tensor(self_, mask, value);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, value])?;
-    let backward = MaskedFillBackward1 { mask: SavedVariable::input(mask, &record::edge_of(mask)?)? };
+    let edges = record::edges([self_, value])?;
+    let backward = MaskedFillBackward1 { mask: SavedVariable::other(mask)? };
     {
         let _below = record::below();
         ops::masked_fill__tensor(self_, mask, value)?;

@@ -15,12 +15,12 @@ fn eq_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor
 register!(EQ_TENSOR, Autograd, eq_tensor);
 
 fn eq__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::eq__tensor(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::eq__tensor(self_, other)?;
@@ -31,7 +31,7 @@ fn eq__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
 register!(EQ__TENSOR, Autograd, eq__tensor);
 
 fn eq_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("eq", &[out])?;
+    record::check_out("eq", [out])?;
     let _below = record::below();
     ops::eq_tensor_out(self_, other, out)
 }
@@ -46,12 +46,12 @@ fn eq_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor>
 register!(EQ_SCALAR, Autograd, eq_scalar);
 
 fn eq__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::eq__scalar(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::eq__scalar(self_, other)?;
@@ -62,7 +62,7 @@ fn eq__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
 register!(EQ__SCALAR, Autograd, eq__scalar);
 
 fn eq_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("eq", &[out])?;
+    record::check_out("eq", [out])?;
     let _below = record::below();
     ops::eq_scalar_out(self_, other, out)
 }
@@ -77,12 +77,12 @@ fn ne_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor
 register!(NE_TENSOR, Autograd, ne_tensor);
 
 fn ne__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::ne__tensor(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::ne__tensor(self_, other)?;
@@ -93,7 +93,7 @@ fn ne__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
 register!(NE__TENSOR, Autograd, ne__tensor);
 
 fn ne_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("ne", &[out])?;
+    record::check_out("ne", [out])?;
     let _below = record::below();
     ops::ne_tensor_out(self_, other, out)
 }
@@ -108,12 +108,12 @@ fn ne_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor>
 register!(NE_SCALAR, Autograd, ne_scalar);
 
 fn ne__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::ne__scalar(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::ne__scalar(self_, other)?;
@@ -124,7 +124,7 @@ fn ne__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
 register!(NE__SCALAR, Autograd, ne__scalar);
 
 fn ne_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("ne", &[out])?;
+    record::check_out("ne", [out])?;
     let _below = record::below();
     ops::ne_scalar_out(self_, other, out)
 }
@@ -139,12 +139,12 @@ fn lt_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor
 register!(LT_TENSOR, Autograd, lt_tensor);
 
 fn lt__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::lt__tensor(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::lt__tensor(self_, other)?;
@@ -155,7 +155,7 @@ fn lt__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
 register!(LT__TENSOR, Autograd, lt__tensor);
 
 fn lt_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("lt", &[out])?;
+    record::check_out("lt", [out])?;
     let _below = record::below();
     ops::lt_tensor_out(self_, other, out)
 }
@@ -170,12 +170,12 @@ fn lt_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor>
 register!(LT_SCALAR, Autograd, lt_scalar);
 
 fn lt__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::lt__scalar(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::lt__scalar(self_, other)?;
@@ -186,7 +186,7 @@ fn lt__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
 register!(LT__SCALAR, Autograd, lt__scalar);
 
 fn lt_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("lt", &[out])?;
+    record::check_out("lt", [out])?;
     let _below = record::below();
     ops::lt_scalar_out(self_, other, out)
 }
@@ -201,12 +201,12 @@ fn le_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor
 register!(LE_TENSOR, Autograd, le_tensor);
 
 fn le__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::le__tensor(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::le__tensor(self_, other)?;
@@ -217,7 +217,7 @@ fn le__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
 register!(LE__TENSOR, Autograd, le__tensor);
 
 fn le_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("le", &[out])?;
+    record::check_out("le", [out])?;
     let _below = record::below();
     ops::le_tensor_out(self_, other, out)
 }
@@ -232,12 +232,12 @@ fn le_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor>
 register!(LE_SCALAR, Autograd, le_scalar);
 
 fn le__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::le__scalar(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::le__scalar(self_, other)?;
@@ -248,7 +248,7 @@ fn le__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
 register!(LE__SCALAR, Autograd, le__scalar);
 
 fn le_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("le", &[out])?;
+    record::check_out("le", [out])?;
     let _below = record::below();
     ops::le_scalar_out(self_, other, out)
 }
@@ -263,12 +263,12 @@ fn gt_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor
 register!(GT_TENSOR, Autograd, gt_tensor);
 
 fn gt__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::gt__tensor(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::gt__tensor(self_, other)?;
@@ -279,7 +279,7 @@ fn gt__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
 register!(GT__TENSOR, Autograd, gt__tensor);
 
 fn gt_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("gt", &[out])?;
+    record::check_out("gt", [out])?;
     let _below = record::below();
     ops::gt_tensor_out(self_, other, out)
 }
@@ -294,12 +294,12 @@ fn gt_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor>
 register!(GT_SCALAR, Autograd, gt_scalar);
 
 fn gt__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::gt__scalar(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::gt__scalar(self_, other)?;
@@ -310,7 +310,7 @@ fn gt__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
 register!(GT__SCALAR, Autograd, gt__scalar);
 
 fn gt_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("gt", &[out])?;
+    record::check_out("gt", [out])?;
     let _below = record::below();
     ops::gt_scalar_out(self_, other, out)
 }
@@ -325,12 +325,12 @@ fn ge_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor
 register!(GE_TENSOR, Autograd, ge_tensor);
 
 fn ge__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::ge__tensor(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::ge__tensor(self_, other)?;
@@ -341,7 +341,7 @@ fn ge__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
 register!(GE__TENSOR, Autograd, ge__tensor);
 
 fn ge_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("ge", &[out])?;
+    record::check_out("ge", [out])?;
     let _below = record::below();
     ops::ge_tensor_out(self_, other, out)
 }
@@ -356,12 +356,12 @@ fn ge_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor>
 register!(GE_SCALAR, Autograd, ge_scalar);
 
 fn ge__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::ge__scalar(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::ge__scalar(self_, other)?;
@@ -372,7 +372,7 @@ fn ge__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
 register!(GE__SCALAR, Autograd, ge__scalar);
 
 fn ge_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("ge", &[out])?;
+    record::check_out("ge", [out])?;
     let _below = record::below();
     ops::ge_scalar_out(self_, other, out)
 }
@@ -387,7 +387,7 @@ fn isnan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(ISNAN, Autograd, isnan);
 
 fn isnan_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("isnan", &[out])?;
+    record::check_out("isnan", [out])?;
     let _below = record::below();
     ops::isnan_out(self_, out)
 }
@@ -409,7 +409,7 @@ fn isinf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(ISINF, Autograd, isinf);
 
 fn isinf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("isinf", &[out])?;
+    record::check_out("isinf", [out])?;
     let _below = record::below();
     ops::isinf_out(self_, out)
 }
@@ -424,7 +424,7 @@ fn signbit(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(SIGNBIT, Autograd, signbit);
 
 fn signbit_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("signbit", &[out])?;
+    record::check_out("signbit", [out])?;
     let _below = record::below();
     ops::signbit_out(self_, out)
 }

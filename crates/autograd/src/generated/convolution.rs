@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, record};
 use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct ConvolutionBackward0 {
     pub(super) dilation: DimVec,
     pub(super) groups: i64,
@@ -68,12 +67,12 @@ fn convolution(
         let backward = ConvolutionBackward0 {
             dilation: DimVec::from_slice(dilation),
             groups,
-            input: SavedVariable::input(input, &edges[0])?,
+            input: SavedVariable::input(input, 0)?,
             output_padding: DimVec::from_slice(output_padding),
             padding: DimVec::from_slice(padding),
             stride: DimVec::from_slice(stride),
             transposed,
-            weight: SavedVariable::input(weight, &edges[1])?,
+            weight: SavedVariable::input(weight, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -113,7 +112,6 @@ fn convolution_out(
 
 register!(CONVOLUTION_OUT, Autograd, convolution_out);
 
-#[derive(Clone)]
 pub(super) struct ConvolutionBackwardBackward0 {
     pub(super) dilation: DimVec,
     pub(super) grad_output: SavedVariable,
@@ -187,17 +185,17 @@ fn convolution_backward(
             output_mask,
         )?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, input, weight])? {
+    if let Some(edges) = record::recorded_edges([grad_output, input, weight])? {
         let backward = ConvolutionBackwardBackward0 {
             dilation: DimVec::from_slice(dilation),
-            grad_output: SavedVariable::input(grad_output, &edges[0])?,
+            grad_output: SavedVariable::input(grad_output, 0)?,
             groups,
-            input: SavedVariable::input(input, &edges[1])?,
+            input: SavedVariable::input(input, 1)?,
             output_padding: DimVec::from_slice(output_padding),
             padding: DimVec::from_slice(padding),
             stride: DimVec::from_slice(stride),
             transposed,
-            weight: SavedVariable::input(weight, &edges[2])?,
+            weight: SavedVariable::input(weight, 2)?,
         };
         record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
     }

@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, record};
 use flambeau_core::{Device, DispatchKeySet, Layout, MemoryFormat, Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct CopyBackwards;
 
 impl Backward for CopyBackwards {
@@ -21,12 +20,12 @@ impl Backward for CopyBackwards {
 }
 
 fn copy_(_: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
-    if !record::any_requires_grad(&[self_, src]) {
+    if !record::any_requires_grad([self_, src]) {
         let _below = record::below();
         return ops::copy_(self_, src, non_blocking);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, src])?;
+    let edges = record::edges([self_, src])?;
     {
         let _below = record::below();
         ops::copy_(self_, src, non_blocking)?;
@@ -36,7 +35,6 @@ fn copy_(_: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool) ->
 
 register!(COPY_, Autograd, copy_);
 
-#[derive(Clone)]
 pub(super) struct CloneBackward0;
 
 impl Backward for CloneBackward0 {
@@ -54,7 +52,7 @@ fn clone(_: DispatchKeySet, self_: &Tensor, memory_format: Option<MemoryFormat>)
         let _below = record::below();
         ops::clone(self_, memory_format)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, CloneBackward0);
     }
     Ok(result)
@@ -68,14 +66,13 @@ fn clone_out(
     memory_format: Option<MemoryFormat>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("clone", &[self_, out])?;
+    record::check_out("clone", [self_, out])?;
     let _below = record::below();
     ops::clone_out(self_, memory_format, out)
 }
 
 register!(CLONE_OUT, Autograd, clone_out);
 
-#[derive(Clone)]
 pub(super) struct ToCopyBackward0;
 
 impl Backward for ToCopyBackward0 {
@@ -102,7 +99,7 @@ fn _to_copy(
         let _below = record::below();
         ops::_to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, ToCopyBackward0);
     }
     Ok(result)
@@ -110,7 +107,6 @@ fn _to_copy(
 
 register!(_TO_COPY, Autograd, _to_copy);
 
-#[derive(Clone)]
 pub(super) struct FillBackward0;
 
 impl Backward for FillBackward0 {
@@ -123,12 +119,12 @@ impl Backward for FillBackward0 {
 }
 
 fn fill__scalar(_: DispatchKeySet, self_: &Tensor, value: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::fill__scalar(self_, value);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::fill__scalar(self_, value)?;
@@ -138,7 +134,6 @@ fn fill__scalar(_: DispatchKeySet, self_: &Tensor, value: Scalar) -> Result<()> 
 
 register!(FILL__SCALAR, Autograd, fill__scalar);
 
-#[derive(Clone)]
 pub(super) struct ZeroBackward0;
 
 impl Backward for ZeroBackward0 {
@@ -151,12 +146,12 @@ impl Backward for ZeroBackward0 {
 }
 
 fn zero_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::zero_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::zero_(self_)?;

@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, record};
 use flambeau_core::{DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct DivBackward2 {
     pub(super) other: SavedVariable,
     pub(super) rounding_mode: Option<String>,
@@ -57,11 +56,11 @@ fn div_tensor_mode(
         let _below = record::below();
         ops::div_tensor_mode(self_, other, rounding_mode)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
+    if let Some(edges) = record::recorded_edges([self_, other])? {
         let backward = DivBackward2 {
-            other: SavedVariable::input(other, &edges[1])?,
+            other: SavedVariable::input(other, 1)?,
             rounding_mode: rounding_mode.map(str::to_owned),
-            self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
+            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -76,14 +75,14 @@ fn div__tensor_mode(
     other: &Tensor,
     rounding_mode: Option<&str>,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, other]) {
+    if !record::any_requires_grad([self_, other]) {
         let _below = record::below();
         return ops::div__tensor_mode(self_, other, rounding_mode);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, other])?;
+    let edges = record::edges([self_, other])?;
     let backward = DivBackward2 {
-        other: SavedVariable::input(other, &edges[1])?,
+        other: SavedVariable::input(other, 1)?,
         rounding_mode: rounding_mode.map(str::to_owned),
         self_: record::original(edges[1].is_some(), self_)?,
     };
@@ -103,14 +102,13 @@ fn div_tensor_mode_out(
     rounding_mode: Option<&str>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("div", &[self_, other, out])?;
+    record::check_out("div", [self_, other, out])?;
     let _below = record::below();
     ops::div_tensor_mode_out(self_, other, rounding_mode, out)
 }
 
 register!(DIV_TENSOR_MODE_OUT, Autograd, div_tensor_mode_out);
 
-#[derive(Clone)]
 pub(super) struct DivBackward3 {
     pub(super) other: Scalar,
     pub(super) rounding_mode: Option<String>,
@@ -145,7 +143,7 @@ fn div_scalar_mode(
         let _below = record::below();
         ops::div_scalar_mode(self_, other, rounding_mode)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = DivBackward3 { other, rounding_mode: rounding_mode.map(str::to_owned) };
         record::set_history(&mut result, edges, backward);
     }
@@ -161,7 +159,7 @@ fn div_scalar_mode_out(
     rounding_mode: Option<&str>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("div", &[self_, out])?;
+    record::check_out("div", [self_, out])?;
     let _below = record::below();
     ops::div_scalar_mode_out(self_, other, rounding_mode, out)
 }
@@ -174,12 +172,12 @@ fn div__scalar_mode(
     other: Scalar,
     rounding_mode: Option<&str>,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::div__scalar_mode(self_, other, rounding_mode);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = DivBackward3 { other, rounding_mode: rounding_mode.map(str::to_owned) };
     {
         let _below = record::below();
@@ -190,7 +188,6 @@ fn div__scalar_mode(
 
 register!(DIV__SCALAR_MODE, Autograd, div__scalar_mode);
 
-#[derive(Clone)]
 pub(super) struct FloorDivideBackward0;
 
 impl Backward for FloorDivideBackward0 {
@@ -213,7 +210,7 @@ fn floor_divide(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Ten
         let _below = record::below();
         ops::floor_divide(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
+    if let Some(edges) = record::recorded_edges([self_, other])? {
         record::set_history(&mut result, edges, FloorDivideBackward0);
     }
     Ok(result)
@@ -222,12 +219,12 @@ fn floor_divide(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Ten
 register!(FLOOR_DIVIDE, Autograd, floor_divide);
 
 fn floor_divide__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, other]) {
+    if !record::any_requires_grad([self_, other]) {
         let _below = record::below();
         return ops::floor_divide__tensor(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, other])?;
+    let edges = record::edges([self_, other])?;
     {
         let _below = record::below();
         ops::floor_divide__tensor(self_, other)?;
@@ -238,14 +235,13 @@ fn floor_divide__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Re
 register!(FLOOR_DIVIDE__TENSOR, Autograd, floor_divide__tensor);
 
 fn floor_divide_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("floor_divide", &[self_, other, out])?;
+    record::check_out("floor_divide", [self_, other, out])?;
     let _below = record::below();
     ops::floor_divide_out(self_, other, out)
 }
 
 register!(FLOOR_DIVIDE_OUT, Autograd, floor_divide_out);
 
-#[derive(Clone)]
 pub(super) struct FloorDivideBackward1;
 
 impl Backward for FloorDivideBackward1 {
@@ -263,7 +259,7 @@ fn floor_divide_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Resu
         let _below = record::below();
         ops::floor_divide_scalar(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, FloorDivideBackward1);
     }
     Ok(result)
@@ -272,7 +268,7 @@ fn floor_divide_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Resu
 register!(FLOOR_DIVIDE_SCALAR, Autograd, floor_divide_scalar);
 
 fn floor_divide_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("floor_divide", &[self_, out])?;
+    record::check_out("floor_divide", [self_, out])?;
     let _below = record::below();
     ops::floor_divide_scalar_out(self_, other, out)
 }
@@ -280,12 +276,12 @@ fn floor_divide_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out
 register!(FLOOR_DIVIDE_SCALAR_OUT, Autograd, floor_divide_scalar_out);
 
 fn floor_divide__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::floor_divide__scalar(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::floor_divide__scalar(self_, other)?;
@@ -296,14 +292,13 @@ fn floor_divide__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Res
 register!(FLOOR_DIVIDE__SCALAR, Autograd, floor_divide__scalar);
 
 fn true_divide_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("true_divide", &[self_, other, out])?;
+    record::check_out("true_divide", [self_, other, out])?;
     let _below = record::below();
     ops::true_divide_out(self_, other, out)
 }
 
 register!(TRUE_DIVIDE_OUT, Autograd, true_divide_out);
 
-#[derive(Clone)]
 pub(super) struct RemainderBackward0 {
     pub(super) other: Option<SavedVariable>,
     pub(super) self_: Option<SavedVariable>,
@@ -331,10 +326,10 @@ fn remainder_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result
         let _below = record::below();
         ops::remainder_tensor(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
+    if let Some(edges) = record::recorded_edges([self_, other])? {
         let backward = RemainderBackward0 {
-            other: record::saved_input(edges[1].is_some(), other, &edges[1])?,
-            self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
+            other: record::saved_input(edges[1].is_some(), other, 1)?,
+            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -344,14 +339,14 @@ fn remainder_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result
 register!(REMAINDER_TENSOR, Autograd, remainder_tensor);
 
 fn remainder__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, other]) {
+    if !record::any_requires_grad([self_, other]) {
         let _below = record::below();
         return ops::remainder__tensor(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, other])?;
+    let edges = record::edges([self_, other])?;
     let backward = RemainderBackward0 {
-        other: record::saved_input(edges[1].is_some(), other, &edges[1])?,
+        other: record::saved_input(edges[1].is_some(), other, 1)?,
         self_: record::original(edges[1].is_some(), self_)?,
     };
     {
@@ -364,14 +359,13 @@ fn remainder__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Resul
 register!(REMAINDER__TENSOR, Autograd, remainder__tensor);
 
 fn remainder_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("remainder", &[self_, other, out])?;
+    record::check_out("remainder", [self_, other, out])?;
     let _below = record::below();
     ops::remainder_tensor_out(self_, other, out)
 }
 
 register!(REMAINDER_TENSOR_OUT, Autograd, remainder_tensor_out);
 
-#[derive(Clone)]
 pub(super) struct RemainderBackward1;
 
 impl Backward for RemainderBackward1 {
@@ -389,7 +383,7 @@ fn remainder_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<
         let _below = record::below();
         ops::remainder_scalar(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, RemainderBackward1);
     }
     Ok(result)
@@ -398,7 +392,7 @@ fn remainder_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<
 register!(REMAINDER_SCALAR, Autograd, remainder_scalar);
 
 fn remainder_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("remainder", &[self_, out])?;
+    record::check_out("remainder", [self_, out])?;
     let _below = record::below();
     ops::remainder_scalar_out(self_, other, out)
 }
@@ -406,12 +400,12 @@ fn remainder_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &
 register!(REMAINDER_SCALAR_OUT, Autograd, remainder_scalar_out);
 
 fn remainder__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::remainder__scalar(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::remainder__scalar(self_, other)?;
@@ -421,7 +415,6 @@ fn remainder__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result
 
 register!(REMAINDER__SCALAR, Autograd, remainder__scalar);
 
-#[derive(Clone)]
 pub(super) struct RemainderBackward2 {
     pub(super) other: SavedVariable,
     pub(super) self_: Scalar,
@@ -461,8 +454,8 @@ fn remainder_scalar_tensor(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> 
         let _below = record::below();
         ops::remainder_scalar_tensor(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[other])? {
-        let backward = RemainderBackward2 { other: SavedVariable::input(other, &edges[0])?, self_ };
+    if let Some(edges) = record::recorded_edges([other])? {
+        let backward = RemainderBackward2 { other: SavedVariable::input(other, 0)?, self_ };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -471,14 +464,13 @@ fn remainder_scalar_tensor(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> 
 register!(REMAINDER_SCALAR_TENSOR, Autograd, remainder_scalar_tensor);
 
 fn remainder_scalar_tensor_out(_: DispatchKeySet, self_: Scalar, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("remainder", &[other, out])?;
+    record::check_out("remainder", [other, out])?;
     let _below = record::below();
     ops::remainder_scalar_tensor_out(self_, other, out)
 }
 
 register!(REMAINDER_SCALAR_TENSOR_OUT, Autograd, remainder_scalar_tensor_out);
 
-#[derive(Clone)]
 pub(super) struct FmodBackward0 {
     pub(super) other: Option<SavedVariable>,
     pub(super) self_: Option<SavedVariable>,
@@ -506,10 +498,10 @@ fn fmod_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tens
         let _below = record::below();
         ops::fmod_tensor(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
+    if let Some(edges) = record::recorded_edges([self_, other])? {
         let backward = FmodBackward0 {
-            other: record::saved_input(edges[1].is_some(), other, &edges[1])?,
-            self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
+            other: record::saved_input(edges[1].is_some(), other, 1)?,
+            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -519,14 +511,14 @@ fn fmod_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tens
 register!(FMOD_TENSOR, Autograd, fmod_tensor);
 
 fn fmod__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, other]) {
+    if !record::any_requires_grad([self_, other]) {
         let _below = record::below();
         return ops::fmod__tensor(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, other])?;
+    let edges = record::edges([self_, other])?;
     let backward = FmodBackward0 {
-        other: record::saved_input(edges[1].is_some(), other, &edges[1])?,
+        other: record::saved_input(edges[1].is_some(), other, 1)?,
         self_: record::original(edges[1].is_some(), self_)?,
     };
     {
@@ -539,14 +531,13 @@ fn fmod__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()>
 register!(FMOD__TENSOR, Autograd, fmod__tensor);
 
 fn fmod_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("fmod", &[self_, other, out])?;
+    record::check_out("fmod", [self_, other, out])?;
     let _below = record::below();
     ops::fmod_tensor_out(self_, other, out)
 }
 
 register!(FMOD_TENSOR_OUT, Autograd, fmod_tensor_out);
 
-#[derive(Clone)]
 pub(super) struct FmodBackward1;
 
 impl Backward for FmodBackward1 {
@@ -564,7 +555,7 @@ fn fmod_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tenso
         let _below = record::below();
         ops::fmod_scalar(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, FmodBackward1);
     }
     Ok(result)
@@ -573,7 +564,7 @@ fn fmod_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tenso
 register!(FMOD_SCALAR, Autograd, fmod_scalar);
 
 fn fmod_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("fmod", &[self_, out])?;
+    record::check_out("fmod", [self_, out])?;
     let _below = record::below();
     ops::fmod_scalar_out(self_, other, out)
 }
@@ -581,12 +572,12 @@ fn fmod_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tenso
 register!(FMOD_SCALAR_OUT, Autograd, fmod_scalar_out);
 
 fn fmod__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::fmod__scalar(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::fmod__scalar(self_, other)?;

@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct NativeDropoutBackward0 {
     pub(super) p: f64,
     pub(super) train: Option<bool>,
@@ -38,7 +37,7 @@ fn native_dropout(
         let _below = record::below();
         ops::native_dropout(input, p, train)?
     };
-    if let Some(edges) = record::recorded_edges(&[input])? {
+    if let Some(edges) = record::recorded_edges([input])? {
         let backward = NativeDropoutBackward0 { p, train, result1: SavedVariable::output(&result1, 1)? };
         record::set_history_of_some(&[&result0, &result1], &[true, false], edges, backward);
     }
@@ -47,7 +46,6 @@ fn native_dropout(
 
 register!(NATIVE_DROPOUT, Autograd, native_dropout);
 
-#[derive(Clone)]
 pub(super) struct NativeDropoutBackwardBackward0 {
     pub(super) mask: SavedVariable,
     pub(super) scale: f64,
@@ -74,11 +72,8 @@ fn native_dropout_backward(
         let _below = record::below();
         ops::native_dropout_backward(grad_output, mask, scale)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output])? {
-        let backward = NativeDropoutBackwardBackward0 {
-            mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,
-            scale,
-        };
+    if let Some(edges) = record::recorded_edges([grad_output])? {
+        let backward = NativeDropoutBackwardBackward0 { mask: SavedVariable::other(mask)?, scale };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)

@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct EmbeddingBackward0 {
     pub(super) indices: SavedVariable,
     pub(super) padding_idx: i64,
@@ -51,9 +50,9 @@ fn embedding(
         let _below = record::below();
         ops::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)?
     };
-    if let Some(edges) = record::recorded_edges(&[weight])? {
+    if let Some(edges) = record::recorded_edges([weight])? {
         let backward = EmbeddingBackward0 {
-            indices: SavedVariable::input(indices, &record::edge_of(indices)?)?,
+            indices: SavedVariable::other(indices)?,
             padding_idx,
             scale_grad_by_freq,
             sparse,
@@ -75,14 +74,13 @@ fn embedding_out(
     sparse: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("embedding", &[weight, indices, out])?;
+    record::check_out("embedding", [weight, indices, out])?;
     let _below = record::below();
     ops::embedding_out(weight, indices, padding_idx, scale_grad_by_freq, sparse, out)
 }
 
 register!(EMBEDDING_OUT, Autograd, embedding_out);
 
-#[derive(Clone)]
 pub(super) struct EmbeddingDenseBackwardBackward0 {
     pub(super) indices: SavedVariable,
     pub(super) padding_idx: i64,
@@ -117,9 +115,9 @@ fn embedding_dense_backward(
         let _below = record::below();
         ops::embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output])? {
+    if let Some(edges) = record::recorded_edges([grad_output])? {
         let backward = EmbeddingDenseBackwardBackward0 {
-            indices: SavedVariable::input(indices, &record::edge_of(indices)?)?,
+            indices: SavedVariable::other(indices)?,
             padding_idx,
             scale_grad_by_freq,
         };
@@ -139,7 +137,7 @@ fn embedding_dense_backward_out(
     scale_grad_by_freq: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("embedding_dense_backward", &[grad_output, indices, out])?;
+    record::check_out("embedding_dense_backward", [grad_output, indices, out])?;
     let _below = record::below();
     ops::embedding_dense_backward_out(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, out)
 }

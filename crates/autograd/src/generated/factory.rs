@@ -8,7 +8,7 @@ use flambeau_core::{Device, DispatchKeySet, Layout, MemoryFormat, Result, Scalar
 use flambeau_ops::{Tensor, ops};
 
 fn full_out(_: DispatchKeySet, size: &[i64], fill_value: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("full", &[out])?;
+    record::check_out("full", [out])?;
     let _below = record::below();
     ops::full_out(size, fill_value, out)
 }
@@ -16,7 +16,7 @@ fn full_out(_: DispatchKeySet, size: &[i64], fill_value: Scalar, out: &Tensor) -
 register!(FULL_OUT, Autograd, full_out);
 
 fn ones_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("ones", &[out])?;
+    record::check_out("ones", [out])?;
     let _below = record::below();
     ops::ones_out(size, out)
 }
@@ -24,7 +24,7 @@ fn ones_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
 register!(ONES_OUT, Autograd, ones_out);
 
 fn zeros_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("zeros", &[out])?;
+    record::check_out("zeros", [out])?;
     let _below = record::below();
     ops::zeros_out(size, out)
 }
@@ -32,7 +32,7 @@ fn zeros_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
 register!(ZEROS_OUT, Autograd, zeros_out);
 
 fn empty_strided_out(_: DispatchKeySet, size: &[i64], stride: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("empty_strided", &[out])?;
+    record::check_out("empty_strided", [out])?;
     let _below = record::below();
     ops::empty_strided_out(size, stride, out)
 }
@@ -40,7 +40,7 @@ fn empty_strided_out(_: DispatchKeySet, size: &[i64], stride: &[i64], out: &Tens
 register!(EMPTY_STRIDED_OUT, Autograd, empty_strided_out);
 
 fn scalar_tensor_out(_: DispatchKeySet, s: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("scalar_tensor", &[out])?;
+    record::check_out("scalar_tensor", [out])?;
     let _below = record::below();
     ops::scalar_tensor_out(s, out)
 }
@@ -48,7 +48,7 @@ fn scalar_tensor_out(_: DispatchKeySet, s: Scalar, out: &Tensor) -> Result<()> {
 register!(SCALAR_TENSOR_OUT, Autograd, scalar_tensor_out);
 
 fn eye_out(_: DispatchKeySet, n: i64, out: &Tensor) -> Result<()> {
-    record::check_out("eye", &[out])?;
+    record::check_out("eye", [out])?;
     let _below = record::below();
     ops::eye_out(n, out)
 }
@@ -56,7 +56,7 @@ fn eye_out(_: DispatchKeySet, n: i64, out: &Tensor) -> Result<()> {
 register!(EYE_OUT, Autograd, eye_out);
 
 fn eye_m_out(_: DispatchKeySet, n: i64, m: i64, out: &Tensor) -> Result<()> {
-    record::check_out("eye", &[out])?;
+    record::check_out("eye", [out])?;
     let _below = record::below();
     ops::eye_m_out(n, m, out)
 }
@@ -84,7 +84,7 @@ fn empty_like_out(
     memory_format: Option<MemoryFormat>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("empty_like", &[out])?;
+    record::check_out("empty_like", [out])?;
     let _below = record::below();
     ops::empty_like_out(self_, memory_format, out)
 }
@@ -112,7 +112,7 @@ fn zeros_like_out(
     memory_format: Option<MemoryFormat>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("zeros_like", &[out])?;
+    record::check_out("zeros_like", [out])?;
     let _below = record::below();
     ops::zeros_like_out(self_, memory_format, out)
 }
@@ -140,7 +140,7 @@ fn ones_like_out(
     memory_format: Option<MemoryFormat>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("ones_like", &[out])?;
+    record::check_out("ones_like", [out])?;
     let _below = record::below();
     ops::ones_like_out(self_, memory_format, out)
 }
@@ -170,7 +170,7 @@ fn full_like_out(
     memory_format: Option<MemoryFormat>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("full_like", &[out])?;
+    record::check_out("full_like", [out])?;
     let _below = record::below();
     ops::full_like_out(self_, fill_value, memory_format, out)
 }
@@ -193,7 +193,7 @@ fn new_empty(
 register!(NEW_EMPTY, Autograd, new_empty);
 
 fn new_empty_out(_: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("new_empty", &[out])?;
+    record::check_out("new_empty", [out])?;
     let _below = record::below();
     ops::new_empty_out(self_, size, out)
 }
@@ -223,7 +223,7 @@ fn new_empty_strided_out(
     stride: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("new_empty_strided", &[out])?;
+    record::check_out("new_empty_strided", [out])?;
     let _below = record::below();
     ops::new_empty_strided_out(self_, size, stride, out)
 }
@@ -253,7 +253,7 @@ fn new_full_out(
     fill_value: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("new_full", &[out])?;
+    record::check_out("new_full", [out])?;
     let _below = record::below();
     ops::new_full_out(self_, size, fill_value, out)
 }
@@ -276,7 +276,7 @@ fn new_zeros(
 register!(NEW_ZEROS, Autograd, new_zeros);
 
 fn new_zeros_out(_: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("new_zeros", &[out])?;
+    record::check_out("new_zeros", [out])?;
     let _below = record::below();
     ops::new_zeros_out(self_, size, out)
 }
@@ -299,7 +299,7 @@ fn new_ones(
 register!(NEW_ONES, Autograd, new_ones);
 
 fn new_ones_out(_: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("new_ones", &[out])?;
+    record::check_out("new_ones", [out])?;
     let _below = record::below();
     ops::new_ones_out(self_, size, out)
 }

@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct GatherBackward0 {
     pub(super) dim: i64,
     pub(super) index: SavedVariable,
@@ -32,11 +31,11 @@ fn gather(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, sparse_gr
         let _below = record::below();
         ops::gather(self_, dim, index, sparse_grad)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = GatherBackward0 {
             dim,
-            index: SavedVariable::input(index, &record::edge_of(index)?)?,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            index: SavedVariable::other(index)?,
+            self_: SavedVariable::input(self_, 0)?,
             sparse_grad,
         };
         record::set_history(&mut result, edges, backward);
@@ -54,14 +53,13 @@ fn gather_out(
     sparse_grad: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("gather", &[self_, index, out])?;
+    record::check_out("gather", [self_, index, out])?;
     let _below = record::below();
     ops::gather_out(self_, dim, index, sparse_grad, out)
 }
 
 register!(GATHER_OUT, Autograd, gather_out);
 
-#[derive(Clone)]
 pub(super) struct ScatterBackward0 {
     pub(super) dim: i64,
     pub(super) index: SavedVariable,
@@ -89,10 +87,10 @@ fn scatter_src(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src:
         let _below = record::below();
         ops::scatter_src(self_, dim, index, src)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, src])? {
+    if let Some(edges) = record::recorded_edges([self_, src])? {
         let backward = ScatterBackward0 {
             dim,
-            index: SavedVariable::input(index, &record::edge_of(index)?)?,
+            index: SavedVariable::other(index)?,
             src_sizes: DimVec::from_slice(src.sizes()),
         };
         record::set_history(&mut result, edges, backward);
@@ -110,7 +108,7 @@ fn scatter_src_out(
     src: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("scatter", &[self_, index, src, out])?;
+    record::check_out("scatter", [self_, index, src, out])?;
     let _below = record::below();
     ops::scatter_src_out(self_, dim, index, src, out)
 }
@@ -118,15 +116,15 @@ fn scatter_src_out(
 register!(SCATTER_SRC_OUT, Autograd, scatter_src_out);
 
 fn scatter__src(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, src]) {
+    if !record::any_requires_grad([self_, src]) {
         let _below = record::below();
         return ops::scatter__src(self_, dim, index, src);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, src])?;
+    let edges = record::edges([self_, src])?;
     let backward = ScatterBackward0 {
         dim,
-        index: SavedVariable::input(index, &record::edge_of(index)?)?,
+        index: SavedVariable::other(index)?,
         src_sizes: DimVec::from_slice(src.sizes()),
     };
     {
@@ -138,7 +136,6 @@ fn scatter__src(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src
 
 register!(SCATTER__SRC, Autograd, scatter__src);
 
-#[derive(Clone)]
 pub(super) struct ScatterBackward1 {
     pub(super) dim: i64,
     pub(super) index: SavedVariable,
@@ -166,9 +163,8 @@ fn scatter_value(
         let _below = record::below();
         ops::scatter_value(self_, dim, index, value)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward =
-            ScatterBackward1 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = ScatterBackward1 { dim, index: SavedVariable::other(index)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -184,7 +180,7 @@ fn scatter_value_out(
     value: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("scatter", &[self_, index, out])?;
+    record::check_out("scatter", [self_, index, out])?;
     let _below = record::below();
     ops::scatter_value_out(self_, dim, index, value, out)
 }
@@ -192,13 +188,13 @@ fn scatter_value_out(
 register!(SCATTER_VALUE_OUT, Autograd, scatter_value_out);
 
 fn scatter__value(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::scatter__value(self_, dim, index, value);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
-    let backward = ScatterBackward1 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
+    let edges = record::edges([self_])?;
+    let backward = ScatterBackward1 { dim, index: SavedVariable::other(index)? };
     {
         let _below = record::below();
         ops::scatter__value(self_, dim, index, value)?;
@@ -208,7 +204,6 @@ fn scatter__value(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, v
 
 register!(SCATTER__VALUE, Autograd, scatter__value);
 
-#[derive(Clone)]
 pub(super) struct ScatterBackward2 {
     pub(super) dim: i64,
     pub(super) index: SavedVariable,
@@ -258,13 +253,13 @@ fn scatter_reduce(
         let _below = record::below();
         ops::scatter_reduce(self_, dim, index, src, reduce)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, src])? {
+    if let Some(edges) = record::recorded_edges([self_, src])? {
         let backward = ScatterBackward2 {
             dim,
-            index: SavedVariable::input(index, &record::edge_of(index)?)?,
+            index: SavedVariable::other(index)?,
             reduce: str::to_owned(reduce),
-            self_: SavedVariable::input(self_, &edges[0])?,
-            src: SavedVariable::input(src, &edges[1])?,
+            self_: SavedVariable::input(self_, 0)?,
+            src: SavedVariable::input(src, 1)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -283,7 +278,7 @@ fn scatter_reduce_out(
     reduce: &str,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("scatter", &[self_, index, src, out])?;
+    record::check_out("scatter", [self_, index, src, out])?;
     let _below = record::below();
     ops::scatter_reduce_out(self_, dim, index, src, reduce, out)
 }
@@ -298,17 +293,17 @@ fn scatter__reduce(
     src: &Tensor,
     reduce: &str,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, src]) {
+    if !record::any_requires_grad([self_, src]) {
         let _below = record::below();
         return ops::scatter__reduce(self_, dim, index, src, reduce);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, src])?;
+    let edges = record::edges([self_, src])?;
     let saved_dim = dim;
-    let saved_index = SavedVariable::input(index, &record::edge_of(index)?)?;
+    let saved_index = SavedVariable::other(index)?;
     let saved_reduce = str::to_owned(reduce);
     let saved_self = record::original_always(self_)?;
-    let saved_src = SavedVariable::input(src, &edges[1])?;
+    let saved_src = SavedVariable::input(src, 1)?;
     {
         let _below = record::below();
         ops::scatter__reduce(self_, dim, index, src, reduce)?;
@@ -326,7 +321,6 @@ fn scatter__reduce(
 
 register!(SCATTER__REDUCE, Autograd, scatter__reduce);
 
-#[derive(Clone)]
 pub(super) struct ScatterBackward3 {
     pub(super) dim: i64,
     pub(super) index: SavedVariable,
@@ -375,10 +369,10 @@ fn scatter_value_reduce(
         let _below = record::below();
         ops::scatter_value_reduce(self_, dim, index, value, reduce)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = ScatterBackward3 {
             dim,
-            index: SavedVariable::input(index, &record::edge_of(index)?)?,
+            index: SavedVariable::other(index)?,
             reduce: str::to_owned(reduce),
             value,
         };
@@ -398,7 +392,7 @@ fn scatter_value_reduce_out(
     reduce: &str,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("scatter", &[self_, index, out])?;
+    record::check_out("scatter", [self_, index, out])?;
     let _below = record::below();
     ops::scatter_value_reduce_out(self_, dim, index, value, reduce, out)
 }
@@ -413,18 +407,14 @@ fn scatter__value_reduce(
     value: Scalar,
     reduce: &str,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::scatter__value_reduce(self_, dim, index, value, reduce);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
-    let backward = ScatterBackward3 {
-        dim,
-        index: SavedVariable::input(index, &record::edge_of(index)?)?,
-        reduce: str::to_owned(reduce),
-        value,
-    };
+    let edges = record::edges([self_])?;
+    let backward =
+        ScatterBackward3 { dim, index: SavedVariable::other(index)?, reduce: str::to_owned(reduce), value };
     {
         let _below = record::below();
         ops::scatter__value_reduce(self_, dim, index, value, reduce)?;
@@ -434,7 +424,6 @@ fn scatter__value_reduce(
 
 register!(SCATTER__VALUE_REDUCE, Autograd, scatter__value_reduce);
 
-#[derive(Clone)]
 pub(super) struct ScatterAddBackward0 {
     pub(super) dim: i64,
     pub(super) index: Option<SavedVariable>,
@@ -462,10 +451,10 @@ fn scatter_add(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src:
         let _below = record::below();
         ops::scatter_add(self_, dim, index, src)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, src])? {
+    if let Some(edges) = record::recorded_edges([self_, src])? {
         let backward = ScatterAddBackward0 {
             dim,
-            index: record::saved_input(edges[1].is_some(), index, &record::edge_of(index)?)?,
+            index: record::saved_other(edges[1].is_some(), index)?,
             src_sizes: DimVec::from_slice(src.sizes()),
         };
         record::set_history(&mut result, edges, backward);
@@ -483,7 +472,7 @@ fn scatter_add_out(
     src: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("scatter_add", &[self_, index, src, out])?;
+    record::check_out("scatter_add", [self_, index, src, out])?;
     let _below = record::below();
     ops::scatter_add_out(self_, dim, index, src, out)
 }
@@ -491,15 +480,15 @@ fn scatter_add_out(
 register!(SCATTER_ADD_OUT, Autograd, scatter_add_out);
 
 fn scatter_add_(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, src]) {
+    if !record::any_requires_grad([self_, src]) {
         let _below = record::below();
         return ops::scatter_add_(self_, dim, index, src);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, src])?;
+    let edges = record::edges([self_, src])?;
     let backward = ScatterAddBackward0 {
         dim,
-        index: record::saved_input(edges[1].is_some(), index, &record::edge_of(index)?)?,
+        index: record::saved_other(edges[1].is_some(), index)?,
         src_sizes: DimVec::from_slice(src.sizes()),
     };
     {
@@ -511,7 +500,6 @@ fn scatter_add_(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src
 
 register!(SCATTER_ADD_, Autograd, scatter_add_);
 
-#[derive(Clone)]
 pub(super) struct ScatterReduceBackward0 {
     pub(super) dim: i64,
     pub(super) include_self: bool,
@@ -563,14 +551,14 @@ fn scatter_reduce_two(
         let _below = record::below();
         ops::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, src])? {
+    if let Some(edges) = record::recorded_edges([self_, src])? {
         let backward = ScatterReduceBackward0 {
             dim,
             include_self,
-            index: SavedVariable::input(index, &record::edge_of(index)?)?,
+            index: SavedVariable::other(index)?,
             reduce: str::to_owned(reduce),
-            self_: SavedVariable::input(self_, &edges[0])?,
-            src: SavedVariable::input(src, &edges[1])?,
+            self_: SavedVariable::input(self_, 0)?,
+            src: SavedVariable::input(src, 1)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -589,18 +577,18 @@ fn scatter_reduce__two(
     reduce: &str,
     include_self: bool,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, src]) {
+    if !record::any_requires_grad([self_, src]) {
         let _below = record::below();
         return ops::scatter_reduce__two(self_, dim, index, src, reduce, include_self);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, src])?;
+    let edges = record::edges([self_, src])?;
     let saved_dim = dim;
     let saved_include_self = include_self;
-    let saved_index = SavedVariable::input(index, &record::edge_of(index)?)?;
+    let saved_index = SavedVariable::other(index)?;
     let saved_reduce = str::to_owned(reduce);
     let saved_self = record::original_always(self_)?;
-    let saved_src = SavedVariable::input(src, &edges[1])?;
+    let saved_src = SavedVariable::input(src, 1)?;
     {
         let _below = record::below();
         ops::scatter_reduce__two(self_, dim, index, src, reduce, include_self)?;
@@ -629,7 +617,7 @@ fn scatter_reduce_two_out(
     include_self: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("scatter_reduce", &[self_, index, src, out])?;
+    record::check_out("scatter_reduce", [self_, index, src, out])?;
     let _below = record::below();
     ops::scatter_reduce_two_out(self_, dim, index, src, reduce, include_self, out)
 }
@@ -643,7 +631,7 @@ fn take_along_dim_out(
     dim: Option<i64>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("take_along_dim", &[self_, indices, out])?;
+    record::check_out("take_along_dim", [self_, indices, out])?;
     let _below = record::below();
     ops::take_along_dim_out(self_, indices, dim, out)
 }

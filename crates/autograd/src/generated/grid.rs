@@ -8,7 +8,7 @@ use flambeau_core::{DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
 
 fn diag_out(_: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
-    record::check_out("diag", &[self_, out])?;
+    record::check_out("diag", [self_, out])?;
     let _below = record::below();
     ops::diag_out(self_, diagonal, out)
 }

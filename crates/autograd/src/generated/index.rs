@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct IndexBackward0 {
     pub(super) indices: Vec<Option<SavedVariable>>,
     pub(super) self_sizes: DimVec,
@@ -29,7 +28,7 @@ fn index_tensor(_: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -
         let _below = record::below();
         ops::index_tensor(self_, indices)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = IndexBackward0 {
             indices: record::saved_optionals(indices)?,
             self_sizes: DimVec::from_slice(self_.sizes()),
@@ -61,16 +60,16 @@ fn index_put_(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, values]) {
+    if !record::any_requires_grad([self_, values]) {
         let _below = record::below();
         return ops::index_put_(self_, indices, values, accumulate);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, values])?;
+    let edges = record::edges([self_, values])?;
     let backward = IndexPutBackward0 {
         accumulate,
         indices: record::saved_optionals(indices)?,
-        values: record::saved_input(edges[0].is_some(), values, &edges[1])?,
+        values: record::saved_input(edges[0].is_some(), values, 1)?,
     };
     {
         let _below = record::below();
@@ -81,7 +80,6 @@ fn index_put_(
 
 register!(INDEX_PUT_, Autograd, index_put_);
 
-#[derive(Clone)]
 pub(super) struct IndexPutBackward0 {
     pub(super) accumulate: bool,
     pub(super) indices: Vec<Option<SavedVariable>>,
@@ -128,11 +126,11 @@ fn index_put(
         let _below = record::below();
         ops::index_put(self_, indices, values, accumulate)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, values])? {
+    if let Some(edges) = record::recorded_edges([self_, values])? {
         let backward = IndexPutBackward0 {
             accumulate,
             indices: record::saved_optionals(indices)?,
-            values: record::saved_input(edges[0].is_some(), values, &edges[1])?,
+            values: record::saved_input(edges[0].is_some(), values, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -156,7 +154,6 @@ fn index_put_out(
 
 register!(INDEX_PUT_OUT, Autograd, index_put_out);
 
-#[derive(Clone)]
 pub(super) struct TakeBackward0 {
     pub(super) index: SavedVariable,
     pub(super) self_sizes: DimVec,
@@ -178,9 +175,9 @@ fn take(_: DispatchKeySet, self_: &Tensor, index: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::take(self_, index)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = TakeBackward0 {
-            index: SavedVariable::input(index, &record::edge_of(index)?)?,
+            index: SavedVariable::other(index)?,
             self_sizes: DimVec::from_slice(self_.sizes()),
         };
         record::set_history(&mut result, edges, backward);
@@ -191,7 +188,7 @@ fn take(_: DispatchKeySet, self_: &Tensor, index: &Tensor) -> Result<Tensor> {
 register!(TAKE, Autograd, take);
 
 fn take_out(_: DispatchKeySet, self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("take", &[self_, index, out])?;
+    record::check_out("take", [self_, index, out])?;
     let _below = record::below();
     ops::take_out(self_, index, out)
 }
@@ -199,16 +196,16 @@ fn take_out(_: DispatchKeySet, self_: &Tensor, index: &Tensor, out: &Tensor) -> 
 register!(TAKE_OUT, Autograd, take_out);
 
 fn put_(_: DispatchKeySet, self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
-    if !record::any_requires_grad(&[self_, source]) {
+    if !record::any_requires_grad([self_, source]) {
         let _below = record::below();
         return ops::put_(self_, index, source, accumulate);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, source])?;
+    let edges = record::edges([self_, source])?;
     let backward = PutBackward0 {
         accumulate,
-        index: SavedVariable::input(index, &record::edge_of(index)?)?,
-        source: SavedVariable::input(source, &edges[1])?,
+        index: SavedVariable::other(index)?,
+        source: SavedVariable::input(source, 1)?,
     };
     {
         let _below = record::below();
@@ -219,7 +216,6 @@ fn put_(_: DispatchKeySet, self_: &Tensor, index: &Tensor, source: &Tensor, accu
 
 register!(PUT_, Autograd, put_);
 
-#[derive(Clone)]
 pub(super) struct PutBackward0 {
     pub(super) accumulate: bool,
     pub(super) index: SavedVariable,
@@ -261,11 +257,11 @@ fn put(
         let _below = record::below();
         ops::put(self_, index, source, accumulate)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, source])? {
+    if let Some(edges) = record::recorded_edges([self_, source])? {
         let backward = PutBackward0 {
             accumulate,
-            index: SavedVariable::input(index, &record::edge_of(index)?)?,
-            source: SavedVariable::input(source, &edges[1])?,
+            index: SavedVariable::other(index)?,
+            source: SavedVariable::input(source, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -282,7 +278,7 @@ fn put_out(
     accumulate: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("put", &[self_, index, source, out])?;
+    record::check_out("put", [self_, index, source, out])?;
     let _below = record::below();
     ops::put_out(self_, index, source, accumulate, out)
 }

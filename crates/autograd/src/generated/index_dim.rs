@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct IndexSelectBackward0 {
     pub(super) dim: i64,
     pub(super) index: SavedVariable,
@@ -30,10 +29,10 @@ fn index_select(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor) -> 
         let _below = record::below();
         ops::index_select(self_, dim, index)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = IndexSelectBackward0 {
             dim,
-            index: SavedVariable::input(index, &record::edge_of(index)?)?,
+            index: SavedVariable::other(index)?,
             self_sizes: DimVec::from_slice(self_.sizes()),
         };
         record::set_history(&mut result, edges, backward);
@@ -44,14 +43,13 @@ fn index_select(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor) -> 
 register!(INDEX_SELECT, Autograd, index_select);
 
 fn index_select_out(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("index_select", &[self_, index, out])?;
+    record::check_out("index_select", [self_, index, out])?;
     let _below = record::below();
     ops::index_select_out(self_, dim, index, out)
 }
 
 register!(INDEX_SELECT_OUT, Autograd, index_select_out);
 
-#[derive(Clone)]
 pub(super) struct IndexAddBackward0 {
     pub(super) alpha: Scalar,
     pub(super) dim: i64,
@@ -90,11 +88,11 @@ fn index_add(
         let _below = record::below();
         ops::index_add(self_, dim, index, source, alpha)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, source])? {
+    if let Some(edges) = record::recorded_edges([self_, source])? {
         let backward = IndexAddBackward0 {
             alpha,
             dim,
-            index: record::saved_input(edges[1].is_some(), index, &record::edge_of(index)?)?,
+            index: record::saved_other(edges[1].is_some(), index)?,
             source_sizes: DimVec::from_slice(source.sizes()),
         };
         record::set_history(&mut result, edges, backward);
@@ -113,7 +111,7 @@ fn index_add_out(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("index_add", &[self_, index, source, out])?;
+    record::check_out("index_add", [self_, index, source, out])?;
     let _below = record::below();
     ops::index_add_out(self_, dim, index, source, alpha, out)
 }
@@ -128,16 +126,16 @@ fn index_add_(
     source: &Tensor,
     alpha: Scalar,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, source]) {
+    if !record::any_requires_grad([self_, source]) {
         let _below = record::below();
         return ops::index_add_(self_, dim, index, source, alpha);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, source])?;
+    let edges = record::edges([self_, source])?;
     let backward = IndexAddBackward0 {
         alpha,
         dim,
-        index: record::saved_input(edges[1].is_some(), index, &record::edge_of(index)?)?,
+        index: record::saved_other(edges[1].is_some(), index)?,
         source_sizes: DimVec::from_slice(source.sizes()),
     };
     {
@@ -149,7 +147,6 @@ fn index_add_(
 
 register!(INDEX_ADD_, Autograd, index_add_);
 
-#[derive(Clone)]
 pub(super) struct IndexCopyBackward0 {
     pub(super) dim: i64,
     pub(super) index: SavedVariable,
@@ -183,10 +180,10 @@ fn index_copy(
         let _below = record::below();
         ops::index_copy(self_, dim, index, source)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, source])? {
+    if let Some(edges) = record::recorded_edges([self_, source])? {
         let backward = IndexCopyBackward0 {
             dim,
-            index: SavedVariable::input(index, &record::edge_of(index)?)?,
+            index: SavedVariable::other(index)?,
             source_sizes: DimVec::from_slice(source.sizes()),
         };
         record::set_history(&mut result, edges, backward);
@@ -204,7 +201,7 @@ fn index_copy_out(
     source: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("index_copy", &[self_, index, source, out])?;
+    record::check_out("index_copy", [self_, index, source, out])?;
     let _below = record::below();
     ops::index_copy_out(self_, dim, index, source, out)
 }
@@ -212,15 +209,15 @@ fn index_copy_out(
 register!(INDEX_COPY_OUT, Autograd, index_copy_out);
 
 fn index_copy_(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, source]) {
+    if !record::any_requires_grad([self_, source]) {
         let _below = record::below();
         return ops::index_copy_(self_, dim, index, source);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, source])?;
+    let edges = record::edges([self_, source])?;
     let backward = IndexCopyBackward0 {
         dim,
-        index: SavedVariable::input(index, &record::edge_of(index)?)?,
+        index: SavedVariable::other(index)?,
         source_sizes: DimVec::from_slice(source.sizes()),
     };
     {
@@ -232,7 +229,6 @@ fn index_copy_(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, sour
 
 register!(INDEX_COPY_, Autograd, index_copy_);
 
-#[derive(Clone)]
 pub(super) struct IndexFillBackward0 {
     pub(super) dim: i64,
     pub(super) index: SavedVariable,
@@ -260,9 +256,8 @@ fn index_fill_int_scalar(
         let _below = record::below();
         ops::index_fill_int_scalar(self_, dim, index, value)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward =
-            IndexFillBackward0 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = IndexFillBackward0 { dim, index: SavedVariable::other(index)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -278,7 +273,7 @@ fn index_fill_int_scalar_out(
     value: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("index_fill", &[self_, index, out])?;
+    record::check_out("index_fill", [self_, index, out])?;
     let _below = record::below();
     ops::index_fill_int_scalar_out(self_, dim, index, value, out)
 }
@@ -292,13 +287,13 @@ fn index_fill__int_scalar(
     index: &Tensor,
     value: Scalar,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::index_fill__int_scalar(self_, dim, index, value);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
-    let backward = IndexFillBackward0 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
+    let edges = record::edges([self_])?;
+    let backward = IndexFillBackward0 { dim, index: SavedVariable::other(index)? };
     {
         let _below = record::below();
         ops::index_fill__int_scalar(self_, dim, index, value)?;
@@ -308,7 +303,6 @@ fn index_fill__int_scalar(
 
 register!(INDEX_FILL__INT_SCALAR, Autograd, index_fill__int_scalar);
 
-#[derive(Clone)]
 pub(super) struct IndexFillBackward1 {
     pub(super) dim: i64,
     pub(super) index: SavedVariable,
@@ -356,9 +350,8 @@ fn index_fill_int_tensor(
         let _below = record::below();
         ops::index_fill_int_tensor(self_, dim, index, value)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, value])? {
-        let backward =
-            IndexFillBackward1 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
+    if let Some(edges) = record::recorded_edges([self_, value])? {
+        let backward = IndexFillBackward1 { dim, index: SavedVariable::other(index)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -374,7 +367,7 @@ fn index_fill_int_tensor_out(
     value: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("index_fill", &[self_, index, value, out])?;
+    record::check_out("index_fill", [self_, index, value, out])?;
     let _below = record::below();
     ops::index_fill_int_tensor_out(self_, dim, index, value, out)
 }
@@ -388,13 +381,13 @@ fn index_fill__int_tensor(
     index: &Tensor,
     value: &Tensor,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, value]) {
+    if !record::any_requires_grad([self_, value]) {
         let _below = record::below();
         return ops::index_fill__int_tensor(self_, dim, index, value);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, value])?;
-    let backward = IndexFillBackward1 { dim, index: SavedVariable::input(index, &record::edge_of(index)?)? };
+    let edges = record::edges([self_, value])?;
+    let backward = IndexFillBackward1 { dim, index: SavedVariable::other(index)? };
     {
         let _below = record::below();
         ops::index_fill__int_tensor(self_, dim, index, value)?;

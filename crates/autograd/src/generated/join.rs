@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, formulas, record};
 use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct CatBackward0 {
     pub(super) dim: i64,
     pub(super) tensors_sizes: Vec<DimVec>,
@@ -47,7 +46,6 @@ fn cat_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Res
 
 register!(CAT_OUT, Autograd, cat_out);
 
-#[derive(Clone)]
 pub(super) struct StackBackward0 {
     pub(super) dim: i64,
 }

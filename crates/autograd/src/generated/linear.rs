@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct AddbmmBackward0 {
     pub(super) alpha: Scalar,
     pub(super) batch1: Option<SavedVariable>,
@@ -64,11 +63,11 @@ fn addbmm(
         let _below = record::below();
         ops::addbmm(self_, batch1, batch2, beta, alpha)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, batch1, batch2])? {
+    if let Some(edges) = record::recorded_edges([self_, batch1, batch2])? {
         let backward = AddbmmBackward0 {
             alpha,
-            batch1: record::saved_input(edges[1].is_some() || edges[2].is_some(), batch1, &edges[1])?,
-            batch2: record::saved_input(edges[1].is_some() || edges[2].is_some(), batch2, &edges[2])?,
+            batch1: record::saved_input(edges[1].is_some() || edges[2].is_some(), batch1, 1)?,
+            batch2: record::saved_input(edges[1].is_some() || edges[2].is_some(), batch2, 2)?,
             beta,
         };
         record::set_history(&mut result, edges, backward);
@@ -86,16 +85,16 @@ fn addbmm_(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, batch1, batch2]) {
+    if !record::any_requires_grad([self_, batch1, batch2]) {
         let _below = record::below();
         return ops::addbmm_(self_, batch1, batch2, beta, alpha);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, batch1, batch2])?;
+    let edges = record::edges([self_, batch1, batch2])?;
     let backward = AddbmmBackward0 {
         alpha,
-        batch1: record::saved_input(edges[1].is_some() || edges[2].is_some(), batch1, &edges[1])?,
-        batch2: record::saved_input(edges[1].is_some() || edges[2].is_some(), batch2, &edges[2])?,
+        batch1: record::saved_input(edges[1].is_some() || edges[2].is_some(), batch1, 1)?,
+        batch2: record::saved_input(edges[1].is_some() || edges[2].is_some(), batch2, 2)?,
         beta,
     };
     {
@@ -116,14 +115,13 @@ fn addbmm_out(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("addbmm", &[self_, batch1, batch2, out])?;
+    record::check_out("addbmm", [self_, batch1, batch2, out])?;
     let _below = record::below();
     ops::addbmm_out(self_, batch1, batch2, beta, alpha, out)
 }
 
 register!(ADDBMM_OUT, Autograd, addbmm_out);
 
-#[derive(Clone)]
 pub(super) struct AddrBackward0 {
     pub(super) alpha: Scalar,
     pub(super) beta: Scalar,
@@ -166,12 +164,12 @@ fn addr(
         let _below = record::below();
         ops::addr(self_, vec1, vec2, beta, alpha)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, vec1, vec2])? {
+    if let Some(edges) = record::recorded_edges([self_, vec1, vec2])? {
         let backward = AddrBackward0 {
             alpha,
             beta,
-            vec1: record::saved_input(edges[2].is_some(), vec1, &edges[1])?,
-            vec2: record::saved_input(edges[1].is_some(), vec2, &edges[2])?,
+            vec1: record::saved_input(edges[2].is_some(), vec1, 1)?,
+            vec2: record::saved_input(edges[1].is_some(), vec2, 2)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -188,17 +186,17 @@ fn addr_(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, vec1, vec2]) {
+    if !record::any_requires_grad([self_, vec1, vec2]) {
         let _below = record::below();
         return ops::addr_(self_, vec1, vec2, beta, alpha);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, vec1, vec2])?;
+    let edges = record::edges([self_, vec1, vec2])?;
     let backward = AddrBackward0 {
         alpha,
         beta,
-        vec1: record::saved_input(edges[2].is_some(), vec1, &edges[1])?,
-        vec2: record::saved_input(edges[1].is_some(), vec2, &edges[2])?,
+        vec1: record::saved_input(edges[2].is_some(), vec1, 1)?,
+        vec2: record::saved_input(edges[1].is_some(), vec2, 2)?,
     };
     {
         let _below = record::below();
@@ -218,7 +216,7 @@ fn addr_out(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("addr", &[self_, vec1, vec2, out])?;
+    record::check_out("addr", [self_, vec1, vec2, out])?;
     let _below = record::below();
     ops::addr_out(self_, vec1, vec2, beta, alpha, out)
 }
@@ -226,7 +224,7 @@ fn addr_out(
 register!(ADDR_OUT, Autograd, addr_out);
 
 fn outer_out(_: DispatchKeySet, self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("outer", &[self_, vec2, out])?;
+    record::check_out("outer", [self_, vec2, out])?;
     let _below = record::below();
     ops::outer_out(self_, vec2, out)
 }
@@ -234,7 +232,7 @@ fn outer_out(_: DispatchKeySet, self_: &Tensor, vec2: &Tensor, out: &Tensor) -> 
 register!(OUTER_OUT, Autograd, outer_out);
 
 fn ger_out(_: DispatchKeySet, self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("ger", &[self_, vec2, out])?;
+    record::check_out("ger", [self_, vec2, out])?;
     let _below = record::below();
     ops::ger_out(self_, vec2, out)
 }
@@ -242,7 +240,7 @@ fn ger_out(_: DispatchKeySet, self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Re
 register!(GER_OUT, Autograd, ger_out);
 
 fn matmul_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("matmul", &[self_, other, out])?;
+    record::check_out("matmul", [self_, other, out])?;
     let _below = record::below();
     ops::matmul_out(self_, other, out)
 }

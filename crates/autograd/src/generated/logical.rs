@@ -15,12 +15,12 @@ fn logical_not(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(LOGICAL_NOT, Autograd, logical_not);
 
 fn logical_not_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::logical_not_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::logical_not_(self_)?;
@@ -31,7 +31,7 @@ fn logical_not_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(LOGICAL_NOT_, Autograd, logical_not_);
 
 fn logical_not_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("logical_not", &[out])?;
+    record::check_out("logical_not", [out])?;
     let _below = record::below();
     ops::logical_not_out(self_, out)
 }
@@ -46,12 +46,12 @@ fn logical_and(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tens
 register!(LOGICAL_AND, Autograd, logical_and);
 
 fn logical_and_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::logical_and_(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::logical_and_(self_, other)?;
@@ -62,7 +62,7 @@ fn logical_and_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()>
 register!(LOGICAL_AND_, Autograd, logical_and_);
 
 fn logical_and_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("logical_and", &[out])?;
+    record::check_out("logical_and", [out])?;
     let _below = record::below();
     ops::logical_and_out(self_, other, out)
 }
@@ -77,12 +77,12 @@ fn logical_or(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tenso
 register!(LOGICAL_OR, Autograd, logical_or);
 
 fn logical_or_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::logical_or_(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::logical_or_(self_, other)?;
@@ -93,7 +93,7 @@ fn logical_or_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> 
 register!(LOGICAL_OR_, Autograd, logical_or_);
 
 fn logical_or_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("logical_or", &[out])?;
+    record::check_out("logical_or", [out])?;
     let _below = record::below();
     ops::logical_or_out(self_, other, out)
 }
@@ -108,12 +108,12 @@ fn logical_xor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tens
 register!(LOGICAL_XOR, Autograd, logical_xor);
 
 fn logical_xor_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::logical_xor_(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::logical_xor_(self_, other)?;
@@ -124,7 +124,7 @@ fn logical_xor_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()>
 register!(LOGICAL_XOR_, Autograd, logical_xor_);
 
 fn logical_xor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("logical_xor", &[out])?;
+    record::check_out("logical_xor", [out])?;
     let _below = record::below();
     ops::logical_xor_out(self_, other, out)
 }
@@ -139,12 +139,12 @@ fn bitwise_not(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(BITWISE_NOT, Autograd, bitwise_not);
 
 fn bitwise_not_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::bitwise_not_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::bitwise_not_(self_)?;
@@ -155,7 +155,7 @@ fn bitwise_not_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(BITWISE_NOT_, Autograd, bitwise_not_);
 
 fn bitwise_not_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("bitwise_not", &[out])?;
+    record::check_out("bitwise_not", [out])?;
     let _below = record::below();
     ops::bitwise_not_out(self_, out)
 }
@@ -170,12 +170,12 @@ fn bitwise_and_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Resu
 register!(BITWISE_AND_TENSOR, Autograd, bitwise_and_tensor);
 
 fn bitwise_and__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::bitwise_and__tensor(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::bitwise_and__tensor(self_, other)?;
@@ -186,7 +186,7 @@ fn bitwise_and__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Res
 register!(BITWISE_AND__TENSOR, Autograd, bitwise_and__tensor);
 
 fn bitwise_and_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("bitwise_and", &[out])?;
+    record::check_out("bitwise_and", [out])?;
     let _below = record::below();
     ops::bitwise_and_tensor_out(self_, other, out)
 }
@@ -201,7 +201,7 @@ fn bitwise_and_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Resul
 register!(BITWISE_AND_SCALAR, Autograd, bitwise_and_scalar);
 
 fn bitwise_and_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("bitwise_and", &[out])?;
+    record::check_out("bitwise_and", [out])?;
     let _below = record::below();
     ops::bitwise_and_scalar_out(self_, other, out)
 }
@@ -209,12 +209,12 @@ fn bitwise_and_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out:
 register!(BITWISE_AND_SCALAR_OUT, Autograd, bitwise_and_scalar_out);
 
 fn bitwise_and__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::bitwise_and__scalar(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::bitwise_and__scalar(self_, other)?;
@@ -232,12 +232,12 @@ fn bitwise_or_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Resul
 register!(BITWISE_OR_TENSOR, Autograd, bitwise_or_tensor);
 
 fn bitwise_or__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::bitwise_or__tensor(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::bitwise_or__tensor(self_, other)?;
@@ -248,7 +248,7 @@ fn bitwise_or__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Resu
 register!(BITWISE_OR__TENSOR, Autograd, bitwise_or__tensor);
 
 fn bitwise_or_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("bitwise_or", &[out])?;
+    record::check_out("bitwise_or", [out])?;
     let _below = record::below();
     ops::bitwise_or_tensor_out(self_, other, out)
 }
@@ -263,7 +263,7 @@ fn bitwise_or_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result
 register!(BITWISE_OR_SCALAR, Autograd, bitwise_or_scalar);
 
 fn bitwise_or_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("bitwise_or", &[out])?;
+    record::check_out("bitwise_or", [out])?;
     let _below = record::below();
     ops::bitwise_or_scalar_out(self_, other, out)
 }
@@ -271,12 +271,12 @@ fn bitwise_or_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: 
 register!(BITWISE_OR_SCALAR_OUT, Autograd, bitwise_or_scalar_out);
 
 fn bitwise_or__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::bitwise_or__scalar(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::bitwise_or__scalar(self_, other)?;
@@ -294,12 +294,12 @@ fn bitwise_xor_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Resu
 register!(BITWISE_XOR_TENSOR, Autograd, bitwise_xor_tensor);
 
 fn bitwise_xor__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::bitwise_xor__tensor(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::bitwise_xor__tensor(self_, other)?;
@@ -310,7 +310,7 @@ fn bitwise_xor__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Res
 register!(BITWISE_XOR__TENSOR, Autograd, bitwise_xor__tensor);
 
 fn bitwise_xor_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("bitwise_xor", &[out])?;
+    record::check_out("bitwise_xor", [out])?;
     let _below = record::below();
     ops::bitwise_xor_tensor_out(self_, other, out)
 }
@@ -325,7 +325,7 @@ fn bitwise_xor_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Resul
 register!(BITWISE_XOR_SCALAR, Autograd, bitwise_xor_scalar);
 
 fn bitwise_xor_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("bitwise_xor", &[out])?;
+    record::check_out("bitwise_xor", [out])?;
     let _below = record::below();
     ops::bitwise_xor_scalar_out(self_, other, out)
 }
@@ -333,12 +333,12 @@ fn bitwise_xor_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out:
 register!(BITWISE_XOR_SCALAR_OUT, Autograd, bitwise_xor_scalar_out);
 
 fn bitwise_xor__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::bitwise_xor__scalar(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::bitwise_xor__scalar(self_, other)?;

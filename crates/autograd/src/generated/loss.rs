@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct MseLossBackward0 {
     pub(super) reduction: i64,
     pub(super) self_: SavedVariable,
@@ -36,11 +35,11 @@ fn mse_loss(_: DispatchKeySet, self_: &Tensor, target: &Tensor, reduction: i64) 
         let _below = record::below();
         ops::mse_loss(self_, target, reduction)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, target])? {
+    if let Some(edges) = record::recorded_edges([self_, target])? {
         let backward = MseLossBackward0 {
             reduction,
-            self_: SavedVariable::input(self_, &edges[0])?,
-            target: SavedVariable::input(target, &edges[1])?,
+            self_: SavedVariable::input(self_, 0)?,
+            target: SavedVariable::input(target, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -56,14 +55,13 @@ fn mse_loss_out(
     reduction: i64,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("mse_loss", &[self_, target, out])?;
+    record::check_out("mse_loss", [self_, target, out])?;
     let _below = record::below();
     ops::mse_loss_out(self_, target, reduction, out)
 }
 
 register!(MSE_LOSS_OUT, Autograd, mse_loss_out);
 
-#[derive(Clone)]
 pub(super) struct MseLossBackwardBackward0 {
     pub(super) grad_output: Option<SavedVariable>,
     pub(super) reduction: i64,
@@ -123,16 +121,12 @@ fn mse_loss_backward(
         let _below = record::below();
         ops::mse_loss_backward(grad_output, self_, target, reduction)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, self_, target])? {
+    if let Some(edges) = record::recorded_edges([grad_output, self_, target])? {
         let backward = MseLossBackwardBackward0 {
-            grad_output: record::saved_input(
-                edges[1].is_some() || edges[2].is_some(),
-                grad_output,
-                &edges[0],
-            )?,
+            grad_output: record::saved_input(edges[1].is_some() || edges[2].is_some(), grad_output, 0)?,
             reduction,
-            self_: SavedVariable::input(self_, &edges[1])?,
-            target: SavedVariable::input(target, &edges[2])?,
+            self_: SavedVariable::input(self_, 1)?,
+            target: SavedVariable::input(target, 2)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -141,7 +135,6 @@ fn mse_loss_backward(
 
 register!(MSE_LOSS_BACKWARD, Autograd, mse_loss_backward);
 
-#[derive(Clone)]
 pub(super) struct SmoothL1LossBackward0 {
     pub(super) beta: f64,
     pub(super) reduction: i64,
@@ -177,12 +170,12 @@ fn smooth_l1_loss(
         let _below = record::below();
         ops::smooth_l1_loss(self_, target, reduction, beta)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, target])? {
+    if let Some(edges) = record::recorded_edges([self_, target])? {
         let backward = SmoothL1LossBackward0 {
             beta,
             reduction,
-            self_: SavedVariable::input(self_, &edges[0])?,
-            target: SavedVariable::input(target, &edges[1])?,
+            self_: SavedVariable::input(self_, 0)?,
+            target: SavedVariable::input(target, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -199,14 +192,13 @@ fn smooth_l1_loss_out(
     beta: f64,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("smooth_l1_loss", &[self_, target, out])?;
+    record::check_out("smooth_l1_loss", [self_, target, out])?;
     let _below = record::below();
     ops::smooth_l1_loss_out(self_, target, reduction, beta, out)
 }
 
 register!(SMOOTH_L1_LOSS_OUT, Autograd, smooth_l1_loss_out);
 
-#[derive(Clone)]
 pub(super) struct SmoothL1LossBackwardBackward0 {
     pub(super) beta: f64,
     pub(super) grad_output: Option<SavedVariable>,
@@ -282,17 +274,13 @@ fn smooth_l1_loss_backward(
         let _below = record::below();
         ops::smooth_l1_loss_backward(grad_output, self_, target, reduction, beta)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, self_, target])? {
+    if let Some(edges) = record::recorded_edges([grad_output, self_, target])? {
         let backward = SmoothL1LossBackwardBackward0 {
             beta,
-            grad_output: record::saved_input(
-                edges[1].is_some() || edges[2].is_some(),
-                grad_output,
-                &edges[0],
-            )?,
+            grad_output: record::saved_input(edges[1].is_some() || edges[2].is_some(), grad_output, 0)?,
             reduction,
-            self_: SavedVariable::input(self_, &edges[1])?,
-            target: SavedVariable::input(target, &edges[2])?,
+            self_: SavedVariable::input(self_, 1)?,
+            target: SavedVariable::input(target, 2)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -301,7 +289,6 @@ fn smooth_l1_loss_backward(
 
 register!(SMOOTH_L1_LOSS_BACKWARD, Autograd, smooth_l1_loss_backward);
 
-#[derive(Clone)]
 pub(super) struct HuberLossBackward0 {
     pub(super) delta: f64,
     pub(super) reduction: i64,
@@ -337,12 +324,12 @@ fn huber_loss(
         let _below = record::below();
         ops::huber_loss(self_, target, reduction, delta)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, target])? {
+    if let Some(edges) = record::recorded_edges([self_, target])? {
         let backward = HuberLossBackward0 {
             delta,
             reduction,
-            self_: SavedVariable::input(self_, &edges[0])?,
-            target: SavedVariable::input(target, &edges[1])?,
+            self_: SavedVariable::input(self_, 0)?,
+            target: SavedVariable::input(target, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -359,14 +346,13 @@ fn huber_loss_out(
     delta: f64,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("huber_loss", &[self_, target, out])?;
+    record::check_out("huber_loss", [self_, target, out])?;
     let _below = record::below();
     ops::huber_loss_out(self_, target, reduction, delta, out)
 }
 
 register!(HUBER_LOSS_OUT, Autograd, huber_loss_out);
 
-#[derive(Clone)]
 pub(super) struct HuberLossBackwardBackward0 {
     pub(super) delta: f64,
     pub(super) grad_output: Option<SavedVariable>,
@@ -436,17 +422,13 @@ fn huber_loss_backward(
         let _below = record::below();
         ops::huber_loss_backward(grad_output, self_, target, reduction, delta)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, self_, target])? {
+    if let Some(edges) = record::recorded_edges([grad_output, self_, target])? {
         let backward = HuberLossBackwardBackward0 {
             delta,
-            grad_output: record::saved_input(
-                edges[1].is_some() || edges[2].is_some(),
-                grad_output,
-                &edges[0],
-            )?,
+            grad_output: record::saved_input(edges[1].is_some() || edges[2].is_some(), grad_output, 0)?,
             reduction,
-            self_: SavedVariable::input(self_, &edges[1])?,
-            target: SavedVariable::input(target, &edges[2])?,
+            self_: SavedVariable::input(self_, 1)?,
+            target: SavedVariable::input(target, 2)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -455,7 +437,6 @@ fn huber_loss_backward(
 
 register!(HUBER_LOSS_BACKWARD, Autograd, huber_loss_backward);
 
-#[derive(Clone)]
 pub(super) struct BinaryCrossEntropyBackward0 {
     pub(super) reduction: i64,
     pub(super) self_: Option<SavedVariable>,
@@ -510,8 +491,8 @@ fn binary_cross_entropy(
     if let Some(edges) = record::recorded_edges_of(&[&self_, &target, &weight])? {
         let backward = BinaryCrossEntropyBackward0 {
             reduction,
-            self_: record::saved_input(edges[0].is_some() || edges[1].is_some(), self_, &edges[0])?,
-            target: record::saved_input(edges[0].is_some() || edges[1].is_some(), target, &edges[1])?,
+            self_: record::saved_input(edges[0].is_some() || edges[1].is_some(), self_, 0)?,
+            target: record::saved_input(edges[0].is_some() || edges[1].is_some(), target, 1)?,
             weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), weight)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -536,7 +517,6 @@ fn binary_cross_entropy_out(
 
 register!(BINARY_CROSS_ENTROPY_OUT, Autograd, binary_cross_entropy_out);
 
-#[derive(Clone)]
 pub(super) struct BinaryCrossEntropyBackwardBackward0 {
     pub(super) grad_output: Option<SavedVariable>,
     pub(super) reduction: i64,
@@ -606,21 +586,17 @@ fn binary_cross_entropy_backward(
     };
     if let Some(edges) = record::recorded_edges_of(&[&grad_output, &self_, &target, &weight])? {
         let backward = BinaryCrossEntropyBackwardBackward0 {
-            grad_output: record::saved_input(
-                edges[1].is_some() || edges[2].is_some(),
-                grad_output,
-                &edges[0],
-            )?,
+            grad_output: record::saved_input(edges[1].is_some() || edges[2].is_some(), grad_output, 0)?,
             reduction,
             self_: record::saved_input(
                 edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
                 self_,
-                &edges[1],
+                1,
             )?,
             target: record::saved_input(
                 edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
                 target,
-                &edges[2],
+                2,
             )?,
             weight: record::saved_optional(
                 edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
@@ -634,7 +610,6 @@ fn binary_cross_entropy_backward(
 
 register!(BINARY_CROSS_ENTROPY_BACKWARD, Autograd, binary_cross_entropy_backward);
 
-#[derive(Clone)]
 pub(super) struct BinaryCrossEntropyWithLogitsBackward0 {
     pub(super) pos_weight: Option<SavedVariable>,
     pub(super) reduction: i64,
@@ -703,8 +678,8 @@ fn binary_cross_entropy_with_logits(
         let backward = BinaryCrossEntropyWithLogitsBackward0 {
             pos_weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), pos_weight)?,
             reduction,
-            self_: record::saved_input(edges[0].is_some() || edges[1].is_some(), self_, &edges[0])?,
-            target: record::saved_input(edges[0].is_some() || edges[1].is_some(), target, &edges[1])?,
+            self_: record::saved_input(edges[0].is_some() || edges[1].is_some(), self_, 0)?,
+            target: record::saved_input(edges[0].is_some() || edges[1].is_some(), target, 1)?,
             weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), weight)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -730,7 +705,6 @@ fn binary_cross_entropy_with_logits_out(
 
 register!(BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT, Autograd, binary_cross_entropy_with_logits_out);
 
-#[derive(Clone)]
 pub(super) struct KlDivBackward0 {
     pub(super) log_target: bool,
     pub(super) reduction: i64,
@@ -752,7 +726,7 @@ impl Backward for KlDivBackward0 {
                 &|| {
                     ops::neg(&ops::_chain(
                         &formulas::reduced_grad(grad, self.reduction, self_.sizes(), target.sizes())?,
-                        &if self.log_target { ops::exp(target)? } else { target.clone() },
+                        &if self.log_target { ops::exp(target)? } else { Tensor::clone(target) },
                     )?)
                 },
                 &|| {
@@ -792,12 +766,12 @@ fn kl_div(
         let _below = record::below();
         ops::kl_div(self_, target, reduction, log_target)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, target])? {
+    if let Some(edges) = record::recorded_edges([self_, target])? {
         let backward = KlDivBackward0 {
             log_target,
             reduction,
-            self_: SavedVariable::input(self_, &edges[0])?,
-            target: SavedVariable::input(target, &edges[1])?,
+            self_: SavedVariable::input(self_, 0)?,
+            target: SavedVariable::input(target, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -814,14 +788,13 @@ fn kl_div_out(
     log_target: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("kl_div", &[self_, target, out])?;
+    record::check_out("kl_div", [self_, target, out])?;
     let _below = record::below();
     ops::kl_div_out(self_, target, reduction, log_target, out)
 }
 
 register!(KL_DIV_OUT, Autograd, kl_div_out);
 
-#[derive(Clone)]
 pub(super) struct NllLossBackward0 {
     pub(super) ignore_index: i64,
     pub(super) reduction: i64,
@@ -870,12 +843,12 @@ fn nll_loss_forward(
         let _below = record::below();
         ops::nll_loss_forward(self_, target, weight, reduction, ignore_index)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = NllLossBackward0 {
             ignore_index,
             reduction,
-            self_: SavedVariable::input(self_, &edges[0])?,
-            target: SavedVariable::input(target, &record::edge_of(target)?)?,
+            self_: SavedVariable::input(self_, 0)?,
+            target: SavedVariable::other(target)?,
             weight: record::saved_optional(true, weight)?,
             total_weight: SavedVariable::output(&total_weight, 1)?,
         };
@@ -886,7 +859,6 @@ fn nll_loss_forward(
 
 register!(NLL_LOSS_FORWARD, Autograd, nll_loss_forward);
 
-#[derive(Clone)]
 pub(super) struct NllLossBackwardBackward0 {
     pub(super) ignore_index: i64,
     pub(super) reduction: i64,
@@ -928,11 +900,11 @@ fn nll_loss_backward(
         let _below = record::below();
         ops::nll_loss_backward(grad_output, self_, target, weight, reduction, ignore_index, total_weight)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
+    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
         let backward = NllLossBackwardBackward0 {
             ignore_index,
             reduction,
-            target: record::saved_input(edges[0].is_some(), target, &record::edge_of(target)?)?,
+            target: record::saved_other(edges[0].is_some(), target)?,
             weight: record::saved_optional(edges[0].is_some(), weight)?,
         };
         record::set_history(&mut result, edges, backward);

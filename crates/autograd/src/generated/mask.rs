@@ -15,14 +15,13 @@ fn nonzero(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(NONZERO, Autograd, nonzero);
 
 fn nonzero_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("nonzero", &[out])?;
+    record::check_out("nonzero", [out])?;
     let _below = record::below();
     ops::nonzero_out(self_, out)
 }
 
 register!(NONZERO_OUT, Autograd, nonzero_out);
 
-#[derive(Clone)]
 pub(super) struct MaskedSelectBackward0 {
     pub(super) mask: SavedVariable,
     pub(super) self_sizes: DimVec,
@@ -44,9 +43,9 @@ fn masked_select(_: DispatchKeySet, self_: &Tensor, mask: &Tensor) -> Result<Ten
         let _below = record::below();
         ops::masked_select(self_, mask)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = MaskedSelectBackward0 {
-            mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,
+            mask: SavedVariable::other(mask)?,
             self_sizes: DimVec::from_slice(self_.sizes()),
         };
         record::set_history(&mut result, edges, backward);
@@ -57,7 +56,7 @@ fn masked_select(_: DispatchKeySet, self_: &Tensor, mask: &Tensor) -> Result<Ten
 register!(MASKED_SELECT, Autograd, masked_select);
 
 fn masked_select_out(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("masked_select", &[self_, mask, out])?;
+    record::check_out("masked_select", [self_, mask, out])?;
     let _below = record::below();
     ops::masked_select_out(self_, mask, out)
 }
@@ -65,14 +64,14 @@ fn masked_select_out(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, out: &Ten
 register!(MASKED_SELECT_OUT, Autograd, masked_select_out);
 
 fn masked_scatter_(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, source]) {
+    if !record::any_requires_grad([self_, source]) {
         let _below = record::below();
         return ops::masked_scatter_(self_, mask, source);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, source])?;
+    let edges = record::edges([self_, source])?;
     let backward = MaskedScatterBackward0 {
-        mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,
+        mask: SavedVariable::other(mask)?,
         source_sizes: DimVec::from_slice(source.sizes()),
     };
     {
@@ -84,7 +83,6 @@ fn masked_scatter_(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Te
 
 register!(MASKED_SCATTER_, Autograd, masked_scatter_);
 
-#[derive(Clone)]
 pub(super) struct MaskedScatterBackward0 {
     pub(super) mask: SavedVariable,
     pub(super) source_sizes: DimVec,
@@ -111,9 +109,9 @@ fn masked_scatter(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Ten
         let _below = record::below();
         ops::masked_scatter(self_, mask, source)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, source])? {
+    if let Some(edges) = record::recorded_edges([self_, source])? {
         let backward = MaskedScatterBackward0 {
-            mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,
+            mask: SavedVariable::other(mask)?,
             source_sizes: DimVec::from_slice(source.sizes()),
         };
         record::set_history(&mut result, edges, backward);
@@ -130,14 +128,13 @@ fn masked_scatter_out(
     source: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("masked_scatter", &[self_, mask, source, out])?;
+    record::check_out("masked_scatter", [self_, mask, source, out])?;
     let _below = record::below();
     ops::masked_scatter_out(self_, mask, source, out)
 }
 
 register!(MASKED_SCATTER_OUT, Autograd, masked_scatter_out);
 
-#[derive(Clone)]
 pub(super) struct MaskedScatterBackwardBackward0 {
     pub(super) grad_output: SavedVariable,
     pub(super) mask: SavedVariable,
@@ -170,10 +167,10 @@ fn masked_scatter_backward(
         let _below = record::below();
         ops::masked_scatter_backward(grad_output, mask, sizes)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output])? {
+    if let Some(edges) = record::recorded_edges([grad_output])? {
         let backward = MaskedScatterBackwardBackward0 {
-            grad_output: SavedVariable::input(grad_output, &edges[0])?,
-            mask: SavedVariable::input(mask, &record::edge_of(mask)?)?,
+            grad_output: SavedVariable::input(grad_output, 0)?,
+            mask: SavedVariable::other(mask)?,
         };
         record::set_history(&mut result, edges, backward);
     }

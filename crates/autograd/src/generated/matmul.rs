@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct MmBackward0 {
     pub(super) mat2: Option<SavedVariable>,
     pub(super) self_: Option<SavedVariable>,
@@ -40,10 +39,10 @@ fn mm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::mm(self_, mat2)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, mat2])? {
+    if let Some(edges) = record::recorded_edges([self_, mat2])? {
         let backward = MmBackward0 {
-            mat2: record::saved_input(edges[0].is_some(), mat2, &edges[1])?,
-            self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
+            mat2: record::saved_input(edges[0].is_some(), mat2, 1)?,
+            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -53,14 +52,13 @@ fn mm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 register!(MM, Autograd, mm);
 
 fn mm_out(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("mm", &[self_, mat2, out])?;
+    record::check_out("mm", [self_, mat2, out])?;
     let _below = record::below();
     ops::mm_out(self_, mat2, out)
 }
 
 register!(MM_OUT, Autograd, mm_out);
 
-#[derive(Clone)]
 pub(super) struct BmmBackward0 {
     pub(super) mat2: Option<SavedVariable>,
     pub(super) self_: Option<SavedVariable>,
@@ -93,10 +91,10 @@ fn bmm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::bmm(self_, mat2)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, mat2])? {
+    if let Some(edges) = record::recorded_edges([self_, mat2])? {
         let backward = BmmBackward0 {
-            mat2: record::saved_input(edges[0].is_some(), mat2, &edges[1])?,
-            self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
+            mat2: record::saved_input(edges[0].is_some(), mat2, 1)?,
+            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -106,14 +104,13 @@ fn bmm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 register!(BMM, Autograd, bmm);
 
 fn bmm_out(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("bmm", &[self_, mat2, out])?;
+    record::check_out("bmm", [self_, mat2, out])?;
     let _below = record::below();
     ops::bmm_out(self_, mat2, out)
 }
 
 register!(BMM_OUT, Autograd, bmm_out);
 
-#[derive(Clone)]
 pub(super) struct AddmmBackward0 {
     pub(super) alpha: Scalar,
     pub(super) beta: Scalar,
@@ -156,12 +153,12 @@ fn addmm(
         let _below = record::below();
         ops::addmm(self_, mat1, mat2, beta, alpha)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, mat1, mat2])? {
+    if let Some(edges) = record::recorded_edges([self_, mat1, mat2])? {
         let backward = AddmmBackward0 {
             alpha,
             beta,
-            mat1: record::saved_input(edges[2].is_some(), mat1, &edges[1])?,
-            mat2: record::saved_input(edges[1].is_some(), mat2, &edges[2])?,
+            mat1: record::saved_input(edges[2].is_some(), mat1, 1)?,
+            mat2: record::saved_input(edges[1].is_some(), mat2, 2)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -178,17 +175,17 @@ fn addmm_(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, mat1, mat2]) {
+    if !record::any_requires_grad([self_, mat1, mat2]) {
         let _below = record::below();
         return ops::addmm_(self_, mat1, mat2, beta, alpha);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, mat1, mat2])?;
+    let edges = record::edges([self_, mat1, mat2])?;
     let backward = AddmmBackward0 {
         alpha,
         beta,
-        mat1: record::saved_input(edges[2].is_some(), mat1, &edges[1])?,
-        mat2: record::saved_input(edges[1].is_some(), mat2, &edges[2])?,
+        mat1: record::saved_input(edges[2].is_some(), mat1, 1)?,
+        mat2: record::saved_input(edges[1].is_some(), mat2, 2)?,
     };
     {
         let _below = record::below();
@@ -208,14 +205,13 @@ fn addmm_out(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("addmm", &[self_, mat1, mat2, out])?;
+    record::check_out("addmm", [self_, mat1, mat2, out])?;
     let _below = record::below();
     ops::addmm_out(self_, mat1, mat2, beta, alpha, out)
 }
 
 register!(ADDMM_OUT, Autograd, addmm_out);
 
-#[derive(Clone)]
 pub(super) struct BaddbmmBackward0 {
     pub(super) alpha: Scalar,
     pub(super) batch1: Option<SavedVariable>,
@@ -258,11 +254,11 @@ fn baddbmm(
         let _below = record::below();
         ops::baddbmm(self_, batch1, batch2, beta, alpha)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, batch1, batch2])? {
+    if let Some(edges) = record::recorded_edges([self_, batch1, batch2])? {
         let backward = BaddbmmBackward0 {
             alpha,
-            batch1: record::saved_input(edges[2].is_some(), batch1, &edges[1])?,
-            batch2: record::saved_input(edges[1].is_some(), batch2, &edges[2])?,
+            batch1: record::saved_input(edges[2].is_some(), batch1, 1)?,
+            batch2: record::saved_input(edges[1].is_some(), batch2, 2)?,
             beta,
         };
         record::set_history(&mut result, edges, backward);
@@ -280,16 +276,16 @@ fn baddbmm_(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, batch1, batch2]) {
+    if !record::any_requires_grad([self_, batch1, batch2]) {
         let _below = record::below();
         return ops::baddbmm_(self_, batch1, batch2, beta, alpha);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, batch1, batch2])?;
+    let edges = record::edges([self_, batch1, batch2])?;
     let backward = BaddbmmBackward0 {
         alpha,
-        batch1: record::saved_input(edges[2].is_some(), batch1, &edges[1])?,
-        batch2: record::saved_input(edges[1].is_some(), batch2, &edges[2])?,
+        batch1: record::saved_input(edges[2].is_some(), batch1, 1)?,
+        batch2: record::saved_input(edges[1].is_some(), batch2, 2)?,
         beta,
     };
     {
@@ -310,14 +306,13 @@ fn baddbmm_out(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("baddbmm", &[self_, batch1, batch2, out])?;
+    record::check_out("baddbmm", [self_, batch1, batch2, out])?;
     let _below = record::below();
     ops::baddbmm_out(self_, batch1, batch2, beta, alpha, out)
 }
 
 register!(BADDBMM_OUT, Autograd, baddbmm_out);
 
-#[derive(Clone)]
 pub(super) struct MvBackward0 {
     pub(super) self_: Option<SavedVariable>,
     pub(super) vec: Option<SavedVariable>,
@@ -350,10 +345,10 @@ fn mv(_: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::mv(self_, vec)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, vec])? {
+    if let Some(edges) = record::recorded_edges([self_, vec])? {
         let backward = MvBackward0 {
-            self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
-            vec: record::saved_input(edges[0].is_some(), vec, &edges[1])?,
+            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
+            vec: record::saved_input(edges[0].is_some(), vec, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -363,14 +358,13 @@ fn mv(_: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
 register!(MV, Autograd, mv);
 
 fn mv_out(_: DispatchKeySet, self_: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("mv", &[self_, vec, out])?;
+    record::check_out("mv", [self_, vec, out])?;
     let _below = record::below();
     ops::mv_out(self_, vec, out)
 }
 
 register!(MV_OUT, Autograd, mv_out);
 
-#[derive(Clone)]
 pub(super) struct AddmvBackward0 {
     pub(super) alpha: Scalar,
     pub(super) beta: Scalar,
@@ -413,12 +407,12 @@ fn addmv(
         let _below = record::below();
         ops::addmv(self_, mat, vec, beta, alpha)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, mat, vec])? {
+    if let Some(edges) = record::recorded_edges([self_, mat, vec])? {
         let backward = AddmvBackward0 {
             alpha,
             beta,
-            mat: record::saved_input(edges[2].is_some(), mat, &edges[1])?,
-            vec: record::saved_input(edges[1].is_some(), vec, &edges[2])?,
+            mat: record::saved_input(edges[2].is_some(), mat, 1)?,
+            vec: record::saved_input(edges[1].is_some(), vec, 2)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -435,17 +429,17 @@ fn addmv_(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, mat, vec]) {
+    if !record::any_requires_grad([self_, mat, vec]) {
         let _below = record::below();
         return ops::addmv_(self_, mat, vec, beta, alpha);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, mat, vec])?;
+    let edges = record::edges([self_, mat, vec])?;
     let backward = AddmvBackward0 {
         alpha,
         beta,
-        mat: record::saved_input(edges[2].is_some(), mat, &edges[1])?,
-        vec: record::saved_input(edges[1].is_some(), vec, &edges[2])?,
+        mat: record::saved_input(edges[2].is_some(), mat, 1)?,
+        vec: record::saved_input(edges[1].is_some(), vec, 2)?,
     };
     {
         let _below = record::below();
@@ -465,14 +459,13 @@ fn addmv_out(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("addmv", &[self_, mat, vec, out])?;
+    record::check_out("addmv", [self_, mat, vec, out])?;
     let _below = record::below();
     ops::addmv_out(self_, mat, vec, beta, alpha, out)
 }
 
 register!(ADDMV_OUT, Autograd, addmv_out);
 
-#[derive(Clone)]
 pub(super) struct DotBackward0 {
     pub(super) self_: Option<SavedVariable>,
     pub(super) tensor: Option<SavedVariable>,
@@ -505,10 +498,10 @@ fn dot(_: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::dot(self_, tensor)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, tensor])? {
+    if let Some(edges) = record::recorded_edges([self_, tensor])? {
         let backward = DotBackward0 {
-            self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
-            tensor: record::saved_input(edges[0].is_some(), tensor, &edges[1])?,
+            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
+            tensor: record::saved_input(edges[0].is_some(), tensor, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -518,14 +511,13 @@ fn dot(_: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
 register!(DOT, Autograd, dot);
 
 fn dot_out(_: DispatchKeySet, self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("dot", &[self_, tensor, out])?;
+    record::check_out("dot", [self_, tensor, out])?;
     let _below = record::below();
     ops::dot_out(self_, tensor, out)
 }
 
 register!(DOT_OUT, Autograd, dot_out);
 
-#[derive(Clone)]
 pub(super) struct VdotBackward0 {
     pub(super) other: Option<SavedVariable>,
     pub(super) self_: Option<SavedVariable>,
@@ -558,10 +550,10 @@ fn vdot(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::vdot(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
+    if let Some(edges) = record::recorded_edges([self_, other])? {
         let backward = VdotBackward0 {
-            other: record::saved_input(edges[0].is_some(), other, &edges[1])?,
-            self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
+            other: record::saved_input(edges[0].is_some(), other, 1)?,
+            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -571,7 +563,7 @@ fn vdot(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 register!(VDOT, Autograd, vdot);
 
 fn vdot_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("vdot", &[self_, other, out])?;
+    record::check_out("vdot", [self_, other, out])?;
     let _below = record::below();
     ops::vdot_out(self_, other, out)
 }

@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct NativeLayerNormBackward0 {
     pub(super) bias: Option<SavedVariable>,
     pub(super) input: SavedVariable,
@@ -61,7 +60,7 @@ fn native_layer_norm(
     if let Some(edges) = record::recorded_edges_of(&[&input, &weight, &bias])? {
         let backward = NativeLayerNormBackward0 {
             bias: record::saved_optional(true, bias)?,
-            input: SavedVariable::input(input, &edges[0])?,
+            input: SavedVariable::input(input, 0)?,
             normalized_shape: DimVec::from_slice(normalized_shape),
             weight: record::saved_optional(true, weight)?,
             result1: SavedVariable::output(&result1, 1)?,
@@ -92,7 +91,6 @@ fn native_layer_norm_out(
 
 register!(NATIVE_LAYER_NORM_OUT, Autograd, native_layer_norm_out);
 
-#[derive(Clone)]
 pub(super) struct NativeLayerNormBackwardBackward0 {
     pub(super) grad_out: SavedVariable,
     pub(super) input: SavedVariable,
@@ -154,10 +152,10 @@ fn native_layer_norm_backward(
     };
     if let Some(edges) = record::recorded_edges_of(&[&grad_out, &input, &weight])? {
         let backward = NativeLayerNormBackwardBackward0 {
-            grad_out: SavedVariable::input(grad_out, &edges[0])?,
-            input: SavedVariable::input(input, &edges[1])?,
+            grad_out: SavedVariable::input(grad_out, 0)?,
+            input: SavedVariable::input(input, 1)?,
             normalized_shape: DimVec::from_slice(normalized_shape),
-            rstd: SavedVariable::input(rstd, &record::edge_of(rstd)?)?,
+            rstd: SavedVariable::other(rstd)?,
             weight: record::saved_optional(true, weight)?,
         };
         record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
@@ -203,7 +201,6 @@ fn native_layer_norm_backward_out(
 
 register!(NATIVE_LAYER_NORM_BACKWARD_OUT, Autograd, native_layer_norm_backward_out);
 
-#[derive(Clone)]
 pub(super) struct NativeGroupNormBackward0 {
     pub(super) C: i64,
     pub(super) HxW: i64,
@@ -266,7 +263,7 @@ fn native_group_norm(
             HxW,
             N,
             group,
-            input: SavedVariable::input(input, &edges[0])?,
+            input: SavedVariable::input(input, 0)?,
             weight: record::saved_optional(true, weight)?,
             result1: SavedVariable::output(&result1, 1)?,
             result2: SavedVariable::output(&result2, 2)?,
@@ -299,7 +296,6 @@ fn native_group_norm_out(
 
 register!(NATIVE_GROUP_NORM_OUT, Autograd, native_group_norm_out);
 
-#[derive(Clone)]
 pub(super) struct NativeGroupNormBackwardBackward0 {
     pub(super) C: i64,
     pub(super) HxW: i64,
@@ -363,10 +359,10 @@ fn native_group_norm_backward(
             C,
             HxW,
             N,
-            grad_out: SavedVariable::input(grad_out, &edges[0])?,
+            grad_out: SavedVariable::input(grad_out, 0)?,
             group,
-            input: SavedVariable::input(input, &edges[1])?,
-            rstd: SavedVariable::input(rstd, &record::edge_of(rstd)?)?,
+            input: SavedVariable::input(input, 1)?,
+            rstd: SavedVariable::other(rstd)?,
             weight: record::saved_optional(true, weight)?,
         };
         record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
@@ -416,7 +412,6 @@ fn native_group_norm_backward_out(
 
 register!(NATIVE_GROUP_NORM_BACKWARD_OUT, Autograd, native_group_norm_backward_out);
 
-#[derive(Clone)]
 pub(super) struct NativeBatchNormBackward0 {
     pub(super) eps: f64,
     pub(super) input: SavedVariable,
@@ -478,7 +473,7 @@ fn native_batch_norm(
     if let Some(edges) = record::recorded_edges_of(&[&input, &weight, &bias])? {
         let backward = NativeBatchNormBackward0 {
             eps,
-            input: SavedVariable::input(input, &edges[0])?,
+            input: SavedVariable::input(input, 0)?,
             running_mean: record::saved_optional(true, running_mean)?,
             running_var: record::saved_optional(true, running_var)?,
             training,
@@ -493,7 +488,6 @@ fn native_batch_norm(
 
 register!(NATIVE_BATCH_NORM, Autograd, native_batch_norm);
 
-#[derive(Clone)]
 pub(super) struct NativeBatchNormBackwardBackward0 {
     pub(super) eps: f64,
     pub(super) grad_out: SavedVariable,
@@ -568,8 +562,8 @@ fn native_batch_norm_backward(
     if let Some(edges) = record::recorded_edges_of(&[&grad_out, &input, &weight])? {
         let backward = NativeBatchNormBackwardBackward0 {
             eps,
-            grad_out: SavedVariable::input(grad_out, &edges[0])?,
-            input: SavedVariable::input(input, &edges[1])?,
+            grad_out: SavedVariable::input(grad_out, 0)?,
+            input: SavedVariable::input(input, 1)?,
             running_mean: record::saved_optional(true, running_mean)?,
             running_var: record::saved_optional(true, running_var)?,
             save_invstd: record::saved_optional(true, save_invstd)?,
@@ -634,7 +628,6 @@ fn native_batch_norm_backward_out(
 
 register!(NATIVE_BATCH_NORM_BACKWARD_OUT, Autograd, native_batch_norm_backward_out);
 
-#[derive(Clone)]
 pub(super) struct FusedRmsNormBackward0 {
     pub(super) input: SavedVariable,
     pub(super) normalized_shape: DimVec,
@@ -680,7 +673,7 @@ fn _fused_rms_norm(
     };
     if let Some(edges) = record::recorded_edges_of(&[&input, &weight])? {
         let backward = FusedRmsNormBackward0 {
-            input: SavedVariable::input(input, &edges[0])?,
+            input: SavedVariable::input(input, 0)?,
             normalized_shape: DimVec::from_slice(normalized_shape),
             weight: record::saved_optional(true, weight)?,
             result1: SavedVariable::output(&result1, 1)?,
@@ -692,7 +685,6 @@ fn _fused_rms_norm(
 
 register!(_FUSED_RMS_NORM, Autograd, _fused_rms_norm);
 
-#[derive(Clone)]
 pub(super) struct FusedRmsNormBackwardBackward0 {
     pub(super) grad_out: SavedVariable,
     pub(super) input: SavedVariable,
@@ -742,10 +734,10 @@ fn _fused_rms_norm_backward(
     };
     if let Some(edges) = record::recorded_edges_of(&[&grad_out, &input, &weight])? {
         let backward = FusedRmsNormBackwardBackward0 {
-            grad_out: SavedVariable::input(grad_out, &edges[0])?,
-            input: SavedVariable::input(input, &edges[1])?,
+            grad_out: SavedVariable::input(grad_out, 0)?,
+            input: SavedVariable::input(input, 1)?,
             normalized_shape: DimVec::from_slice(normalized_shape),
-            rstd: SavedVariable::input(rstd, &record::edge_of(rstd)?)?,
+            rstd: SavedVariable::other(rstd)?,
             weight: record::saved_optional(true, weight)?,
         };
         record::set_history_of_all(&[&result0, &result1], edges, backward);

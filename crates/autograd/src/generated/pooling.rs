@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, record};
 use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct MaxPool2DWithIndicesBackward0 {
     pub(super) ceil_mode: bool,
     pub(super) dilation: DimVec,
@@ -57,13 +56,13 @@ fn max_pool2d_with_indices(
         let _below = record::below();
         ops::max_pool2d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = MaxPool2DWithIndicesBackward0 {
             ceil_mode,
             dilation: DimVec::from_slice(dilation),
             kernel_size: DimVec::from_slice(kernel_size),
             padding: DimVec::from_slice(padding),
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             stride: DimVec::from_slice(stride),
             result1: SavedVariable::output(&result1, 1)?,
         };
@@ -85,14 +84,13 @@ fn max_pool2d_with_indices_out(
     out0: &Tensor,
     out1: &Tensor,
 ) -> Result<()> {
-    record::check_out("max_pool2d_with_indices", &[self_, out0, out1])?;
+    record::check_out("max_pool2d_with_indices", [self_, out0, out1])?;
     let _below = record::below();
     ops::max_pool2d_with_indices_out(self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1)
 }
 
 register!(MAX_POOL2D_WITH_INDICES_OUT, Autograd, max_pool2d_with_indices_out);
 
-#[derive(Clone)]
 pub(super) struct MaxPool2DWithIndicesBackwardBackward0 {
     pub(super) indices: Option<SavedVariable>,
 }
@@ -148,9 +146,9 @@ fn max_pool2d_with_indices_backward(
             indices,
         )?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
+    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
         let backward = MaxPool2DWithIndicesBackwardBackward0 {
-            indices: record::saved_input(edges[0].is_some(), indices, &record::edge_of(indices)?)?,
+            indices: record::saved_other(edges[0].is_some(), indices)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -159,7 +157,6 @@ fn max_pool2d_with_indices_backward(
 
 register!(MAX_POOL2D_WITH_INDICES_BACKWARD, Autograd, max_pool2d_with_indices_backward);
 
-#[derive(Clone)]
 pub(super) struct AvgPool2DBackward0 {
     pub(super) ceil_mode: bool,
     pub(super) count_include_pad: bool,
@@ -209,14 +206,14 @@ fn avg_pool2d(
         let _below = record::below();
         ops::avg_pool2d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = AvgPool2DBackward0 {
             ceil_mode,
             count_include_pad,
             divisor_override,
             kernel_size: DimVec::from_slice(kernel_size),
             padding: DimVec::from_slice(padding),
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             stride: DimVec::from_slice(stride),
         };
         record::set_history(&mut result, edges, backward);
@@ -237,7 +234,7 @@ fn avg_pool2d_out(
     divisor_override: Option<i64>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("avg_pool2d", &[self_, out])?;
+    record::check_out("avg_pool2d", [self_, out])?;
     let _below = record::below();
     ops::avg_pool2d_out(
         self_,
@@ -253,7 +250,6 @@ fn avg_pool2d_out(
 
 register!(AVG_POOL2D_OUT, Autograd, avg_pool2d_out);
 
-#[derive(Clone)]
 pub(super) struct AvgPool2DBackwardBackward0 {
     pub(super) ceil_mode: bool,
     pub(super) count_include_pad: bool,
@@ -313,7 +309,7 @@ fn avg_pool2d_backward(
             divisor_override,
         )?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
+    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
         let backward = AvgPool2DBackwardBackward0 {
             ceil_mode,
             count_include_pad,
@@ -329,7 +325,6 @@ fn avg_pool2d_backward(
 
 register!(AVG_POOL2D_BACKWARD, Autograd, avg_pool2d_backward);
 
-#[derive(Clone)]
 pub(super) struct AdaptiveAvgPool2DBackward0 {
     pub(super) self_: SavedVariable,
 }
@@ -350,8 +345,8 @@ fn _adaptive_avg_pool2d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) 
         let _below = record::below();
         ops::_adaptive_avg_pool2d(self_, output_size)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = AdaptiveAvgPool2DBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = AdaptiveAvgPool2DBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -365,14 +360,13 @@ fn _adaptive_avg_pool2d_out(
     output_size: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("_adaptive_avg_pool2d", &[self_, out])?;
+    record::check_out("_adaptive_avg_pool2d", [self_, out])?;
     let _below = record::below();
     ops::_adaptive_avg_pool2d_out(self_, output_size, out)
 }
 
 register!(_ADAPTIVE_AVG_POOL2D_OUT, Autograd, _adaptive_avg_pool2d_out);
 
-#[derive(Clone)]
 pub(super) struct AdaptiveAvgPool2DBackwardBackward0 {
     pub(super) grad_output_size_back2: i64,
     pub(super) grad_output_size_back1: i64,
@@ -404,7 +398,7 @@ fn _adaptive_avg_pool2d_backward(_: DispatchKeySet, grad_output: &Tensor, self_:
         let _below = record::below();
         ops::_adaptive_avg_pool2d_backward(grad_output, self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, self_])? {
+    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
         let backward = AdaptiveAvgPool2DBackwardBackward0 {
             grad_output_size_back2: grad_output.size(-2)?,
             grad_output_size_back1: grad_output.size(-1)?,
@@ -422,7 +416,7 @@ fn _adaptive_avg_pool2d_backward_out(
     self_: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("_adaptive_avg_pool2d_backward", &[grad_output, self_, out])?;
+    record::check_out("_adaptive_avg_pool2d_backward", [grad_output, self_, out])?;
     let _below = record::below();
     ops::_adaptive_avg_pool2d_backward_out(grad_output, self_, out)
 }

@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, record};
 use flambeau_core::{DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct PowBackward0 {
     pub(super) exponent: Scalar,
     pub(super) self_: SavedVariable,
@@ -44,8 +43,8 @@ fn pow_tensor_scalar(_: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Res
         let _below = record::below();
         ops::pow_tensor_scalar(self_, exponent)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = PowBackward0 { exponent, self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = PowBackward0 { exponent, self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -54,12 +53,12 @@ fn pow_tensor_scalar(_: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Res
 register!(POW_TENSOR_SCALAR, Autograd, pow_tensor_scalar);
 
 fn pow__scalar(_: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::pow__scalar(self_, exponent);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = PowBackward0 { exponent, self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -71,14 +70,13 @@ fn pow__scalar(_: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Result<()
 register!(POW__SCALAR, Autograd, pow__scalar);
 
 fn pow_tensor_scalar_out(_: DispatchKeySet, self_: &Tensor, exponent: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("pow", &[self_, out])?;
+    record::check_out("pow", [self_, out])?;
     let _below = record::below();
     ops::pow_tensor_scalar_out(self_, exponent, out)
 }
 
 register!(POW_TENSOR_SCALAR_OUT, Autograd, pow_tensor_scalar_out);
 
-#[derive(Clone)]
 pub(super) struct PowBackward1 {
     pub(super) exponent: SavedVariable,
     pub(super) self_: SavedVariable,
@@ -133,10 +131,10 @@ fn pow_tensor_tensor(_: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Re
         let _below = record::below();
         ops::pow_tensor_tensor(self_, exponent)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, exponent])? {
+    if let Some(edges) = record::recorded_edges([self_, exponent])? {
         let backward = PowBackward1 {
-            exponent: SavedVariable::input(exponent, &edges[1])?,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            exponent: SavedVariable::input(exponent, 1)?,
+            self_: SavedVariable::input(self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -147,13 +145,13 @@ fn pow_tensor_tensor(_: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Re
 register!(POW_TENSOR_TENSOR, Autograd, pow_tensor_tensor);
 
 fn pow__tensor(_: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, exponent]) {
+    if !record::any_requires_grad([self_, exponent]) {
         let _below = record::below();
         return ops::pow__tensor(self_, exponent);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, exponent])?;
-    let saved_exponent = SavedVariable::input(exponent, &edges[1])?;
+    let edges = record::edges([self_, exponent])?;
+    let saved_exponent = SavedVariable::input(exponent, 1)?;
     let saved_self = record::original_always(self_)?;
     {
         let _below = record::below();
@@ -170,14 +168,13 @@ fn pow__tensor(_: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Result<(
 register!(POW__TENSOR, Autograd, pow__tensor);
 
 fn pow_tensor_tensor_out(_: DispatchKeySet, self_: &Tensor, exponent: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("pow", &[self_, exponent, out])?;
+    record::check_out("pow", [self_, exponent, out])?;
     let _below = record::below();
     ops::pow_tensor_tensor_out(self_, exponent, out)
 }
 
 register!(POW_TENSOR_TENSOR_OUT, Autograd, pow_tensor_tensor_out);
 
-#[derive(Clone)]
 pub(super) struct PowBackward2 {
     pub(super) exponent: SavedVariable,
     pub(super) self_: Scalar,
@@ -238,9 +235,9 @@ fn pow_scalar(_: DispatchKeySet, self_: Scalar, exponent: &Tensor) -> Result<Ten
         let _below = record::below();
         ops::pow_scalar(self_, exponent)?
     };
-    if let Some(edges) = record::recorded_edges(&[exponent])? {
+    if let Some(edges) = record::recorded_edges([exponent])? {
         let backward = PowBackward2 {
-            exponent: SavedVariable::input(exponent, &edges[0])?,
+            exponent: SavedVariable::input(exponent, 0)?,
             self_,
             result: SavedVariable::output(&result, 0)?,
         };
@@ -252,7 +249,7 @@ fn pow_scalar(_: DispatchKeySet, self_: Scalar, exponent: &Tensor) -> Result<Ten
 register!(POW_SCALAR, Autograd, pow_scalar);
 
 fn pow_scalar_out(_: DispatchKeySet, self_: Scalar, exponent: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("pow", &[exponent, out])?;
+    record::check_out("pow", [exponent, out])?;
     let _below = record::below();
     ops::pow_scalar_out(self_, exponent, out)
 }

@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, record};
 use flambeau_core::{DispatchKeySet, Generator, Result};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct UniformBackward0;
 
 impl Backward for UniformBackward0 {
@@ -26,12 +25,12 @@ fn uniform_(
     to: f64,
     generator: Option<&Generator>,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::uniform_(self_, from, to, generator);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::uniform_(self_, from, to, generator)?;
@@ -41,7 +40,6 @@ fn uniform_(
 
 register!(UNIFORM_, Autograd, uniform_);
 
-#[derive(Clone)]
 pub(super) struct NormalBackward0;
 
 impl Backward for NormalBackward0 {
@@ -60,12 +58,12 @@ fn normal_(
     std: f64,
     generator: Option<&Generator>,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::normal_(self_, mean, std, generator);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::normal_(self_, mean, std, generator)?;
@@ -75,7 +73,6 @@ fn normal_(
 
 register!(NORMAL_, Autograd, normal_);
 
-#[derive(Clone)]
 pub(super) struct ExponentialBackward0;
 
 impl Backward for ExponentialBackward0 {
@@ -88,12 +85,12 @@ impl Backward for ExponentialBackward0 {
 }
 
 fn exponential_(_: DispatchKeySet, self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::exponential_(self_, lambd, generator);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::exponential_(self_, lambd, generator)?;
@@ -103,7 +100,6 @@ fn exponential_(_: DispatchKeySet, self_: &Tensor, lambd: f64, generator: Option
 
 register!(EXPONENTIAL_, Autograd, exponential_);
 
-#[derive(Clone)]
 pub(super) struct RandomBackward0;
 
 impl Backward for RandomBackward0 {
@@ -116,12 +112,12 @@ impl Backward for RandomBackward0 {
 }
 
 fn random_(_: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::random_(self_, generator);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::random_(self_, generator)?;
@@ -131,7 +127,6 @@ fn random_(_: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -> 
 
 register!(RANDOM_, Autograd, random_);
 
-#[derive(Clone)]
 pub(super) struct RandomBackward1;
 
 impl Backward for RandomBackward1 {
@@ -144,12 +139,12 @@ impl Backward for RandomBackward1 {
 }
 
 fn random__to(_: DispatchKeySet, self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::random__to(self_, to, generator);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::random__to(self_, to, generator)?;
@@ -159,7 +154,6 @@ fn random__to(_: DispatchKeySet, self_: &Tensor, to: i64, generator: Option<&Gen
 
 register!(RANDOM__TO, Autograd, random__to);
 
-#[derive(Clone)]
 pub(super) struct RandomBackward2;
 
 impl Backward for RandomBackward2 {
@@ -178,12 +172,12 @@ fn random__from(
     to: Option<i64>,
     generator: Option<&Generator>,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::random__from(self_, from, to, generator);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::random__from(self_, from, to, generator)?;
@@ -193,7 +187,6 @@ fn random__from(
 
 register!(RANDOM__FROM, Autograd, random__from);
 
-#[derive(Clone)]
 pub(super) struct BernoulliBackward2;
 
 impl Backward for BernoulliBackward2 {
@@ -206,12 +199,12 @@ impl Backward for BernoulliBackward2 {
 }
 
 fn bernoulli__float(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::bernoulli__float(self_, p, generator);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::bernoulli__float(self_, p, generator)?;
@@ -221,7 +214,6 @@ fn bernoulli__float(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option
 
 register!(BERNOULLI__FLOAT, Autograd, bernoulli__float);
 
-#[derive(Clone)]
 pub(super) struct BernoulliBackward3;
 
 impl Backward for BernoulliBackward3 {
@@ -239,12 +231,12 @@ fn bernoulli__tensor(
     p: &Tensor,
     generator: Option<&Generator>,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, p]) {
+    if !record::any_requires_grad([self_, p]) {
         let _below = record::below();
         return ops::bernoulli__tensor(self_, p, generator);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, p])?;
+    let edges = record::edges([self_, p])?;
     {
         let _below = record::below();
         ops::bernoulli__tensor(self_, p, generator)?;
@@ -254,7 +246,6 @@ fn bernoulli__tensor(
 
 register!(BERNOULLI__TENSOR, Autograd, bernoulli__tensor);
 
-#[derive(Clone)]
 pub(super) struct BernoulliBackward0;
 
 impl Backward for BernoulliBackward0 {
@@ -272,7 +263,7 @@ fn bernoulli(_: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -
         let _below = record::below();
         ops::bernoulli(self_, generator)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, BernoulliBackward0);
     }
     Ok(result)
@@ -286,14 +277,13 @@ fn bernoulli_out(
     generator: Option<&Generator>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("bernoulli", &[self_, out])?;
+    record::check_out("bernoulli", [self_, out])?;
     let _below = record::below();
     ops::bernoulli_out(self_, generator, out)
 }
 
 register!(BERNOULLI_OUT, Autograd, bernoulli_out);
 
-#[derive(Clone)]
 pub(super) struct BernoulliBackward1;
 
 impl Backward for BernoulliBackward1 {
@@ -311,7 +301,7 @@ fn bernoulli_p(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option<&Gen
         let _below = record::below();
         ops::bernoulli_p(self_, p, generator)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, BernoulliBackward1);
     }
     Ok(result)

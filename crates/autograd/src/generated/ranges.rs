@@ -8,7 +8,7 @@ use flambeau_core::{Device, DispatchKeySet, Layout, Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
 fn arange_out(_: DispatchKeySet, end: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("arange", &[out])?;
+    record::check_out("arange", [out])?;
     let _below = record::below();
     ops::arange_out(end, out)
 }
@@ -16,7 +16,7 @@ fn arange_out(_: DispatchKeySet, end: Scalar, out: &Tensor) -> Result<()> {
 register!(ARANGE_OUT, Autograd, arange_out);
 
 fn arange_start_out(_: DispatchKeySet, start: Scalar, end: Scalar, step: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("arange", &[out])?;
+    record::check_out("arange", [out])?;
     let _below = record::below();
     ops::arange_start_out(start, end, step, out)
 }
@@ -24,14 +24,13 @@ fn arange_start_out(_: DispatchKeySet, start: Scalar, end: Scalar, step: Scalar,
 register!(ARANGE_START_OUT, Autograd, arange_start_out);
 
 fn linspace_out(_: DispatchKeySet, start: Scalar, end: Scalar, steps: i64, out: &Tensor) -> Result<()> {
-    record::check_out("linspace", &[out])?;
+    record::check_out("linspace", [out])?;
     let _below = record::below();
     ops::linspace_out(start, end, steps, out)
 }
 
 register!(LINSPACE_OUT, Autograd, linspace_out);
 
-#[derive(Clone)]
 pub(super) struct LinspaceBackward0 {
     pub(super) steps: i64,
 }
@@ -92,7 +91,7 @@ fn linspace_tensor_tensor(
         let _below = record::below();
         ops::linspace_tensor_tensor(start, end, steps, dtype, layout, device, pin_memory)?
     };
-    if let Some(edges) = record::recorded_edges(&[start, end])? {
+    if let Some(edges) = record::recorded_edges([start, end])? {
         let backward = LinspaceBackward0 { steps };
         record::set_history(&mut result, edges, backward);
     }
@@ -108,14 +107,13 @@ fn linspace_tensor_tensor_out(
     steps: i64,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("linspace", &[start, end, out])?;
+    record::check_out("linspace", [start, end, out])?;
     let _below = record::below();
     ops::linspace_tensor_tensor_out(start, end, steps, out)
 }
 
 register!(LINSPACE_TENSOR_TENSOR_OUT, Autograd, linspace_tensor_tensor_out);
 
-#[derive(Clone)]
 pub(super) struct LinspaceBackward1 {
     pub(super) steps: i64,
 }
@@ -160,7 +158,7 @@ fn linspace_tensor_scalar(
         let _below = record::below();
         ops::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory)?
     };
-    if let Some(edges) = record::recorded_edges(&[start])? {
+    if let Some(edges) = record::recorded_edges([start])? {
         let backward = LinspaceBackward1 { steps };
         record::set_history(&mut result, edges, backward);
     }
@@ -176,14 +174,13 @@ fn linspace_tensor_scalar_out(
     steps: i64,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("linspace", &[start, out])?;
+    record::check_out("linspace", [start, out])?;
     let _below = record::below();
     ops::linspace_tensor_scalar_out(start, end, steps, out)
 }
 
 register!(LINSPACE_TENSOR_SCALAR_OUT, Autograd, linspace_tensor_scalar_out);
 
-#[derive(Clone)]
 pub(super) struct LinspaceBackward2 {
     pub(super) steps: i64,
 }
@@ -228,7 +225,7 @@ fn linspace_scalar_tensor(
         let _below = record::below();
         ops::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory)?
     };
-    if let Some(edges) = record::recorded_edges(&[end])? {
+    if let Some(edges) = record::recorded_edges([end])? {
         let backward = LinspaceBackward2 { steps };
         record::set_history(&mut result, edges, backward);
     }
@@ -244,7 +241,7 @@ fn linspace_scalar_tensor_out(
     steps: i64,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("linspace", &[end, out])?;
+    record::check_out("linspace", [end, out])?;
     let _below = record::below();
     ops::linspace_scalar_tensor_out(start, end, steps, out)
 }

@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct SumBackward0 {
     pub(super) self_sizes: DimVec,
 }
@@ -27,7 +26,7 @@ fn sum(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<T
         let _below = record::below();
         ops::sum(self_, dtype)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = SumBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
         record::set_history(&mut result, edges, backward);
     }
@@ -37,14 +36,13 @@ fn sum(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<T
 register!(SUM, Autograd, sum);
 
 fn sum_out(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>, out: &Tensor) -> Result<()> {
-    record::check_out("sum", &[self_, out])?;
+    record::check_out("sum", [self_, out])?;
     let _below = record::below();
     ops::sum_out(self_, dtype, out)
 }
 
 register!(SUM_OUT, Autograd, sum_out);
 
-#[derive(Clone)]
 pub(super) struct SumBackward1 {
     pub(super) dim: Option<DimVec>,
     pub(super) keepdim: bool,
@@ -75,7 +73,7 @@ fn sum_dim_intlist(
         let _below = record::below();
         ops::sum_dim_intlist(self_, dim, keepdim, dtype)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = SumBackward1 {
             dim: dim.map(DimVec::from_slice),
             keepdim,
@@ -96,14 +94,13 @@ fn sum_intlist_out(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("sum", &[self_, out])?;
+    record::check_out("sum", [self_, out])?;
     let _below = record::below();
     ops::sum_intlist_out(self_, dim, keepdim, dtype, out)
 }
 
 register!(SUM_INTLIST_OUT, Autograd, sum_intlist_out);
 
-#[derive(Clone)]
 pub(super) struct NansumBackward0 {
     pub(super) dim: Option<DimVec>,
     pub(super) keepdim: bool,
@@ -141,11 +138,11 @@ fn nansum(
         let _below = record::below();
         ops::nansum(self_, dim, keepdim, dtype)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = NansumBackward0 {
             dim: dim.map(DimVec::from_slice),
             keepdim,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -162,14 +159,13 @@ fn nansum_out(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("nansum", &[self_, out])?;
+    record::check_out("nansum", [self_, out])?;
     let _below = record::below();
     ops::nansum_out(self_, dim, keepdim, dtype, out)
 }
 
 register!(NANSUM_OUT, Autograd, nansum_out);
 
-#[derive(Clone)]
 pub(super) struct MeanBackward0 {
     pub(super) self_sizes: DimVec,
     pub(super) self_numel: i64,
@@ -203,7 +199,7 @@ fn mean(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<
         let _below = record::below();
         ops::mean(self_, dtype)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward =
             MeanBackward0 { self_sizes: DimVec::from_slice(self_.sizes()), self_numel: self_.numel() };
         record::set_history(&mut result, edges, backward);
@@ -214,14 +210,13 @@ fn mean(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<
 register!(MEAN, Autograd, mean);
 
 fn mean_dtype_out(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>, out: &Tensor) -> Result<()> {
-    record::check_out("mean", &[self_, out])?;
+    record::check_out("mean", [self_, out])?;
     let _below = record::below();
     ops::mean_dtype_out(self_, dtype, out)
 }
 
 register!(MEAN_DTYPE_OUT, Autograd, mean_dtype_out);
 
-#[derive(Clone)]
 pub(super) struct MeanBackward1 {
     pub(super) dim: Option<DimVec>,
     pub(super) keepdim: bool,
@@ -252,7 +247,7 @@ fn mean_dim(
         let _below = record::below();
         ops::mean_dim(self_, dim, keepdim, dtype)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = MeanBackward1 {
             dim: dim.map(DimVec::from_slice),
             keepdim,
@@ -273,14 +268,13 @@ fn mean_out(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("mean", &[self_, out])?;
+    record::check_out("mean", [self_, out])?;
     let _below = record::below();
     ops::mean_out(self_, dim, keepdim, dtype, out)
 }
 
 register!(MEAN_OUT, Autograd, mean_out);
 
-#[derive(Clone)]
 pub(super) struct ProdBackward0 {
     pub(super) self_: SavedVariable,
 }
@@ -301,8 +295,8 @@ fn prod(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<
         let _below = record::below();
         ops::prod(self_, dtype)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = ProdBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = ProdBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -311,14 +305,13 @@ fn prod(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<
 register!(PROD, Autograd, prod);
 
 fn prod_out(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>, out: &Tensor) -> Result<()> {
-    record::check_out("prod", &[self_, out])?;
+    record::check_out("prod", [self_, out])?;
     let _below = record::below();
     ops::prod_out(self_, dtype, out)
 }
 
 register!(PROD_OUT, Autograd, prod_out);
 
-#[derive(Clone)]
 pub(super) struct ProdBackward1 {
     pub(super) dim: i64,
     pub(super) keepdim: bool,
@@ -347,8 +340,8 @@ fn prod_dim_int(
         let _below = record::below();
         ops::prod_dim_int(self_, dim, keepdim, dtype)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = ProdBackward1 { dim, keepdim, self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = ProdBackward1 { dim, keepdim, self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -364,7 +357,7 @@ fn prod_int_out(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("prod", &[self_, out])?;
+    record::check_out("prod", [self_, out])?;
     let _below = record::below();
     ops::prod_int_out(self_, dim, keepdim, dtype, out)
 }
@@ -379,7 +372,7 @@ fn any(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(ANY, Autograd, any);
 
 fn any_all_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("any", &[out])?;
+    record::check_out("any", [out])?;
     let _below = record::below();
     ops::any_all_out(self_, out)
 }
@@ -394,7 +387,7 @@ fn any_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result
 register!(ANY_DIM, Autograd, any_dim);
 
 fn any_out(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
-    record::check_out("any", &[out])?;
+    record::check_out("any", [out])?;
     let _below = record::below();
     ops::any_out(self_, dim, keepdim, out)
 }
@@ -415,7 +408,7 @@ fn any_dims_out(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("any", &[out])?;
+    record::check_out("any", [out])?;
     let _below = record::below();
     ops::any_dims_out(self_, dim, keepdim, out)
 }
@@ -430,7 +423,7 @@ fn all(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(ALL, Autograd, all);
 
 fn all_all_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("all", &[out])?;
+    record::check_out("all", [out])?;
     let _below = record::below();
     ops::all_all_out(self_, out)
 }
@@ -445,7 +438,7 @@ fn all_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result
 register!(ALL_DIM, Autograd, all_dim);
 
 fn all_out(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
-    record::check_out("all", &[out])?;
+    record::check_out("all", [out])?;
     let _below = record::below();
     ops::all_out(self_, dim, keepdim, out)
 }
@@ -466,7 +459,7 @@ fn all_dims_out(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("all", &[out])?;
+    record::check_out("all", [out])?;
     let _below = record::below();
     ops::all_dims_out(self_, dim, keepdim, out)
 }
@@ -481,7 +474,7 @@ fn count_nonzero(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>) -> Result<
 register!(COUNT_NONZERO, Autograd, count_nonzero);
 
 fn count_nonzero_out(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, out: &Tensor) -> Result<()> {
-    record::check_out("count_nonzero", &[out])?;
+    record::check_out("count_nonzero", [out])?;
     let _below = record::below();
     ops::count_nonzero_out(self_, dim, out)
 }
@@ -496,14 +489,13 @@ fn count_nonzero_dim_intlist(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> 
 register!(COUNT_NONZERO_DIM_INTLIST, Autograd, count_nonzero_dim_intlist);
 
 fn count_nonzero_dim_intlist_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("count_nonzero", &[out])?;
+    record::check_out("count_nonzero", [out])?;
     let _below = record::below();
     ops::count_nonzero_dim_intlist_out(self_, dim, out)
 }
 
 register!(COUNT_NONZERO_DIM_INTLIST_OUT, Autograd, count_nonzero_dim_intlist_out);
 
-#[derive(Clone)]
 pub(super) struct LogsumexpBackward0 {
     pub(super) dim: DimVec,
     pub(super) keepdim: bool,
@@ -540,11 +532,11 @@ fn logsumexp(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> R
         let _below = record::below();
         ops::logsumexp(self_, dim, keepdim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = LogsumexpBackward0 {
             dim: DimVec::from_slice(dim),
             keepdim,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -555,14 +547,13 @@ fn logsumexp(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> R
 register!(LOGSUMEXP, Autograd, logsumexp);
 
 fn logsumexp_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
-    record::check_out("logsumexp", &[self_, out])?;
+    record::check_out("logsumexp", [self_, out])?;
     let _below = record::below();
     ops::logsumexp_out(self_, dim, keepdim, out)
 }
 
 register!(LOGSUMEXP_OUT, Autograd, logsumexp_out);
 
-#[derive(Clone)]
 pub(super) struct MaxBackward1 {
     pub(super) self_: SavedVariable,
     pub(super) result: SavedVariable,
@@ -585,9 +576,9 @@ fn max(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::max(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = MaxBackward1 {
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -598,14 +589,13 @@ fn max(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(MAX, Autograd, max);
 
 fn max_unary_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("max", &[self_, out])?;
+    record::check_out("max", [self_, out])?;
     let _below = record::below();
     ops::max_unary_out(self_, out)
 }
 
 register!(MAX_UNARY_OUT, Autograd, max_unary_out);
 
-#[derive(Clone)]
 pub(super) struct MaxBackward0 {
     pub(super) dim: i64,
     pub(super) keepdim: bool,
@@ -640,7 +630,7 @@ fn max_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result
         let _below = record::below();
         ops::max_dim(self_, dim, keepdim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = MaxBackward0 {
             dim,
             keepdim,
@@ -654,7 +644,6 @@ fn max_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result
 
 register!(MAX_DIM, Autograd, max_dim);
 
-#[derive(Clone)]
 pub(super) struct AmaxBackward0 {
     pub(super) dim: DimVec,
     pub(super) keepdim: bool,
@@ -679,11 +668,11 @@ fn amax(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result
         let _below = record::below();
         ops::amax(self_, dim, keepdim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = AmaxBackward0 {
             dim: DimVec::from_slice(dim),
             keepdim,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -694,7 +683,7 @@ fn amax(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result
 register!(AMAX, Autograd, amax);
 
 fn amax_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
-    record::check_out("amax", &[self_, out])?;
+    record::check_out("amax", [self_, out])?;
     let _below = record::below();
     ops::amax_out(self_, dim, keepdim, out)
 }
@@ -715,14 +704,13 @@ fn argmax_out(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("argmax", &[out])?;
+    record::check_out("argmax", [out])?;
     let _below = record::below();
     ops::argmax_out(self_, dim, keepdim, out)
 }
 
 register!(ARGMAX_OUT, Autograd, argmax_out);
 
-#[derive(Clone)]
 pub(super) struct MinBackward1 {
     pub(super) self_: SavedVariable,
     pub(super) result: SavedVariable,
@@ -745,9 +733,9 @@ fn min(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::min(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = MinBackward1 {
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -758,14 +746,13 @@ fn min(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(MIN, Autograd, min);
 
 fn min_unary_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("min", &[self_, out])?;
+    record::check_out("min", [self_, out])?;
     let _below = record::below();
     ops::min_unary_out(self_, out)
 }
 
 register!(MIN_UNARY_OUT, Autograd, min_unary_out);
 
-#[derive(Clone)]
 pub(super) struct MinBackward0 {
     pub(super) dim: i64,
     pub(super) keepdim: bool,
@@ -800,7 +787,7 @@ fn min_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result
         let _below = record::below();
         ops::min_dim(self_, dim, keepdim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = MinBackward0 {
             dim,
             keepdim,
@@ -814,7 +801,6 @@ fn min_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result
 
 register!(MIN_DIM, Autograd, min_dim);
 
-#[derive(Clone)]
 pub(super) struct AminBackward0 {
     pub(super) dim: DimVec,
     pub(super) keepdim: bool,
@@ -839,11 +825,11 @@ fn amin(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result
         let _below = record::below();
         ops::amin(self_, dim, keepdim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = AminBackward0 {
             dim: DimVec::from_slice(dim),
             keepdim,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -854,7 +840,7 @@ fn amin(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result
 register!(AMIN, Autograd, amin);
 
 fn amin_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -> Result<()> {
-    record::check_out("amin", &[self_, out])?;
+    record::check_out("amin", [self_, out])?;
     let _below = record::below();
     ops::amin_out(self_, dim, keepdim, out)
 }
@@ -875,14 +861,13 @@ fn argmin_out(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("argmin", &[out])?;
+    record::check_out("argmin", [out])?;
     let _below = record::below();
     ops::argmin_out(self_, dim, keepdim, out)
 }
 
 register!(ARGMIN_OUT, Autograd, argmin_out);
 
-#[derive(Clone)]
 pub(super) struct AminmaxBackward0 {
     pub(super) dim: Option<i64>,
     pub(super) keepdim: bool,
@@ -921,11 +906,11 @@ fn aminmax(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -
         let _below = record::below();
         ops::aminmax(self_, dim, keepdim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = AminmaxBackward0 {
             dim,
             keepdim,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             min: SavedVariable::output(&min, 0)?,
             max: SavedVariable::output(&max, 1)?,
         };
@@ -944,7 +929,7 @@ fn aminmax_out(
     min: &Tensor,
     max: &Tensor,
 ) -> Result<()> {
-    record::check_out("aminmax", &[self_, min, max])?;
+    record::check_out("aminmax", [self_, min, max])?;
     let _below = record::below();
     ops::aminmax_out(self_, dim, keepdim, min, max)
 }
@@ -959,14 +944,13 @@ fn var_out(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("var", &[self_, out])?;
+    record::check_out("var", [self_, out])?;
     let _below = record::below();
     ops::var_out(self_, dim, unbiased, keepdim, out)
 }
 
 register!(VAR_OUT, Autograd, var_out);
 
-#[derive(Clone)]
 pub(super) struct VarBackward0 {
     pub(super) correction: Option<Scalar>,
     pub(super) dim: Option<DimVec>,
@@ -999,12 +983,12 @@ fn var_correction(
         let _below = record::below();
         ops::var_correction(self_, dim, correction, keepdim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = VarBackward0 {
             correction,
             dim: dim.map(DimVec::from_slice),
             keepdim,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -1021,14 +1005,13 @@ fn var_correction_out(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("var", &[self_, out])?;
+    record::check_out("var", [self_, out])?;
     let _below = record::below();
     ops::var_correction_out(self_, dim, correction, keepdim, out)
 }
 
 register!(VAR_CORRECTION_OUT, Autograd, var_correction_out);
 
-#[derive(Clone)]
 pub(super) struct VarMeanBackward0 {
     pub(super) correction: Option<Scalar>,
     pub(super) dim: Option<DimVec>,
@@ -1069,12 +1052,12 @@ fn var_mean_correction(
         let _below = record::below();
         ops::var_mean_correction(self_, dim, correction, keepdim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = VarMeanBackward0 {
             correction,
             dim: dim.map(DimVec::from_slice),
             keepdim,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
         };
         record::set_history_of_all(&[&result0, &result1], edges, backward);
     }
@@ -1092,7 +1075,7 @@ fn var_mean_correction_out(
     out0: &Tensor,
     out1: &Tensor,
 ) -> Result<()> {
-    record::check_out("var_mean", &[self_, out0, out1])?;
+    record::check_out("var_mean", [self_, out0, out1])?;
     let _below = record::below();
     ops::var_mean_correction_out(self_, dim, correction, keepdim, out0, out1)
 }
@@ -1107,14 +1090,13 @@ fn std_out(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("std", &[self_, out])?;
+    record::check_out("std", [self_, out])?;
     let _below = record::below();
     ops::std_out(self_, dim, unbiased, keepdim, out)
 }
 
 register!(STD_OUT, Autograd, std_out);
 
-#[derive(Clone)]
 pub(super) struct StdBackward0 {
     pub(super) correction: Option<Scalar>,
     pub(super) dim: Option<DimVec>,
@@ -1158,12 +1140,12 @@ fn std_correction(
         let _below = record::below();
         ops::std_correction(self_, dim, correction, keepdim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = StdBackward0 {
             correction,
             dim: dim.map(DimVec::from_slice),
             keepdim,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -1181,14 +1163,13 @@ fn std_correction_out(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("std", &[self_, out])?;
+    record::check_out("std", [self_, out])?;
     let _below = record::below();
     ops::std_correction_out(self_, dim, correction, keepdim, out)
 }
 
 register!(STD_CORRECTION_OUT, Autograd, std_correction_out);
 
-#[derive(Clone)]
 pub(super) struct StdMeanBackward0 {
     pub(super) correction: Option<Scalar>,
     pub(super) dim: Option<DimVec>,
@@ -1232,12 +1213,12 @@ fn std_mean_correction(
         let _below = record::below();
         ops::std_mean_correction(self_, dim, correction, keepdim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = StdMeanBackward0 {
             correction,
             dim: dim.map(DimVec::from_slice),
             keepdim,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             result0: SavedVariable::output(&result0, 0)?,
         };
         record::set_history_of_all(&[&result0, &result1], edges, backward);
@@ -1256,14 +1237,13 @@ fn std_mean_correction_out(
     out0: &Tensor,
     out1: &Tensor,
 ) -> Result<()> {
-    record::check_out("std_mean", &[self_, out0, out1])?;
+    record::check_out("std_mean", [self_, out0, out1])?;
     let _below = record::below();
     ops::std_mean_correction_out(self_, dim, correction, keepdim, out0, out1)
 }
 
 register!(STD_MEAN_CORRECTION_OUT, Autograd, std_mean_correction_out);
 
-#[derive(Clone)]
 pub(super) struct LinalgVectorNormBackward0 {
     pub(super) dim: Option<DimVec>,
     pub(super) keepdim: bool,
@@ -1308,12 +1288,12 @@ fn linalg_vector_norm(
         let _below = record::below();
         ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = LinalgVectorNormBackward0 {
             dim: dim.map(DimVec::from_slice),
             keepdim,
             ord,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -1332,14 +1312,13 @@ fn linalg_vector_norm_out(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("linalg_vector_norm", &[self_, out])?;
+    record::check_out("linalg_vector_norm", [self_, out])?;
     let _below = record::below();
     ops::linalg_vector_norm_out(self_, ord, dim, keepdim, dtype, out)
 }
 
 register!(LINALG_VECTOR_NORM_OUT, Autograd, linalg_vector_norm_out);
 
-#[derive(Clone)]
 pub(super) struct NormBackward0 {
     pub(super) p: Scalar,
     pub(super) self_: SavedVariable,
@@ -1363,10 +1342,10 @@ fn norm_scalar(_: DispatchKeySet, self_: &Tensor, p: Scalar) -> Result<Tensor> {
         let _below = record::below();
         ops::norm_scalar(self_, p)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = NormBackward0 {
             p,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -1377,14 +1356,13 @@ fn norm_scalar(_: DispatchKeySet, self_: &Tensor, p: Scalar) -> Result<Tensor> {
 register!(NORM_SCALAR, Autograd, norm_scalar);
 
 fn norm_scalar_out(_: DispatchKeySet, self_: &Tensor, p: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("norm", &[self_, out])?;
+    record::check_out("norm", [self_, out])?;
     let _below = record::below();
     ops::norm_scalar_out(self_, p, out)
 }
 
 register!(NORM_SCALAR_OUT, Autograd, norm_scalar_out);
 
-#[derive(Clone)]
 pub(super) struct NormBackward1 {
     pub(super) p: Option<Scalar>,
     pub(super) self_: SavedVariable,
@@ -1413,10 +1391,10 @@ fn norm_scalaropt_dtype(
         let _below = record::below();
         ops::norm_scalaropt_dtype(self_, p, dtype)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = NormBackward1 {
             p,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -1433,14 +1411,13 @@ fn norm_scalaropt_dtype_out(
     dtype: ScalarType,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("norm", &[self_, out])?;
+    record::check_out("norm", [self_, out])?;
     let _below = record::below();
     ops::norm_scalaropt_dtype_out(self_, p, dtype, out)
 }
 
 register!(NORM_SCALAROPT_DTYPE_OUT, Autograd, norm_scalaropt_dtype_out);
 
-#[derive(Clone)]
 pub(super) struct NormBackward2 {
     pub(super) dim: DimVec,
     pub(super) keepdim: bool,
@@ -1475,12 +1452,12 @@ fn norm_scalaropt_dim(
         let _below = record::below();
         ops::norm_scalaropt_dim(self_, p, dim, keepdim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = NormBackward2 {
             dim: DimVec::from_slice(dim),
             keepdim,
             p,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -1498,14 +1475,13 @@ fn norm_out(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("norm", &[self_, out])?;
+    record::check_out("norm", [self_, out])?;
     let _below = record::below();
     ops::norm_out(self_, p, dim, keepdim, out)
 }
 
 register!(NORM_OUT, Autograd, norm_out);
 
-#[derive(Clone)]
 pub(super) struct NormBackward3 {
     pub(super) dim: DimVec,
     pub(super) keepdim: bool,
@@ -1541,12 +1517,12 @@ fn norm_scalaropt_dim_dtype(
         let _below = record::below();
         ops::norm_scalaropt_dim_dtype(self_, p, dim, keepdim, dtype)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = NormBackward3 {
             dim: DimVec::from_slice(dim),
             keepdim,
             p,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -1565,7 +1541,7 @@ fn norm_dtype_out(
     dtype: ScalarType,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("norm", &[self_, out])?;
+    record::check_out("norm", [self_, out])?;
     let _below = record::below();
     ops::norm_dtype_out(self_, p, dim, keepdim, dtype, out)
 }

@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, formulas, record};
 use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct RepeatBackward0 {
     pub(super) repeats: DimVec,
     pub(super) self_sizes: DimVec,
@@ -28,7 +27,7 @@ fn repeat(_: DispatchKeySet, self_: &Tensor, repeats: &[i64]) -> Result<Tensor> 
         let _below = record::below();
         ops::repeat(self_, repeats)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = RepeatBackward0 {
             repeats: DimVec::from_slice(repeats),
             self_sizes: DimVec::from_slice(self_.sizes()),
@@ -41,7 +40,7 @@ fn repeat(_: DispatchKeySet, self_: &Tensor, repeats: &[i64]) -> Result<Tensor> 
 register!(REPEAT, Autograd, repeat);
 
 fn repeat_out(_: DispatchKeySet, self_: &Tensor, repeats: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("repeat", &[self_, out])?;
+    record::check_out("repeat", [self_, out])?;
     let _below = record::below();
     ops::repeat_out(self_, repeats, out)
 }
@@ -55,7 +54,6 @@ fn repeat_interleave_tensor(_: DispatchKeySet, repeats: &Tensor, output_size: Op
 
 register!(REPEAT_INTERLEAVE_TENSOR, Autograd, repeat_interleave_tensor);
 
-#[derive(Clone)]
 pub(super) struct FlipBackward0 {
     pub(super) dims: DimVec,
 }
@@ -75,7 +73,7 @@ fn flip(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
         let _below = record::below();
         ops::flip(self_, dims)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = FlipBackward0 { dims: DimVec::from_slice(dims) };
         record::set_history(&mut result, edges, backward);
     }
@@ -85,14 +83,13 @@ fn flip(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 register!(FLIP, Autograd, flip);
 
 fn flip_out(_: DispatchKeySet, self_: &Tensor, dims: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("flip", &[self_, out])?;
+    record::check_out("flip", [self_, out])?;
     let _below = record::below();
     ops::flip_out(self_, dims, out)
 }
 
 register!(FLIP_OUT, Autograd, flip_out);
 
-#[derive(Clone)]
 pub(super) struct RollBackward0 {
     pub(super) dims: DimVec,
     pub(super) shifts: DimVec,
@@ -113,7 +110,7 @@ fn roll(_: DispatchKeySet, self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Resu
         let _below = record::below();
         ops::roll(self_, shifts, dims)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = RollBackward0 { dims: DimVec::from_slice(dims), shifts: DimVec::from_slice(shifts) };
         record::set_history(&mut result, edges, backward);
     }
@@ -123,14 +120,13 @@ fn roll(_: DispatchKeySet, self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Resu
 register!(ROLL, Autograd, roll);
 
 fn roll_out(_: DispatchKeySet, self_: &Tensor, shifts: &[i64], dims: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("roll", &[self_, out])?;
+    record::check_out("roll", [self_, out])?;
     let _below = record::below();
     ops::roll_out(self_, shifts, dims, out)
 }
 
 register!(ROLL_OUT, Autograd, roll_out);
 
-#[derive(Clone)]
 pub(super) struct Rot90Backward0 {
     pub(super) dims: DimVec,
     pub(super) k: i64,
@@ -151,7 +147,7 @@ fn rot90(_: DispatchKeySet, self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tens
         let _below = record::below();
         ops::rot90(self_, k, dims)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = Rot90Backward0 { dims: DimVec::from_slice(dims), k };
         record::set_history(&mut result, edges, backward);
     }
@@ -161,14 +157,13 @@ fn rot90(_: DispatchKeySet, self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tens
 register!(ROT90, Autograd, rot90);
 
 fn rot90_out(_: DispatchKeySet, self_: &Tensor, k: i64, dims: &[i64], out: &Tensor) -> Result<()> {
-    record::check_out("rot90", &[self_, out])?;
+    record::check_out("rot90", [self_, out])?;
     let _below = record::below();
     ops::rot90_out(self_, k, dims, out)
 }
 
 register!(ROT90_OUT, Autograd, rot90_out);
 
-#[derive(Clone)]
 pub(super) struct ConstantPadNdBackward0 {
     pub(super) pad: DimVec,
 }
@@ -188,7 +183,7 @@ fn constant_pad_nd(_: DispatchKeySet, self_: &Tensor, pad: &[i64], value: Scalar
         let _below = record::below();
         ops::constant_pad_nd(self_, pad, value)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = ConstantPadNdBackward0 { pad: DimVec::from_slice(pad) };
         record::set_history(&mut result, edges, backward);
     }
@@ -204,7 +199,7 @@ fn constant_pad_nd_out(
     value: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("constant_pad_nd", &[self_, out])?;
+    record::check_out("constant_pad_nd", [self_, out])?;
     let _below = record::below();
     ops::constant_pad_nd_out(self_, pad, value, out)
 }

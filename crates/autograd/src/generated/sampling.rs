@@ -58,7 +58,7 @@ fn multinomial_out(
     generator: Option<&Generator>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("multinomial", &[out])?;
+    record::check_out("multinomial", [out])?;
     let _below = record::below();
     ops::multinomial_out(self_, num_samples, replacement, generator, out)
 }

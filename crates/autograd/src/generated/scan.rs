@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DispatchKeySet, Result, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct CumsumBackward0 {
     pub(super) dim: i64,
 }
@@ -27,7 +26,7 @@ fn cumsum(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>
         let _below = record::below();
         ops::cumsum(self_, dim, dtype)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = CumsumBackward0 { dim };
         record::set_history(&mut result, edges, backward);
     }
@@ -37,12 +36,12 @@ fn cumsum(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>
 register!(CUMSUM, Autograd, cumsum);
 
 fn cumsum_(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::cumsum_(self_, dim, dtype);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = CumsumBackward0 { dim };
     {
         let _below = record::below();
@@ -60,14 +59,13 @@ fn cumsum_out(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("cumsum", &[self_, out])?;
+    record::check_out("cumsum", [self_, out])?;
     let _below = record::below();
     ops::cumsum_out(self_, dim, dtype, out)
 }
 
 register!(CUMSUM_OUT, Autograd, cumsum_out);
 
-#[derive(Clone)]
 pub(super) struct CumprodBackward0 {
     pub(super) dim: i64,
     pub(super) self_: SavedVariable,
@@ -91,10 +89,10 @@ fn cumprod(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType
         let _below = record::below();
         ops::cumprod(self_, dim, dtype)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = CumprodBackward0 {
             dim,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -105,12 +103,12 @@ fn cumprod(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType
 register!(CUMPROD, Autograd, cumprod);
 
 fn cumprod_(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::cumprod_(self_, dim, dtype);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let saved_dim = dim;
     let saved_self = record::original_always(self_)?;
     {
@@ -131,14 +129,13 @@ fn cumprod_out(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("cumprod", &[self_, out])?;
+    record::check_out("cumprod", [self_, out])?;
     let _below = record::below();
     ops::cumprod_out(self_, dim, dtype, out)
 }
 
 register!(CUMPROD_OUT, Autograd, cumprod_out);
 
-#[derive(Clone)]
 pub(super) struct LinearRecurrenceBackward0 {
     pub(super) dim: i64,
     pub(super) factor: SavedVariable,
@@ -182,10 +179,10 @@ fn _linear_recurrence(
         let _below = record::below();
         ops::_linear_recurrence(factor, input, dim, reverse)?
     };
-    if let Some(edges) = record::recorded_edges(&[factor, input])? {
+    if let Some(edges) = record::recorded_edges([factor, input])? {
         let backward = LinearRecurrenceBackward0 {
             dim,
-            factor: SavedVariable::input(factor, &edges[0])?,
+            factor: SavedVariable::input(factor, 0)?,
             reverse,
             result: SavedVariable::output(&result, 0)?,
         };

@@ -32,7 +32,7 @@ fn searchsorted_tensor_out(
     sorter: Option<&Tensor>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("searchsorted", &[out])?;
+    record::check_out("searchsorted", [out])?;
     let _below = record::below();
     ops::searchsorted_tensor_out(sorted_sequence, self_, out_int32, right, side, sorter, out)
 }
@@ -75,14 +75,13 @@ fn bucketize_tensor_out(
     right: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("bucketize", &[out])?;
+    record::check_out("bucketize", [out])?;
     let _below = record::below();
     ops::bucketize_tensor_out(self_, boundaries, out_int32, right, out)
 }
 
 register!(BUCKETIZE_TENSOR_OUT, Autograd, bucketize_tensor_out);
 
-#[derive(Clone)]
 pub(super) struct Unique2Backward0;
 
 impl Backward for Unique2Backward0 {
@@ -105,7 +104,7 @@ fn _unique2(
         let _below = record::below();
         ops::_unique2(self_, sorted, return_inverse, return_counts)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history_of_some(
             &[&result0, &result1, &result2],
             &[true, false, false],
@@ -118,7 +117,6 @@ fn _unique2(
 
 register!(_UNIQUE2, Autograd, _unique2);
 
-#[derive(Clone)]
 pub(super) struct UniqueConsecutiveBackward0;
 
 impl Backward for UniqueConsecutiveBackward0 {
@@ -141,7 +139,7 @@ fn unique_consecutive(
         let _below = record::below();
         ops::unique_consecutive(self_, return_inverse, return_counts, dim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history_of_some(
             &[&result0, &result1, &result2],
             &[true, false, false],

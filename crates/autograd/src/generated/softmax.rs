@@ -14,14 +14,13 @@ fn softmax_int_out(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("softmax", &[self_, out])?;
+    record::check_out("softmax", [self_, out])?;
     let _below = record::below();
     ops::softmax_int_out(self_, dim, dtype, out)
 }
 
 register!(SOFTMAX_INT_OUT, Autograd, softmax_int_out);
 
-#[derive(Clone)]
 pub(super) struct SoftmaxBackward0 {
     pub(super) dim: i64,
     pub(super) self_dtype: ScalarType,
@@ -44,7 +43,7 @@ fn _softmax(_: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) ->
         let _below = record::below();
         ops::_softmax(self_, dim, half_to_float)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward =
             SoftmaxBackward0 { dim, self_dtype: self_.dtype(), result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
@@ -61,14 +60,13 @@ fn _softmax_out(
     half_to_float: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("_softmax", &[self_, out])?;
+    record::check_out("_softmax", [self_, out])?;
     let _below = record::below();
     ops::_softmax_out(self_, dim, half_to_float, out)
 }
 
 register!(_SOFTMAX_OUT, Autograd, _softmax_out);
 
-#[derive(Clone)]
 pub(super) struct SoftmaxBackwardDataBackward0 {
     pub(super) dim: i64,
     pub(super) grad_output: Option<SavedVariable>,
@@ -128,12 +126,12 @@ fn _softmax_backward_data(
         let _below = record::below();
         ops::_softmax_backward_data(grad_output, output, dim, input_dtype)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, output])? {
+    if let Some(edges) = record::recorded_edges([grad_output, output])? {
         let backward = SoftmaxBackwardDataBackward0 {
             dim,
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
+            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
             input_dtype,
-            output: SavedVariable::input(output, &edges[1])?,
+            output: SavedVariable::input(output, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -150,7 +148,7 @@ fn _softmax_backward_data_out(
     input_dtype: ScalarType,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("_softmax_backward_data", &[grad_output, output, out])?;
+    record::check_out("_softmax_backward_data", [grad_output, output, out])?;
     let _below = record::below();
     ops::_softmax_backward_data_out(grad_output, output, dim, input_dtype, out)
 }
@@ -164,14 +162,13 @@ fn log_softmax_int_out(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("log_softmax", &[self_, out])?;
+    record::check_out("log_softmax", [self_, out])?;
     let _below = record::below();
     ops::log_softmax_int_out(self_, dim, dtype, out)
 }
 
 register!(LOG_SOFTMAX_INT_OUT, Autograd, log_softmax_int_out);
 
-#[derive(Clone)]
 pub(super) struct LogSoftmaxBackward0 {
     pub(super) dim: i64,
     pub(super) self_dtype: ScalarType,
@@ -194,7 +191,7 @@ fn _log_softmax(_: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool
         let _below = record::below();
         ops::_log_softmax(self_, dim, half_to_float)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = LogSoftmaxBackward0 {
             dim,
             self_dtype: self_.dtype(),
@@ -214,14 +211,13 @@ fn _log_softmax_out(
     half_to_float: bool,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("_log_softmax", &[self_, out])?;
+    record::check_out("_log_softmax", [self_, out])?;
     let _below = record::below();
     ops::_log_softmax_out(self_, dim, half_to_float, out)
 }
 
 register!(_LOG_SOFTMAX_OUT, Autograd, _log_softmax_out);
 
-#[derive(Clone)]
 pub(super) struct LogSoftmaxBackwardDataBackward0 {
     pub(super) dim: i64,
     pub(super) grad_output: Option<SavedVariable>,
@@ -276,11 +272,11 @@ fn _log_softmax_backward_data(
         let _below = record::below();
         ops::_log_softmax_backward_data(grad_output, output, dim, input_dtype)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output, output])? {
+    if let Some(edges) = record::recorded_edges([grad_output, output])? {
         let backward = LogSoftmaxBackwardDataBackward0 {
             dim,
-            grad_output: record::saved_input(edges[1].is_some(), grad_output, &edges[0])?,
-            output: SavedVariable::input(output, &edges[1])?,
+            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+            output: SavedVariable::input(output, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -297,7 +293,7 @@ fn _log_softmax_backward_data_out(
     input_dtype: ScalarType,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("_log_softmax_backward_data", &[grad_output, output, out])?;
+    record::check_out("_log_softmax_backward_data", [grad_output, output, out])?;
     let _below = record::below();
     ops::_log_softmax_backward_data_out(grad_output, output, dim, input_dtype, out)
 }

@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, record};
 use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct SortBackward0 {
     pub(super) dim: i64,
     pub(super) self_sizes: DimVec,
@@ -33,7 +32,7 @@ fn sort(_: DispatchKeySet, self_: &Tensor, dim: i64, descending: bool) -> Result
         let _below = record::below();
         ops::sort(self_, dim, descending)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = SortBackward0 {
             dim,
             self_sizes: DimVec::from_slice(self_.sizes()),
@@ -46,7 +45,6 @@ fn sort(_: DispatchKeySet, self_: &Tensor, dim: i64, descending: bool) -> Result
 
 register!(SORT, Autograd, sort);
 
-#[derive(Clone)]
 pub(super) struct SortBackward1 {
     pub(super) dim: i64,
     pub(super) self_sizes: DimVec,
@@ -78,7 +76,7 @@ fn sort_stable(
         let _below = record::below();
         ops::sort_stable(self_, stable, dim, descending)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = SortBackward1 {
             dim,
             self_sizes: DimVec::from_slice(self_.sizes()),
@@ -92,14 +90,13 @@ fn sort_stable(
 register!(SORT_STABLE, Autograd, sort_stable);
 
 fn msort_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("msort", &[self_, out])?;
+    record::check_out("msort", [self_, out])?;
     let _below = record::below();
     ops::msort_out(self_, out)
 }
 
 register!(MSORT_OUT, Autograd, msort_out);
 
-#[derive(Clone)]
 pub(super) struct TopkBackward0 {
     pub(super) dim: i64,
     pub(super) self_sizes: DimVec,
@@ -132,7 +129,7 @@ fn topk(
         let _below = record::below();
         ops::topk(self_, k, dim, largest, sorted)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = TopkBackward0 {
             dim,
             self_sizes: DimVec::from_slice(self_.sizes()),

@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, formulas, record};
 use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct SplitBackward0 {
     pub(super) dim: i64,
     pub(super) self_sizes: DimVec,
@@ -31,7 +30,7 @@ fn split_tensor(_: DispatchKeySet, self_: &Tensor, split_size: i64, dim: i64) ->
         let _below = record::below();
         ops::split_tensor(self_, split_size, dim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = SplitBackward0 { dim, self_sizes: DimVec::from_slice(self_.sizes()), split_size };
         record::set_history_of_all(&result.iter().collect::<Vec<_>>(), edges, backward);
     }
@@ -46,7 +45,6 @@ fn split_tensor_tracked(_: DispatchKeySet, self_: &Tensor, split_size: i64, dim:
 
 register!(SPLIT_TENSOR, ADInplaceOrView, split_tensor_tracked);
 
-#[derive(Clone)]
 pub(super) struct SplitWithSizesBackward0 {
     pub(super) dim: i64,
     pub(super) self_sizes: DimVec,
@@ -70,7 +68,7 @@ fn split_with_sizes(_: DispatchKeySet, self_: &Tensor, split_sizes: &[i64], dim:
         let _below = record::below();
         ops::split_with_sizes(self_, split_sizes, dim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = SplitWithSizesBackward0 {
             dim,
             self_sizes: DimVec::from_slice(self_.sizes()),
@@ -94,7 +92,6 @@ fn split_with_sizes_tracked(
 
 register!(SPLIT_WITH_SIZES, ADInplaceOrView, split_with_sizes_tracked);
 
-#[derive(Clone)]
 pub(super) struct UnbindBackward0 {
     pub(super) dim: i64,
 }
@@ -113,7 +110,7 @@ fn unbind_int(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Vec<Tensor>
         let _below = record::below();
         ops::unbind_int(self_, dim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = UnbindBackward0 { dim };
         record::set_history_of_all(&result.iter().collect::<Vec<_>>(), edges, backward);
     }

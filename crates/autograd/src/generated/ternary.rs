@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, record};
 use flambeau_core::{DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct LerpBackward0 {
     pub(super) end: Option<SavedVariable>,
     pub(super) self_: Option<SavedVariable>,
@@ -46,11 +45,11 @@ fn lerp_tensor(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor)
         let _below = record::below();
         ops::lerp_tensor(self_, end, weight)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, end, weight])? {
+    if let Some(edges) = record::recorded_edges([self_, end, weight])? {
         let backward = LerpBackward0 {
-            end: record::saved_input(edges[2].is_some(), end, &edges[1])?,
-            self_: record::saved_input(edges[2].is_some(), self_, &edges[0])?,
-            weight: record::saved_input(edges[0].is_some() || edges[1].is_some(), weight, &edges[2])?,
+            end: record::saved_input(edges[2].is_some(), end, 1)?,
+            self_: record::saved_input(edges[2].is_some(), self_, 0)?,
+            weight: record::saved_input(edges[0].is_some() || edges[1].is_some(), weight, 2)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -60,16 +59,16 @@ fn lerp_tensor(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor)
 register!(LERP_TENSOR, Autograd, lerp_tensor);
 
 fn lerp__tensor(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, end, weight]) {
+    if !record::any_requires_grad([self_, end, weight]) {
         let _below = record::below();
         return ops::lerp__tensor(self_, end, weight);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, end, weight])?;
+    let edges = record::edges([self_, end, weight])?;
     let backward = LerpBackward0 {
-        end: record::saved_input(edges[2].is_some(), end, &edges[1])?,
+        end: record::saved_input(edges[2].is_some(), end, 1)?,
         self_: record::original(edges[2].is_some(), self_)?,
-        weight: record::saved_input(edges[0].is_some() || edges[1].is_some(), weight, &edges[2])?,
+        weight: record::saved_input(edges[0].is_some() || edges[1].is_some(), weight, 2)?,
     };
     {
         let _below = record::below();
@@ -87,14 +86,13 @@ fn lerp_tensor_out(
     weight: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("lerp", &[self_, end, weight, out])?;
+    record::check_out("lerp", [self_, end, weight, out])?;
     let _below = record::below();
     ops::lerp_tensor_out(self_, end, weight, out)
 }
 
 register!(LERP_TENSOR_OUT, Autograd, lerp_tensor_out);
 
-#[derive(Clone)]
 pub(super) struct LerpBackward1 {
     pub(super) weight: Scalar,
 }
@@ -119,7 +117,7 @@ fn lerp_scalar(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) 
         let _below = record::below();
         ops::lerp_scalar(self_, end, weight)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, end])? {
+    if let Some(edges) = record::recorded_edges([self_, end])? {
         let backward = LerpBackward1 { weight };
         record::set_history(&mut result, edges, backward);
     }
@@ -129,12 +127,12 @@ fn lerp_scalar(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) 
 register!(LERP_SCALAR, Autograd, lerp_scalar);
 
 fn lerp__scalar(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_, end]) {
+    if !record::any_requires_grad([self_, end]) {
         let _below = record::below();
         return ops::lerp__scalar(self_, end, weight);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, end])?;
+    let edges = record::edges([self_, end])?;
     let backward = LerpBackward1 { weight };
     {
         let _below = record::below();
@@ -152,14 +150,13 @@ fn lerp_scalar_out(
     weight: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("lerp", &[self_, end, out])?;
+    record::check_out("lerp", [self_, end, out])?;
     let _below = record::below();
     ops::lerp_scalar_out(self_, end, weight, out)
 }
 
 register!(LERP_SCALAR_OUT, Autograd, lerp_scalar_out);
 
-#[derive(Clone)]
 pub(super) struct AddcmulBackward0 {
     pub(super) tensor1: Option<SavedVariable>,
     pub(super) tensor2: Option<SavedVariable>,
@@ -200,10 +197,10 @@ fn addcmul(
         let _below = record::below();
         ops::addcmul(self_, tensor1, tensor2, value)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, tensor1, tensor2])? {
+    if let Some(edges) = record::recorded_edges([self_, tensor1, tensor2])? {
         let backward = AddcmulBackward0 {
-            tensor1: record::saved_input(edges[2].is_some(), tensor1, &edges[1])?,
-            tensor2: record::saved_input(edges[1].is_some(), tensor2, &edges[2])?,
+            tensor1: record::saved_input(edges[2].is_some(), tensor1, 1)?,
+            tensor2: record::saved_input(edges[1].is_some(), tensor2, 2)?,
             value,
         };
         record::set_history(&mut result, edges, backward);
@@ -220,15 +217,15 @@ fn addcmul_(
     tensor2: &Tensor,
     value: Scalar,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, tensor1, tensor2]) {
+    if !record::any_requires_grad([self_, tensor1, tensor2]) {
         let _below = record::below();
         return ops::addcmul_(self_, tensor1, tensor2, value);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, tensor1, tensor2])?;
+    let edges = record::edges([self_, tensor1, tensor2])?;
     let backward = AddcmulBackward0 {
-        tensor1: record::saved_input(edges[2].is_some(), tensor1, &edges[1])?,
-        tensor2: record::saved_input(edges[1].is_some(), tensor2, &edges[2])?,
+        tensor1: record::saved_input(edges[2].is_some(), tensor1, 1)?,
+        tensor2: record::saved_input(edges[1].is_some(), tensor2, 2)?,
         value,
     };
     {
@@ -248,14 +245,13 @@ fn addcmul_out(
     value: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("addcmul", &[self_, tensor1, tensor2, out])?;
+    record::check_out("addcmul", [self_, tensor1, tensor2, out])?;
     let _below = record::below();
     ops::addcmul_out(self_, tensor1, tensor2, value, out)
 }
 
 register!(ADDCMUL_OUT, Autograd, addcmul_out);
 
-#[derive(Clone)]
 pub(super) struct AddcdivBackward0 {
     pub(super) tensor1: Option<SavedVariable>,
     pub(super) tensor2: Option<SavedVariable>,
@@ -303,10 +299,10 @@ fn addcdiv(
         let _below = record::below();
         ops::addcdiv(self_, tensor1, tensor2, value)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, tensor1, tensor2])? {
+    if let Some(edges) = record::recorded_edges([self_, tensor1, tensor2])? {
         let backward = AddcdivBackward0 {
-            tensor1: record::saved_input(edges[2].is_some(), tensor1, &edges[1])?,
-            tensor2: record::saved_input(edges[1].is_some() || edges[2].is_some(), tensor2, &edges[2])?,
+            tensor1: record::saved_input(edges[2].is_some(), tensor1, 1)?,
+            tensor2: record::saved_input(edges[1].is_some() || edges[2].is_some(), tensor2, 2)?,
             value,
         };
         record::set_history(&mut result, edges, backward);
@@ -323,15 +319,15 @@ fn addcdiv_(
     tensor2: &Tensor,
     value: Scalar,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, tensor1, tensor2]) {
+    if !record::any_requires_grad([self_, tensor1, tensor2]) {
         let _below = record::below();
         return ops::addcdiv_(self_, tensor1, tensor2, value);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, tensor1, tensor2])?;
+    let edges = record::edges([self_, tensor1, tensor2])?;
     let backward = AddcdivBackward0 {
-        tensor1: record::saved_input(edges[2].is_some(), tensor1, &edges[1])?,
-        tensor2: record::saved_input(edges[1].is_some() || edges[2].is_some(), tensor2, &edges[2])?,
+        tensor1: record::saved_input(edges[2].is_some(), tensor1, 1)?,
+        tensor2: record::saved_input(edges[1].is_some() || edges[2].is_some(), tensor2, 2)?,
         value,
     };
     {
@@ -351,14 +347,13 @@ fn addcdiv_out(
     value: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("addcdiv", &[self_, tensor1, tensor2, out])?;
+    record::check_out("addcdiv", [self_, tensor1, tensor2, out])?;
     let _below = record::below();
     ops::addcdiv_out(self_, tensor1, tensor2, value, out)
 }
 
 register!(ADDCDIV_OUT, Autograd, addcdiv_out);
 
-#[derive(Clone)]
 pub(super) struct ClampBackward0 {
     pub(super) max: Option<Scalar>,
     pub(super) min: Option<Scalar>,
@@ -399,11 +394,11 @@ fn clamp(_: DispatchKeySet, self_: &Tensor, min: Option<Scalar>, max: Option<Sca
         let _below = record::below();
         ops::clamp(self_, min, max)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = ClampBackward0 {
             max,
             min,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -414,12 +409,12 @@ fn clamp(_: DispatchKeySet, self_: &Tensor, min: Option<Scalar>, max: Option<Sca
 register!(CLAMP, Autograd, clamp);
 
 fn clamp_(_: DispatchKeySet, self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::clamp_(self_, min, max);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let saved_max = max;
     let saved_min = min;
     let saved_self = record::original_always(self_)?;
@@ -445,14 +440,13 @@ fn clamp_out(
     max: Option<Scalar>,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("clamp", &[self_, out])?;
+    record::check_out("clamp", [self_, out])?;
     let _below = record::below();
     ops::clamp_out(self_, min, max, out)
 }
 
 register!(CLAMP_OUT, Autograd, clamp_out);
 
-#[derive(Clone)]
 pub(super) struct ClampBackward1 {
     pub(super) max: Option<SavedVariable>,
     pub(super) min: Option<SavedVariable>,
@@ -532,7 +526,7 @@ fn clamp_tensor(
         let backward = ClampBackward1 {
             max: record::saved_optional(edges[0].is_some() || edges[1].is_some(), max)?,
             min: record::saved_optional(true, min)?,
-            self_: SavedVariable::input(self_, &edges[0])?,
+            self_: SavedVariable::input(self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
         };
         record::set_history(&mut result, edges, backward);
@@ -586,7 +580,6 @@ fn clamp_tensor_out(
 
 register!(CLAMP_TENSOR_OUT, Autograd, clamp_tensor_out);
 
-#[derive(Clone)]
 pub(super) struct ClampMinBackward0 {
     pub(super) min: Scalar,
     pub(super) self_: SavedVariable,
@@ -611,8 +604,8 @@ fn clamp_min(_: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<Tensor> {
         let _below = record::below();
         ops::clamp_min(self_, min)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = ClampMinBackward0 { min, self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = ClampMinBackward0 { min, self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -621,12 +614,12 @@ fn clamp_min(_: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<Tensor> {
 register!(CLAMP_MIN, Autograd, clamp_min);
 
 fn clamp_min_(_: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::clamp_min_(self_, min);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = ClampMinBackward0 { min, self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -638,14 +631,13 @@ fn clamp_min_(_: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<()> {
 register!(CLAMP_MIN_, Autograd, clamp_min_);
 
 fn clamp_min_out(_: DispatchKeySet, self_: &Tensor, min: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("clamp_min", &[self_, out])?;
+    record::check_out("clamp_min", [self_, out])?;
     let _below = record::below();
     ops::clamp_min_out(self_, min, out)
 }
 
 register!(CLAMP_MIN_OUT, Autograd, clamp_min_out);
 
-#[derive(Clone)]
 pub(super) struct ClampMinBackward1 {
     pub(super) min: SavedVariable,
     pub(super) self_: SavedVariable,
@@ -694,11 +686,9 @@ fn clamp_min_tensor(_: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<T
         let _below = record::below();
         ops::clamp_min_tensor(self_, min)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, min])? {
-        let backward = ClampMinBackward1 {
-            min: SavedVariable::input(min, &edges[1])?,
-            self_: SavedVariable::input(self_, &edges[0])?,
-        };
+    if let Some(edges) = record::recorded_edges([self_, min])? {
+        let backward =
+            ClampMinBackward1 { min: SavedVariable::input(min, 1)?, self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -707,16 +697,14 @@ fn clamp_min_tensor(_: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<T
 register!(CLAMP_MIN_TENSOR, Autograd, clamp_min_tensor);
 
 fn clamp_min__tensor(_: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, min]) {
+    if !record::any_requires_grad([self_, min]) {
         let _below = record::below();
         return ops::clamp_min__tensor(self_, min);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, min])?;
-    let backward = ClampMinBackward1 {
-        min: SavedVariable::input(min, &edges[1])?,
-        self_: record::original_always(self_)?,
-    };
+    let edges = record::edges([self_, min])?;
+    let backward =
+        ClampMinBackward1 { min: SavedVariable::input(min, 1)?, self_: record::original_always(self_)? };
     {
         let _below = record::below();
         ops::clamp_min__tensor(self_, min)?;
@@ -727,14 +715,13 @@ fn clamp_min__tensor(_: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<
 register!(CLAMP_MIN__TENSOR, Autograd, clamp_min__tensor);
 
 fn clamp_min_tensor_out(_: DispatchKeySet, self_: &Tensor, min: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("clamp_min", &[self_, min, out])?;
+    record::check_out("clamp_min", [self_, min, out])?;
     let _below = record::below();
     ops::clamp_min_tensor_out(self_, min, out)
 }
 
 register!(CLAMP_MIN_TENSOR_OUT, Autograd, clamp_min_tensor_out);
 
-#[derive(Clone)]
 pub(super) struct ClampMaxBackward0 {
     pub(super) max: Scalar,
     pub(super) self_: SavedVariable,
@@ -759,8 +746,8 @@ fn clamp_max(_: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<Tensor> {
         let _below = record::below();
         ops::clamp_max(self_, max)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = ClampMaxBackward0 { max, self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = ClampMaxBackward0 { max, self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -769,12 +756,12 @@ fn clamp_max(_: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<Tensor> {
 register!(CLAMP_MAX, Autograd, clamp_max);
 
 fn clamp_max_(_: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::clamp_max_(self_, max);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = ClampMaxBackward0 { max, self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -786,14 +773,13 @@ fn clamp_max_(_: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<()> {
 register!(CLAMP_MAX_, Autograd, clamp_max_);
 
 fn clamp_max_out(_: DispatchKeySet, self_: &Tensor, max: Scalar, out: &Tensor) -> Result<()> {
-    record::check_out("clamp_max", &[self_, out])?;
+    record::check_out("clamp_max", [self_, out])?;
     let _below = record::below();
     ops::clamp_max_out(self_, max, out)
 }
 
 register!(CLAMP_MAX_OUT, Autograd, clamp_max_out);
 
-#[derive(Clone)]
 pub(super) struct ClampMaxBackward1 {
     pub(super) max: SavedVariable,
     pub(super) self_: SavedVariable,
@@ -842,11 +828,9 @@ fn clamp_max_tensor(_: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<T
         let _below = record::below();
         ops::clamp_max_tensor(self_, max)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, max])? {
-        let backward = ClampMaxBackward1 {
-            max: SavedVariable::input(max, &edges[1])?,
-            self_: SavedVariable::input(self_, &edges[0])?,
-        };
+    if let Some(edges) = record::recorded_edges([self_, max])? {
+        let backward =
+            ClampMaxBackward1 { max: SavedVariable::input(max, 1)?, self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -855,16 +839,14 @@ fn clamp_max_tensor(_: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<T
 register!(CLAMP_MAX_TENSOR, Autograd, clamp_max_tensor);
 
 fn clamp_max__tensor(_: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, max]) {
+    if !record::any_requires_grad([self_, max]) {
         let _below = record::below();
         return ops::clamp_max__tensor(self_, max);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, max])?;
-    let backward = ClampMaxBackward1 {
-        max: SavedVariable::input(max, &edges[1])?,
-        self_: record::original_always(self_)?,
-    };
+    let edges = record::edges([self_, max])?;
+    let backward =
+        ClampMaxBackward1 { max: SavedVariable::input(max, 1)?, self_: record::original_always(self_)? };
     {
         let _below = record::below();
         ops::clamp_max__tensor(self_, max)?;
@@ -875,7 +857,7 @@ fn clamp_max__tensor(_: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<
 register!(CLAMP_MAX__TENSOR, Autograd, clamp_max__tensor);
 
 fn clamp_max_tensor_out(_: DispatchKeySet, self_: &Tensor, max: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("clamp_max", &[self_, max, out])?;
+    record::check_out("clamp_max", [self_, max, out])?;
     let _below = record::below();
     ops::clamp_max_tensor_out(self_, max, out)
 }

@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, record};
 use flambeau_core::{DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct TrilBackward0 {
     pub(super) diagonal: i64,
 }
@@ -27,7 +26,7 @@ fn tril(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
         let _below = record::below();
         ops::tril(self_, diagonal)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = TrilBackward0 { diagonal };
         record::set_history(&mut result, edges, backward);
     }
@@ -37,12 +36,12 @@ fn tril(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 register!(TRIL, Autograd, tril);
 
 fn tril_(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::tril_(self_, diagonal);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = TrilBackward0 { diagonal };
     {
         let _below = record::below();
@@ -54,14 +53,13 @@ fn tril_(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<()> {
 register!(TRIL_, Autograd, tril_);
 
 fn tril_out(_: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
-    record::check_out("tril", &[self_, out])?;
+    record::check_out("tril", [self_, out])?;
     let _below = record::below();
     ops::tril_out(self_, diagonal, out)
 }
 
 register!(TRIL_OUT, Autograd, tril_out);
 
-#[derive(Clone)]
 pub(super) struct TriuBackward0 {
     pub(super) diagonal: i64,
 }
@@ -81,7 +79,7 @@ fn triu(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
         let _below = record::below();
         ops::triu(self_, diagonal)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = TriuBackward0 { diagonal };
         record::set_history(&mut result, edges, backward);
     }
@@ -91,12 +89,12 @@ fn triu(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 register!(TRIU, Autograd, triu);
 
 fn triu_(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::triu_(self_, diagonal);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = TriuBackward0 { diagonal };
     {
         let _below = record::below();
@@ -108,7 +106,7 @@ fn triu_(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<()> {
 register!(TRIU_, Autograd, triu_);
 
 fn triu_out(_: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
-    record::check_out("triu", &[self_, out])?;
+    record::check_out("triu", [self_, out])?;
     let _below = record::below();
     ops::triu_out(self_, diagonal, out)
 }

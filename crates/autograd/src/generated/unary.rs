@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, record};
 use flambeau_core::{DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct NegBackward0;
 
 impl Backward for NegBackward0 {
@@ -25,7 +24,7 @@ fn neg(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::neg(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, NegBackward0);
     }
     Ok(result)
@@ -34,12 +33,12 @@ fn neg(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(NEG, Autograd, neg);
 
 fn neg_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::neg_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::neg_(self_)?;
@@ -50,14 +49,13 @@ fn neg_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(NEG_, Autograd, neg_);
 
 fn neg_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("neg", &[self_, out])?;
+    record::check_out("neg", [self_, out])?;
     let _below = record::below();
     ops::neg_out(self_, out)
 }
 
 register!(NEG_OUT, Autograd, neg_out);
 
-#[derive(Clone)]
 pub(super) struct AbsBackward0 {
     pub(super) self_: SavedVariable,
 }
@@ -78,8 +76,8 @@ fn abs(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::abs(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = AbsBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = AbsBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -88,12 +86,12 @@ fn abs(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(ABS, Autograd, abs);
 
 fn abs_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::abs_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = AbsBackward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -105,14 +103,13 @@ fn abs_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(ABS_, Autograd, abs_);
 
 fn abs_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("abs", &[self_, out])?;
+    record::check_out("abs", [self_, out])?;
     let _below = record::below();
     ops::abs_out(self_, out)
 }
 
 register!(ABS_OUT, Autograd, abs_out);
 
-#[derive(Clone)]
 pub(super) struct SignBackward0;
 
 impl Backward for SignBackward0 {
@@ -130,7 +127,7 @@ fn sign(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::sign(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, SignBackward0);
     }
     Ok(result)
@@ -139,12 +136,12 @@ fn sign(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(SIGN, Autograd, sign);
 
 fn sign_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::sign_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::sign_(self_)?;
@@ -155,14 +152,13 @@ fn sign_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(SIGN_, Autograd, sign_);
 
 fn sign_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("sign", &[self_, out])?;
+    record::check_out("sign", [self_, out])?;
     let _below = record::below();
     ops::sign_out(self_, out)
 }
 
 register!(SIGN_OUT, Autograd, sign_out);
 
-#[derive(Clone)]
 pub(super) struct SgnBackward0;
 
 impl Backward for SgnBackward0 {
@@ -180,7 +176,7 @@ fn sgn(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::sgn(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, SgnBackward0);
     }
     Ok(result)
@@ -189,12 +185,12 @@ fn sgn(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(SGN, Autograd, sgn);
 
 fn sgn_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::sgn_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::sgn_(self_)?;
@@ -205,14 +201,13 @@ fn sgn_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(SGN_, Autograd, sgn_);
 
 fn sgn_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("sgn", &[self_, out])?;
+    record::check_out("sgn", [self_, out])?;
     let _below = record::below();
     ops::sgn_out(self_, out)
 }
 
 register!(SGN_OUT, Autograd, sgn_out);
 
-#[derive(Clone)]
 pub(super) struct ExpBackward0 {
     pub(super) result: SavedVariable,
 }
@@ -233,7 +228,7 @@ fn exp(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::exp(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = ExpBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -243,12 +238,12 @@ fn exp(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(EXP, Autograd, exp);
 
 fn exp_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::exp_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::exp_(self_)?;
@@ -260,14 +255,13 @@ fn exp_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(EXP_, Autograd, exp_);
 
 fn exp_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("exp", &[self_, out])?;
+    record::check_out("exp", [self_, out])?;
     let _below = record::below();
     ops::exp_out(self_, out)
 }
 
 register!(EXP_OUT, Autograd, exp_out);
 
-#[derive(Clone)]
 pub(super) struct Exp2Backward0 {
     pub(super) result: SavedVariable,
 }
@@ -291,7 +285,7 @@ fn exp2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::exp2(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = Exp2Backward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -301,12 +295,12 @@ fn exp2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(EXP2, Autograd, exp2);
 
 fn exp2_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::exp2_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::exp2_(self_)?;
@@ -318,14 +312,13 @@ fn exp2_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(EXP2_, Autograd, exp2_);
 
 fn exp2_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("exp2", &[self_, out])?;
+    record::check_out("exp2", [self_, out])?;
     let _below = record::below();
     ops::exp2_out(self_, out)
 }
 
 register!(EXP2_OUT, Autograd, exp2_out);
 
-#[derive(Clone)]
 pub(super) struct Expm1Backward0 {
     pub(super) result: SavedVariable,
 }
@@ -349,7 +342,7 @@ fn expm1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::expm1(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = Expm1Backward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -359,12 +352,12 @@ fn expm1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(EXPM1, Autograd, expm1);
 
 fn expm1_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::expm1_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::expm1_(self_)?;
@@ -376,14 +369,13 @@ fn expm1_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(EXPM1_, Autograd, expm1_);
 
 fn expm1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("expm1", &[self_, out])?;
+    record::check_out("expm1", [self_, out])?;
     let _below = record::below();
     ops::expm1_out(self_, out)
 }
 
 register!(EXPM1_OUT, Autograd, expm1_out);
 
-#[derive(Clone)]
 pub(super) struct LogBackward0 {
     pub(super) self_: SavedVariable,
 }
@@ -404,8 +396,8 @@ fn log(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::log(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = LogBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = LogBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -414,12 +406,12 @@ fn log(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(LOG, Autograd, log);
 
 fn log_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::log_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = LogBackward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -431,14 +423,13 @@ fn log_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(LOG_, Autograd, log_);
 
 fn log_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("log", &[self_, out])?;
+    record::check_out("log", [self_, out])?;
     let _below = record::below();
     ops::log_out(self_, out)
 }
 
 register!(LOG_OUT, Autograd, log_out);
 
-#[derive(Clone)]
 pub(super) struct Log1PBackward0 {
     pub(super) self_: SavedVariable,
 }
@@ -462,8 +453,8 @@ fn log1p(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::log1p(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = Log1PBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = Log1PBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -472,12 +463,12 @@ fn log1p(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(LOG1P, Autograd, log1p);
 
 fn log1p_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::log1p_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = Log1PBackward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -489,14 +480,13 @@ fn log1p_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(LOG1P_, Autograd, log1p_);
 
 fn log1p_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("log1p", &[self_, out])?;
+    record::check_out("log1p", [self_, out])?;
     let _below = record::below();
     ops::log1p_out(self_, out)
 }
 
 register!(LOG1P_OUT, Autograd, log1p_out);
 
-#[derive(Clone)]
 pub(super) struct Log2Backward0 {
     pub(super) self_: SavedVariable,
 }
@@ -520,8 +510,8 @@ fn log2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::log2(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = Log2Backward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = Log2Backward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -530,12 +520,12 @@ fn log2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(LOG2, Autograd, log2);
 
 fn log2_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::log2_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = Log2Backward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -547,14 +537,13 @@ fn log2_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(LOG2_, Autograd, log2_);
 
 fn log2_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("log2", &[self_, out])?;
+    record::check_out("log2", [self_, out])?;
     let _below = record::below();
     ops::log2_out(self_, out)
 }
 
 register!(LOG2_OUT, Autograd, log2_out);
 
-#[derive(Clone)]
 pub(super) struct Log10Backward0 {
     pub(super) self_: SavedVariable,
 }
@@ -578,8 +567,8 @@ fn log10(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::log10(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = Log10Backward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = Log10Backward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -588,12 +577,12 @@ fn log10(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(LOG10, Autograd, log10);
 
 fn log10_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::log10_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = Log10Backward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -605,14 +594,13 @@ fn log10_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(LOG10_, Autograd, log10_);
 
 fn log10_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("log10", &[self_, out])?;
+    record::check_out("log10", [self_, out])?;
     let _below = record::below();
     ops::log10_out(self_, out)
 }
 
 register!(LOG10_OUT, Autograd, log10_out);
 
-#[derive(Clone)]
 pub(super) struct SqrtBackward0 {
     pub(super) result: SavedVariable,
 }
@@ -633,7 +621,7 @@ fn sqrt(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::sqrt(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = SqrtBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -643,12 +631,12 @@ fn sqrt(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(SQRT, Autograd, sqrt);
 
 fn sqrt_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::sqrt_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::sqrt_(self_)?;
@@ -660,14 +648,13 @@ fn sqrt_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(SQRT_, Autograd, sqrt_);
 
 fn sqrt_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("sqrt", &[self_, out])?;
+    record::check_out("sqrt", [self_, out])?;
     let _below = record::below();
     ops::sqrt_out(self_, out)
 }
 
 register!(SQRT_OUT, Autograd, sqrt_out);
 
-#[derive(Clone)]
 pub(super) struct RsqrtBackward0 {
     pub(super) result: SavedVariable,
 }
@@ -696,7 +683,7 @@ fn rsqrt(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::rsqrt(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = RsqrtBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -706,12 +693,12 @@ fn rsqrt(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(RSQRT, Autograd, rsqrt);
 
 fn rsqrt_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::rsqrt_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::rsqrt_(self_)?;
@@ -723,14 +710,13 @@ fn rsqrt_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(RSQRT_, Autograd, rsqrt_);
 
 fn rsqrt_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("rsqrt", &[self_, out])?;
+    record::check_out("rsqrt", [self_, out])?;
     let _below = record::below();
     ops::rsqrt_out(self_, out)
 }
 
 register!(RSQRT_OUT, Autograd, rsqrt_out);
 
-#[derive(Clone)]
 pub(super) struct ReciprocalBackward0 {
     pub(super) result: SavedVariable,
 }
@@ -751,7 +737,7 @@ fn reciprocal(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::reciprocal(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = ReciprocalBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -761,12 +747,12 @@ fn reciprocal(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(RECIPROCAL, Autograd, reciprocal);
 
 fn reciprocal_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::reciprocal_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::reciprocal_(self_)?;
@@ -778,14 +764,13 @@ fn reciprocal_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(RECIPROCAL_, Autograd, reciprocal_);
 
 fn reciprocal_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("reciprocal", &[self_, out])?;
+    record::check_out("reciprocal", [self_, out])?;
     let _below = record::below();
     ops::reciprocal_out(self_, out)
 }
 
 register!(RECIPROCAL_OUT, Autograd, reciprocal_out);
 
-#[derive(Clone)]
 pub(super) struct SquareBackward0 {
     pub(super) self_: SavedVariable,
 }
@@ -806,8 +791,8 @@ fn square(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::square(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = SquareBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = SquareBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -816,7 +801,7 @@ fn square(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(SQUARE, Autograd, square);
 
 fn square_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("square", &[self_, out])?;
+    record::check_out("square", [self_, out])?;
     let _below = record::below();
     ops::square_out(self_, out)
 }
@@ -824,12 +809,12 @@ fn square_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 register!(SQUARE_OUT, Autograd, square_out);
 
 fn square_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::square_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = SquareBackward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -840,7 +825,6 @@ fn square_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 
 register!(SQUARE_, Autograd, square_);
 
-#[derive(Clone)]
 pub(super) struct SinBackward0 {
     pub(super) self_: SavedVariable,
 }
@@ -861,8 +845,8 @@ fn sin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::sin(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = SinBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = SinBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -871,12 +855,12 @@ fn sin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(SIN, Autograd, sin);
 
 fn sin_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::sin_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = SinBackward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -888,14 +872,13 @@ fn sin_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(SIN_, Autograd, sin_);
 
 fn sin_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("sin", &[self_, out])?;
+    record::check_out("sin", [self_, out])?;
     let _below = record::below();
     ops::sin_out(self_, out)
 }
 
 register!(SIN_OUT, Autograd, sin_out);
 
-#[derive(Clone)]
 pub(super) struct CosBackward0 {
     pub(super) self_: SavedVariable,
 }
@@ -916,8 +899,8 @@ fn cos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::cos(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = CosBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = CosBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -926,12 +909,12 @@ fn cos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(COS, Autograd, cos);
 
 fn cos_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::cos_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = CosBackward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -943,14 +926,13 @@ fn cos_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(COS_, Autograd, cos_);
 
 fn cos_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("cos", &[self_, out])?;
+    record::check_out("cos", [self_, out])?;
     let _below = record::below();
     ops::cos_out(self_, out)
 }
 
 register!(COS_OUT, Autograd, cos_out);
 
-#[derive(Clone)]
 pub(super) struct TanBackward0 {
     pub(super) result: SavedVariable,
 }
@@ -979,7 +961,7 @@ fn tan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::tan(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = TanBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -989,12 +971,12 @@ fn tan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(TAN, Autograd, tan);
 
 fn tan_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::tan_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::tan_(self_)?;
@@ -1006,14 +988,13 @@ fn tan_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(TAN_, Autograd, tan_);
 
 fn tan_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("tan", &[self_, out])?;
+    record::check_out("tan", [self_, out])?;
     let _below = record::below();
     ops::tan_out(self_, out)
 }
 
 register!(TAN_OUT, Autograd, tan_out);
 
-#[derive(Clone)]
 pub(super) struct AsinBackward0 {
     pub(super) self_: SavedVariable,
 }
@@ -1046,8 +1027,8 @@ fn asin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::asin(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = AsinBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = AsinBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -1056,12 +1037,12 @@ fn asin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(ASIN, Autograd, asin);
 
 fn asin_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::asin_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = AsinBackward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -1073,14 +1054,13 @@ fn asin_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(ASIN_, Autograd, asin_);
 
 fn asin_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("asin", &[self_, out])?;
+    record::check_out("asin", [self_, out])?;
     let _below = record::below();
     ops::asin_out(self_, out)
 }
 
 register!(ASIN_OUT, Autograd, asin_out);
 
-#[derive(Clone)]
 pub(super) struct AcosBackward0 {
     pub(super) self_: SavedVariable,
 }
@@ -1113,8 +1093,8 @@ fn acos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::acos(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = AcosBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = AcosBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -1123,12 +1103,12 @@ fn acos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(ACOS, Autograd, acos);
 
 fn acos_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::acos_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = AcosBackward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -1140,14 +1120,13 @@ fn acos_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(ACOS_, Autograd, acos_);
 
 fn acos_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("acos", &[self_, out])?;
+    record::check_out("acos", [self_, out])?;
     let _below = record::below();
     ops::acos_out(self_, out)
 }
 
 register!(ACOS_OUT, Autograd, acos_out);
 
-#[derive(Clone)]
 pub(super) struct AtanBackward0 {
     pub(super) self_: SavedVariable,
 }
@@ -1176,8 +1155,8 @@ fn atan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::atan(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = AtanBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = AtanBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -1186,12 +1165,12 @@ fn atan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(ATAN, Autograd, atan);
 
 fn atan_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::atan_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = AtanBackward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -1203,14 +1182,13 @@ fn atan_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(ATAN_, Autograd, atan_);
 
 fn atan_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("atan", &[self_, out])?;
+    record::check_out("atan", [self_, out])?;
     let _below = record::below();
     ops::atan_out(self_, out)
 }
 
 register!(ATAN_OUT, Autograd, atan_out);
 
-#[derive(Clone)]
 pub(super) struct SinhBackward0 {
     pub(super) self_: SavedVariable,
 }
@@ -1231,8 +1209,8 @@ fn sinh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::sinh(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = SinhBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = SinhBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -1241,12 +1219,12 @@ fn sinh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(SINH, Autograd, sinh);
 
 fn sinh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::sinh_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = SinhBackward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -1258,14 +1236,13 @@ fn sinh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(SINH_, Autograd, sinh_);
 
 fn sinh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("sinh", &[self_, out])?;
+    record::check_out("sinh", [self_, out])?;
     let _below = record::below();
     ops::sinh_out(self_, out)
 }
 
 register!(SINH_OUT, Autograd, sinh_out);
 
-#[derive(Clone)]
 pub(super) struct CoshBackward0 {
     pub(super) self_: SavedVariable,
 }
@@ -1286,8 +1263,8 @@ fn cosh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::cosh(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = CoshBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = CoshBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -1296,12 +1273,12 @@ fn cosh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(COSH, Autograd, cosh);
 
 fn cosh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::cosh_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = CoshBackward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -1313,14 +1290,13 @@ fn cosh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(COSH_, Autograd, cosh_);
 
 fn cosh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("cosh", &[self_, out])?;
+    record::check_out("cosh", [self_, out])?;
     let _below = record::below();
     ops::cosh_out(self_, out)
 }
 
 register!(COSH_OUT, Autograd, cosh_out);
 
-#[derive(Clone)]
 pub(super) struct TanhBackward0 {
     pub(super) result: SavedVariable,
 }
@@ -1341,7 +1317,7 @@ fn tanh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::tanh(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = TanhBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -1351,12 +1327,12 @@ fn tanh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(TANH, Autograd, tanh);
 
 fn tanh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::tanh_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::tanh_(self_)?;
@@ -1368,14 +1344,13 @@ fn tanh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(TANH_, Autograd, tanh_);
 
 fn tanh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("tanh", &[self_, out])?;
+    record::check_out("tanh", [self_, out])?;
     let _below = record::below();
     ops::tanh_out(self_, out)
 }
 
 register!(TANH_OUT, Autograd, tanh_out);
 
-#[derive(Clone)]
 pub(super) struct SigmoidBackward0 {
     pub(super) result: SavedVariable,
 }
@@ -1396,7 +1371,7 @@ fn sigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::sigmoid(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = SigmoidBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -1406,12 +1381,12 @@ fn sigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(SIGMOID, Autograd, sigmoid);
 
 fn sigmoid_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::sigmoid_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::sigmoid_(self_)?;
@@ -1423,14 +1398,13 @@ fn sigmoid_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(SIGMOID_, Autograd, sigmoid_);
 
 fn sigmoid_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("sigmoid", &[self_, out])?;
+    record::check_out("sigmoid", [self_, out])?;
     let _below = record::below();
     ops::sigmoid_out(self_, out)
 }
 
 register!(SIGMOID_OUT, Autograd, sigmoid_out);
 
-#[derive(Clone)]
 pub(super) struct ErfBackward0 {
     pub(super) self_: SavedVariable,
 }
@@ -1462,8 +1436,8 @@ fn erf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::erf(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = ErfBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = ErfBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -1472,12 +1446,12 @@ fn erf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(ERF, Autograd, erf);
 
 fn erf_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::erf_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = ErfBackward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -1489,14 +1463,13 @@ fn erf_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(ERF_, Autograd, erf_);
 
 fn erf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("erf", &[self_, out])?;
+    record::check_out("erf", [self_, out])?;
     let _below = record::below();
     ops::erf_out(self_, out)
 }
 
 register!(ERF_OUT, Autograd, erf_out);
 
-#[derive(Clone)]
 pub(super) struct ErfcBackward0 {
     pub(super) self_: SavedVariable,
 }
@@ -1528,8 +1501,8 @@ fn erfc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::erfc(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
-        let backward = ErfcBackward0 { self_: SavedVariable::input(self_, &edges[0])? };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = ErfcBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -1538,12 +1511,12 @@ fn erfc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(ERFC, Autograd, erfc);
 
 fn erfc_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::erfc_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = ErfcBackward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
@@ -1555,14 +1528,13 @@ fn erfc_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(ERFC_, Autograd, erfc_);
 
 fn erfc_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("erfc", &[self_, out])?;
+    record::check_out("erfc", [self_, out])?;
     let _below = record::below();
     ops::erfc_out(self_, out)
 }
 
 register!(ERFC_OUT, Autograd, erfc_out);
 
-#[derive(Clone)]
 pub(super) struct FloorBackward0;
 
 impl Backward for FloorBackward0 {
@@ -1580,7 +1552,7 @@ fn floor(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::floor(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, FloorBackward0);
     }
     Ok(result)
@@ -1589,12 +1561,12 @@ fn floor(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(FLOOR, Autograd, floor);
 
 fn floor_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::floor_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::floor_(self_)?;
@@ -1605,14 +1577,13 @@ fn floor_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(FLOOR_, Autograd, floor_);
 
 fn floor_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("floor", &[self_, out])?;
+    record::check_out("floor", [self_, out])?;
     let _below = record::below();
     ops::floor_out(self_, out)
 }
 
 register!(FLOOR_OUT, Autograd, floor_out);
 
-#[derive(Clone)]
 pub(super) struct CeilBackward0;
 
 impl Backward for CeilBackward0 {
@@ -1630,7 +1601,7 @@ fn ceil(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::ceil(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, CeilBackward0);
     }
     Ok(result)
@@ -1639,12 +1610,12 @@ fn ceil(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(CEIL, Autograd, ceil);
 
 fn ceil_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::ceil_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::ceil_(self_)?;
@@ -1655,14 +1626,13 @@ fn ceil_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(CEIL_, Autograd, ceil_);
 
 fn ceil_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("ceil", &[self_, out])?;
+    record::check_out("ceil", [self_, out])?;
     let _below = record::below();
     ops::ceil_out(self_, out)
 }
 
 register!(CEIL_OUT, Autograd, ceil_out);
 
-#[derive(Clone)]
 pub(super) struct RoundBackward0;
 
 impl Backward for RoundBackward0 {
@@ -1680,7 +1650,7 @@ fn round(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::round(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, RoundBackward0);
     }
     Ok(result)
@@ -1689,12 +1659,12 @@ fn round(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(ROUND, Autograd, round);
 
 fn round_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::round_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::round_(self_)?;
@@ -1705,14 +1675,13 @@ fn round_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(ROUND_, Autograd, round_);
 
 fn round_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("round", &[self_, out])?;
+    record::check_out("round", [self_, out])?;
     let _below = record::below();
     ops::round_out(self_, out)
 }
 
 register!(ROUND_OUT, Autograd, round_out);
 
-#[derive(Clone)]
 pub(super) struct RoundBackward1;
 
 impl Backward for RoundBackward1 {
@@ -1730,7 +1699,7 @@ fn round_decimals(_: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<Te
         let _below = record::below();
         ops::round_decimals(self_, decimals)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, RoundBackward1);
     }
     Ok(result)
@@ -1739,12 +1708,12 @@ fn round_decimals(_: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<Te
 register!(ROUND_DECIMALS, Autograd, round_decimals);
 
 fn round__decimals(_: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::round__decimals(self_, decimals);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::round__decimals(self_, decimals)?;
@@ -1755,14 +1724,13 @@ fn round__decimals(_: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<(
 register!(ROUND__DECIMALS, Autograd, round__decimals);
 
 fn round_decimals_out(_: DispatchKeySet, self_: &Tensor, decimals: i64, out: &Tensor) -> Result<()> {
-    record::check_out("round", &[self_, out])?;
+    record::check_out("round", [self_, out])?;
     let _below = record::below();
     ops::round_decimals_out(self_, decimals, out)
 }
 
 register!(ROUND_DECIMALS_OUT, Autograd, round_decimals_out);
 
-#[derive(Clone)]
 pub(super) struct TruncBackward0;
 
 impl Backward for TruncBackward0 {
@@ -1780,7 +1748,7 @@ fn trunc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::trunc(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, TruncBackward0);
     }
     Ok(result)
@@ -1789,12 +1757,12 @@ fn trunc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(TRUNC, Autograd, trunc);
 
 fn trunc_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::trunc_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::trunc_(self_)?;
@@ -1805,14 +1773,13 @@ fn trunc_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(TRUNC_, Autograd, trunc_);
 
 fn trunc_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("trunc", &[self_, out])?;
+    record::check_out("trunc", [self_, out])?;
     let _below = record::below();
     ops::trunc_out(self_, out)
 }
 
 register!(TRUNC_OUT, Autograd, trunc_out);
 
-#[derive(Clone)]
 pub(super) struct FracBackward0;
 
 impl Backward for FracBackward0 {
@@ -1830,7 +1797,7 @@ fn frac(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::frac(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, FracBackward0);
     }
     Ok(result)
@@ -1839,12 +1806,12 @@ fn frac(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(FRAC, Autograd, frac);
 
 fn frac_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::frac_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::frac_(self_)?;
@@ -1855,14 +1822,13 @@ fn frac_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(FRAC_, Autograd, frac_);
 
 fn frac_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("frac", &[self_, out])?;
+    record::check_out("frac", [self_, out])?;
     let _below = record::below();
     ops::frac_out(self_, out)
 }
 
 register!(FRAC_OUT, Autograd, frac_out);
 
-#[derive(Clone)]
 pub(super) struct Deg2RadBackward0;
 
 impl Backward for Deg2RadBackward0 {
@@ -1880,7 +1846,7 @@ fn deg2rad(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::deg2rad(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, Deg2RadBackward0);
     }
     Ok(result)
@@ -1889,12 +1855,12 @@ fn deg2rad(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(DEG2RAD, Autograd, deg2rad);
 
 fn deg2rad_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::deg2rad_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::deg2rad_(self_)?;
@@ -1905,7 +1871,7 @@ fn deg2rad_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(DEG2RAD_, Autograd, deg2rad_);
 
 fn deg2rad_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("deg2rad", &[self_, out])?;
+    record::check_out("deg2rad", [self_, out])?;
     let _below = record::below();
     ops::deg2rad_out(self_, out)
 }

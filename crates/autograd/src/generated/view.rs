@@ -14,7 +14,6 @@ fn detach(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 
 register!(DETACH, Autograd, detach);
 
-#[derive(Clone)]
 pub(super) struct ExpandBackward0;
 
 impl Backward for ExpandBackward0 {
@@ -32,7 +31,7 @@ fn expand(_: DispatchKeySet, self_: &Tensor, size: &[i64], implicit: bool) -> Re
         let _below = record::below();
         ops::expand(self_, size, implicit)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, ExpandBackward0);
     }
     Ok(result)
@@ -46,7 +45,6 @@ fn expand_tracked(_: DispatchKeySet, self_: &Tensor, size: &[i64], implicit: boo
 
 register!(EXPAND, ADInplaceOrView, expand_tracked);
 
-#[derive(Clone)]
 pub(super) struct PermuteBackward0 {
     pub(super) dims: DimVec,
 }
@@ -66,7 +64,7 @@ fn permute(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
         let _below = record::below();
         ops::permute(self_, dims)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = PermuteBackward0 { dims: DimVec::from_slice(dims) };
         record::set_history(&mut result, edges, backward);
     }
@@ -81,7 +79,6 @@ fn permute_tracked(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Te
 
 register!(PERMUTE, ADInplaceOrView, permute_tracked);
 
-#[derive(Clone)]
 pub(super) struct TransposeBackward0 {
     pub(super) dim0: i64,
     pub(super) dim1: i64,
@@ -102,7 +99,7 @@ fn transpose_int(_: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64) -> Res
         let _below = record::below();
         ops::transpose_int(self_, dim0, dim1)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = TransposeBackward0 { dim0, dim1 };
         record::set_history(&mut result, edges, backward);
     }
@@ -117,7 +114,6 @@ fn transpose_int_tracked(_: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64
 
 register!(TRANSPOSE_INT, ADInplaceOrView, transpose_int_tracked);
 
-#[derive(Clone)]
 pub(super) struct ViewBackward0 {
     pub(super) self_sizes: DimVec,
 }
@@ -137,7 +133,7 @@ fn view(_: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
         let _below = record::below();
         ops::view(self_, size)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = ViewBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
         record::set_history(&mut result, edges, backward);
     }
@@ -152,7 +148,6 @@ fn view_tracked(_: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tenso
 
 register!(VIEW, ADInplaceOrView, view_tracked);
 
-#[derive(Clone)]
 pub(super) struct AliasBackward0;
 
 impl Backward for AliasBackward0 {
@@ -170,7 +165,7 @@ fn alias(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::alias(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, AliasBackward0);
     }
     Ok(result)
@@ -184,7 +179,6 @@ fn alias_tracked(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 
 register!(ALIAS, ADInplaceOrView, alias_tracked);
 
-#[derive(Clone)]
 pub(super) struct AsStridedBackward0 {
     pub(super) self_sizes: DimVec,
     pub(super) self_strides: DimVec,
@@ -228,7 +222,7 @@ fn as_strided(
         let _below = record::below();
         ops::as_strided(self_, size, stride, storage_offset)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = AsStridedBackward0 {
             self_sizes: DimVec::from_slice(self_.sizes()),
             self_strides: DimVec::from_slice(self_.strides()),
@@ -256,7 +250,6 @@ fn as_strided_tracked(
 
 register!(AS_STRIDED, ADInplaceOrView, as_strided_tracked);
 
-#[derive(Clone)]
 pub(super) struct SelectBackward0 {
     pub(super) dim: i64,
     pub(super) index: i64,
@@ -278,7 +271,7 @@ fn select_int(_: DispatchKeySet, self_: &Tensor, dim: i64, index: i64) -> Result
         let _below = record::below();
         ops::select_int(self_, dim, index)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = SelectBackward0 { dim, index, self_sizes: DimVec::from_slice(self_.sizes()) };
         record::set_history(&mut result, edges, backward);
     }
@@ -293,7 +286,6 @@ fn select_int_tracked(_: DispatchKeySet, self_: &Tensor, dim: i64, index: i64) -
 
 register!(SELECT_INT, ADInplaceOrView, select_int_tracked);
 
-#[derive(Clone)]
 pub(super) struct SliceBackward0 {
     pub(super) dim: i64,
     pub(super) end: Option<i64>,
@@ -327,7 +319,7 @@ fn slice_tensor(
         let _below = record::below();
         ops::slice_tensor(self_, dim, start, end, step)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward =
             SliceBackward0 { dim, end, self_sizes: DimVec::from_slice(self_.sizes()), start, step };
         record::set_history(&mut result, edges, backward);
@@ -350,7 +342,6 @@ fn slice_tensor_tracked(
 
 register!(SLICE_TENSOR, ADInplaceOrView, slice_tensor_tracked);
 
-#[derive(Clone)]
 pub(super) struct UnsqueezeBackward0 {
     pub(super) self_sizes: DimVec,
 }
@@ -370,7 +361,7 @@ fn unsqueeze(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
         let _below = record::below();
         ops::unsqueeze(self_, dim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = UnsqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
         record::set_history(&mut result, edges, backward);
     }
@@ -385,7 +376,6 @@ fn unsqueeze_tracked(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tens
 
 register!(UNSQUEEZE, ADInplaceOrView, unsqueeze_tracked);
 
-#[derive(Clone)]
 pub(super) struct SqueezeBackward0 {
     pub(super) self_sizes: DimVec,
 }
@@ -405,7 +395,7 @@ fn squeeze(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::squeeze(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = SqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
         record::set_history(&mut result, edges, backward);
     }
@@ -420,7 +410,6 @@ fn squeeze_tracked(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 
 register!(SQUEEZE, ADInplaceOrView, squeeze_tracked);
 
-#[derive(Clone)]
 pub(super) struct SqueezeBackward1 {
     pub(super) self_sizes: DimVec,
 }
@@ -440,7 +429,7 @@ fn squeeze_dim(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
         let _below = record::below();
         ops::squeeze_dim(self_, dim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = SqueezeBackward1 { self_sizes: DimVec::from_slice(self_.sizes()) };
         record::set_history(&mut result, edges, backward);
     }
@@ -455,7 +444,6 @@ fn squeeze_dim_tracked(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Te
 
 register!(SQUEEZE_DIM, ADInplaceOrView, squeeze_dim_tracked);
 
-#[derive(Clone)]
 pub(super) struct SqueezeBackward2 {
     pub(super) self_sizes: DimVec,
 }
@@ -475,7 +463,7 @@ fn squeeze_dims(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor
         let _below = record::below();
         ops::squeeze_dims(self_, dim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = SqueezeBackward2 { self_sizes: DimVec::from_slice(self_.sizes()) };
         record::set_history(&mut result, edges, backward);
     }
@@ -490,7 +478,6 @@ fn squeeze_dims_tracked(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Resul
 
 register!(SQUEEZE_DIMS, ADInplaceOrView, squeeze_dims_tracked);
 
-#[derive(Clone)]
 pub(super) struct DiagonalBackward0 {
     pub(super) dim1: i64,
     pub(super) dim2: i64,
@@ -516,7 +503,7 @@ fn diagonal(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i64
         let _below = record::below();
         ops::diagonal(self_, offset, dim1, dim2)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward =
             DiagonalBackward0 { dim1, dim2, offset, self_sizes: DimVec::from_slice(self_.sizes()) };
         record::set_history(&mut result, edges, backward);
@@ -532,7 +519,6 @@ fn diagonal_tracked(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, d
 
 register!(DIAGONAL, ADInplaceOrView, diagonal_tracked);
 
-#[derive(Clone)]
 pub(super) struct UnfoldBackward0 {
     pub(super) dimension: i64,
     pub(super) self_sizes: DimVec,
@@ -558,7 +544,7 @@ fn unfold(_: DispatchKeySet, self_: &Tensor, dimension: i64, size: i64, step: i6
         let _below = record::below();
         ops::unfold(self_, dimension, size, step)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward =
             UnfoldBackward0 { dimension, self_sizes: DimVec::from_slice(self_.sizes()), size, step };
         record::set_history(&mut result, edges, backward);

@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, record};
 use flambeau_core::{DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct SelectBackwardBackward0 {
     pub(super) dim: i64,
     pub(super) index: i64,
@@ -34,7 +33,7 @@ fn select_backward(
         let _below = record::below();
         ops::select_backward(grad_output, input_sizes, dim, index)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output])? {
+    if let Some(edges) = record::recorded_edges([grad_output])? {
         let backward = SelectBackwardBackward0 { dim, index };
         record::set_history(&mut result, edges, backward);
     }
@@ -43,7 +42,6 @@ fn select_backward(
 
 register!(SELECT_BACKWARD, Autograd, select_backward);
 
-#[derive(Clone)]
 pub(super) struct SliceBackwardBackward0 {
     pub(super) dim: i64,
     pub(super) end: i64,
@@ -77,7 +75,7 @@ fn slice_backward(
         let _below = record::below();
         ops::slice_backward(grad_output, input_sizes, dim, start, end, step)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output])? {
+    if let Some(edges) = record::recorded_edges([grad_output])? {
         let backward = SliceBackwardBackward0 { dim, end, start, step };
         record::set_history(&mut result, edges, backward);
     }
@@ -86,7 +84,6 @@ fn slice_backward(
 
 register!(SLICE_BACKWARD, Autograd, slice_backward);
 
-#[derive(Clone)]
 pub(super) struct DiagonalBackwardBackward0 {
     pub(super) dim1: i64,
     pub(super) dim2: i64,
@@ -115,7 +112,7 @@ fn diagonal_backward(
         let _below = record::below();
         ops::diagonal_backward(grad_output, input_sizes, offset, dim1, dim2)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_output])? {
+    if let Some(edges) = record::recorded_edges([grad_output])? {
         let backward = DiagonalBackwardBackward0 { dim1, dim2, offset };
         record::set_history(&mut result, edges, backward);
     }
@@ -124,7 +121,6 @@ fn diagonal_backward(
 
 register!(DIAGONAL_BACKWARD, Autograd, diagonal_backward);
 
-#[derive(Clone)]
 pub(super) struct UnfoldBackwardBackward0 {
     pub(super) dim: i64,
     pub(super) size: i64,
@@ -153,7 +149,7 @@ fn unfold_backward(
         let _below = record::below();
         ops::unfold_backward(grad_in, input_sizes, dim, size, step)?
     };
-    if let Some(edges) = record::recorded_edges(&[grad_in])? {
+    if let Some(edges) = record::recorded_edges([grad_in])? {
         let backward = UnfoldBackwardBackward0 { dim, size, step };
         record::set_history(&mut result, edges, backward);
     }
@@ -162,7 +158,6 @@ fn unfold_backward(
 
 register!(UNFOLD_BACKWARD, Autograd, unfold_backward);
 
-#[derive(Clone)]
 pub(super) struct SelectScatterBackward0 {
     pub(super) dim: i64,
     pub(super) index: i64,
@@ -198,12 +193,9 @@ fn select_scatter(_: DispatchKeySet, self_: &Tensor, src: &Tensor, dim: i64, ind
         let _below = record::below();
         ops::select_scatter(self_, src, dim, index)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, src])? {
-        let backward = SelectScatterBackward0 {
-            dim,
-            index,
-            src: record::saved_input(edges[0].is_some(), src, &edges[1])?,
-        };
+    if let Some(edges) = record::recorded_edges([self_, src])? {
+        let backward =
+            SelectScatterBackward0 { dim, index, src: record::saved_input(edges[0].is_some(), src, 1)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -211,7 +203,6 @@ fn select_scatter(_: DispatchKeySet, self_: &Tensor, src: &Tensor, dim: i64, ind
 
 register!(SELECT_SCATTER, Autograd, select_scatter);
 
-#[derive(Clone)]
 pub(super) struct SliceScatterBackward0 {
     pub(super) dim: i64,
     pub(super) end: Option<i64>,
@@ -259,11 +250,11 @@ fn slice_scatter(
         let _below = record::below();
         ops::slice_scatter(self_, src, dim, start, end, step)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, src])? {
+    if let Some(edges) = record::recorded_edges([self_, src])? {
         let backward = SliceScatterBackward0 {
             dim,
             end,
-            src: record::saved_input(edges[0].is_some(), src, &edges[1])?,
+            src: record::saved_input(edges[0].is_some(), src, 1)?,
             start,
             step,
         };
@@ -274,7 +265,6 @@ fn slice_scatter(
 
 register!(SLICE_SCATTER, Autograd, slice_scatter);
 
-#[derive(Clone)]
 pub(super) struct DiagonalScatterBackward0 {
     pub(super) dim1: i64,
     pub(super) dim2: i64,
@@ -319,12 +309,12 @@ fn diagonal_scatter(
         let _below = record::below();
         ops::diagonal_scatter(self_, src, offset, dim1, dim2)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, src])? {
+    if let Some(edges) = record::recorded_edges([self_, src])? {
         let backward = DiagonalScatterBackward0 {
             dim1,
             dim2,
             offset,
-            src: record::saved_input(edges[0].is_some(), src, &edges[1])?,
+            src: record::saved_input(edges[0].is_some(), src, 1)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -333,7 +323,6 @@ fn diagonal_scatter(
 
 register!(DIAGONAL_SCATTER, Autograd, diagonal_scatter);
 
-#[derive(Clone)]
 pub(super) struct DiagEmbedBackward0 {
     pub(super) dim1: i64,
     pub(super) dim2: i64,
@@ -355,7 +344,7 @@ fn diag_embed(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i
         let _below = record::below();
         ops::diag_embed(self_, offset, dim1, dim2)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = DiagEmbedBackward0 { dim1, dim2, offset };
         record::set_history(&mut result, edges, backward);
     }
@@ -372,7 +361,7 @@ fn diag_embed_out(
     dim2: i64,
     out: &Tensor,
 ) -> Result<()> {
-    record::check_out("diag_embed", &[self_, out])?;
+    record::check_out("diag_embed", [self_, out])?;
     let _below = record::below();
     ops::diag_embed_out(self_, offset, dim1, dim2, out)
 }

@@ -8,12 +8,12 @@ use flambeau_core::{DimVec, DispatchKeySet, MemoryFormat, Result};
 use flambeau_ops::{Tensor, ops};
 
 fn squeeze_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::squeeze_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = super::view::SqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
     {
         let _below = record::below();
@@ -25,12 +25,12 @@ fn squeeze_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 register!(SQUEEZE_, Autograd, squeeze_);
 
 fn squeeze__dim(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::squeeze__dim(self_, dim);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = super::view::SqueezeBackward1 { self_sizes: DimVec::from_slice(self_.sizes()) };
     {
         let _below = record::below();
@@ -42,12 +42,12 @@ fn squeeze__dim(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
 register!(SQUEEZE__DIM, Autograd, squeeze__dim);
 
 fn squeeze__dims(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::squeeze__dims(self_, dim);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = super::view::SqueezeBackward2 { self_sizes: DimVec::from_slice(self_.sizes()) };
     {
         let _below = record::below();
@@ -59,12 +59,12 @@ fn squeeze__dims(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<()> {
 register!(SQUEEZE__DIMS, Autograd, squeeze__dims);
 
 fn unsqueeze_(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::unsqueeze_(self_, dim);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = super::view::UnsqueezeBackward0 { self_sizes: DimVec::from_slice(self_.sizes()) };
     {
         let _below = record::below();
@@ -75,7 +75,6 @@ fn unsqueeze_(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
 
 register!(UNSQUEEZE_, Autograd, unsqueeze_);
 
-#[derive(Clone)]
 pub(super) struct TBackward0;
 
 impl Backward for TBackward0 {
@@ -89,12 +88,12 @@ impl Backward for TBackward0 {
 }
 
 fn t_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::t_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::t_(self_)?;
@@ -104,7 +103,6 @@ fn t_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 
 register!(T_, Autograd, t_);
 
-#[derive(Clone)]
 pub(super) struct TransposeBackward1 {
     pub(super) dim0: i64,
     pub(super) dim1: i64,
@@ -121,12 +119,12 @@ impl Backward for TransposeBackward1 {
 }
 
 fn transpose_(_: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::transpose_(self_, dim0, dim1);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let backward = TransposeBackward1 { dim0, dim1 };
     {
         let _below = record::below();
@@ -144,12 +142,12 @@ fn as_strided_(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::as_strided_(self_, size, stride, storage_offset);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     let saved_self_sizes = DimVec::from_slice(self_.sizes());
     let saved_self_strides = DimVec::from_slice(self_.strides());
     let saved_self_storage_offset = self_.storage_offset();
@@ -176,12 +174,12 @@ fn resize_(
     size: &[i64],
     memory_format: Option<MemoryFormat>,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::resize_(self_, size, memory_format);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::resize_(self_, size, memory_format)?;
@@ -197,12 +195,12 @@ fn resize_as_(
     the_template: &Tensor,
     memory_format: Option<MemoryFormat>,
 ) -> Result<()> {
-    if !record::any_requires_grad(&[self_, the_template]) {
+    if !record::any_requires_grad([self_, the_template]) {
         let _below = record::below();
         return ops::resize_as_(self_, the_template, memory_format);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, the_template])?;
+    let edges = record::edges([self_, the_template])?;
     {
         let _below = record::below();
         ops::resize_as_(self_, the_template, memory_format)?;

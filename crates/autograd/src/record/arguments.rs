@@ -2,8 +2,8 @@
 
 use crate::engine::Context;
 use crate::grad_mode::is_grad_enabled;
-use crate::node::{Edge, Edges, Gradients};
-use crate::saved_variable::SavedVariable;
+use crate::node::{Edges, Gradients};
+use crate::saved_variable::{SavedVariable, Unpacked};
 use crate::variable::{gradient_edge, requires_grad};
 use flambeau_core::{Result, ensure};
 use flambeau_ops::Tensor;
@@ -95,12 +95,12 @@ pub fn check_out_of(name: &str, inputs: &[&dyn Input]) -> Result<()> {
     Ok(())
 }
 
-/// The edge of a tensor that is saved without being among the inputs that have gradients.
+/// A tensor that is not among the inputs with gradients, if it is used.
 ///
 /// # Errors
-/// Those of [`edges`](super::edges).
-pub fn edge_of(tensor: &Tensor) -> Result<Option<Edge>> {
-    gradient_edge(tensor)
+/// Those of [`SavedVariable::other`].
+pub fn saved_other(used: bool, tensor: &Tensor) -> Result<Option<SavedVariable>> {
+    if used { SavedVariable::other(tensor).map(Some) } else { Ok(None) }
 }
 
 /// An optional tensor, if it is there and used.
@@ -109,7 +109,7 @@ pub fn edge_of(tensor: &Tensor) -> Result<Option<Edge>> {
 /// Those of [`SavedVariable::input`].
 pub fn saved_optional(used: bool, tensor: Option<&Tensor>) -> Result<Option<SavedVariable>> {
     match tensor {
-        Some(tensor) if used => SavedVariable::input(tensor, &gradient_edge(tensor)?).map(Some),
+        Some(tensor) if used => SavedVariable::other(tensor).map(Some),
         _ => Ok(None),
     }
 }
@@ -119,7 +119,7 @@ pub fn saved_optional(used: bool, tensor: Option<&Tensor>) -> Result<Option<Save
 /// # Errors
 /// Those of [`SavedVariable::input`].
 pub fn saved_list(tensors: &[Tensor]) -> Result<Vec<SavedVariable>> {
-    tensors.iter().map(|tensor| SavedVariable::input(tensor, &gradient_edge(tensor)?)).collect()
+    tensors.iter().map(SavedVariable::other).collect()
 }
 
 /// Every tensor of a list in which some are absent.
@@ -143,7 +143,7 @@ pub fn saved_outputs(tensors: &[Tensor]) -> Result<Vec<SavedVariable>> {
 /// # Errors
 /// Those of [`SavedVariable::unpack`].
 pub fn unpack_optional(saved: &Option<SavedVariable>, cx: &Context<'_>) -> Result<Option<Tensor>> {
-    saved.as_ref().map(|saved| saved.unpack(cx)).transpose()
+    saved.as_ref().map(|saved| saved.unpack(cx).map(Unpacked::into_tensor)).transpose()
 }
 
 /// What [`saved_list`] saved.
@@ -151,7 +151,7 @@ pub fn unpack_optional(saved: &Option<SavedVariable>, cx: &Context<'_>) -> Resul
 /// # Errors
 /// Those of [`SavedVariable::unpack`].
 pub fn unpack_list(saved: &[SavedVariable], cx: &Context<'_>) -> Result<Vec<Tensor>> {
-    saved.iter().map(|saved| saved.unpack(cx)).collect()
+    saved.iter().map(|saved| saved.unpack(cx).map(Unpacked::into_tensor)).collect()
 }
 
 /// What [`saved_optionals`] saved.

@@ -19,43 +19,43 @@ impl<'a> TensorIterator<'a> {
     /// A formula of one input whose result has its type.
     #[inline]
     pub fn build_unary_op(&mut self, a: &'a Tensor) -> Result<()> {
-        self.build_from([a], Config::SAME)
+        self.build_from(&[a], Config::SAME)
     }
 
     /// A formula of one input whose result is a floating point number: `exp`.
     #[inline]
     pub fn build_unary_float_op(&mut self, a: &'a Tensor) -> Result<()> {
-        self.build_from([a], Config::PROMOTE_FLOAT)
+        self.build_from(&[a], Config::PROMOTE_FLOAT)
     }
 
     /// A question about one input: `isnan`.
     #[inline]
     pub fn build_unary_bool_op(&mut self, a: &'a Tensor) -> Result<()> {
-        self.build_from([a], Config::COMPARE)
+        self.build_from(&[a], Config::COMPARE)
     }
 
     /// A formula of two inputs whose result has the type they promote to.
     #[inline]
     pub fn build_binary_op(&mut self, a: &'a Tensor, b: &'a Tensor) -> Result<()> {
-        self.build_from([a, b], Config::PROMOTE)
+        self.build_from(&[a, b], Config::PROMOTE)
     }
 
     /// The same for a formula of floating point numbers: `div`.
     #[inline]
     pub fn build_binary_float_op(&mut self, a: &'a Tensor, b: &'a Tensor) -> Result<()> {
-        self.build_from([a, b], Config::PROMOTE_FLOAT)
+        self.build_from(&[a, b], Config::PROMOTE_FLOAT)
     }
 
     /// A question about two inputs: `eq`.
     #[inline]
     pub fn build_comparison_op(&mut self, a: &'a Tensor, b: &'a Tensor) -> Result<()> {
-        self.build_from([a, b], Config::COMPARE)
+        self.build_from(&[a, b], Config::COMPARE)
     }
 
     /// A formula of three inputs: `lerp`, `addcmul`.
     #[inline]
     pub fn build_ternary_op(&mut self, a: &'a Tensor, b: &'a Tensor, c: &'a Tensor) -> Result<()> {
-        self.build_from([a, b, c], Config::PROMOTE)
+        self.build_from(&[a, b, c], Config::PROMOTE)
     }
 
     /// Builds a call of these inputs.
@@ -63,11 +63,11 @@ impl<'a> TensorIterator<'a> {
     /// # Errors
     /// Those of [`build`](Self::build).
     #[inline]
-    pub fn build_from<const N: usize>(&mut self, inputs: [&'a Tensor; N], config: Config) -> Result<()> {
+    pub fn build_from<const N: usize>(&mut self, inputs: &[&'a Tensor; N], config: Config) -> Result<()> {
         if self.build_plain(inputs, config)? {
             return Ok(());
         }
-        inputs.into_iter().for_each(|input| self.add_input(input));
+        inputs.iter().for_each(|input| self.add_input(input));
         self.build(config)
     }
 

@@ -4,17 +4,16 @@ use super::Object;
 use crate::call::IntoPython;
 use crate::errors::carry;
 use crate::tensor::{tensor_in, wrap};
-use flambeau_autograd::{Gradients, HookHandle, Node, NodeHandle};
-use flambeau_core::Result;
+use flambeau_autograd::{Gradients, HookHandle, NodeHandle, NodePtr};
+use flambeau_core::{Result, ThinPtr};
 use flambeau_ops::Tensor;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use std::sync::Arc;
 
 /// One step of the backward pass.
 #[pyclass(name = "Node", module = "flambeau.autograd", frozen)]
-pub(crate) struct PyNode(pub(crate) Arc<dyn Node>);
+pub(crate) struct PyNode(pub(crate) NodePtr);
 
 #[pymethods]
 impl PyNode {
@@ -39,15 +38,15 @@ impl PyNode {
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other.cast::<PyNode>().is_ok_and(|other| Arc::ptr_eq(&self.0, &other.get().0))
+        other.cast::<PyNode>().is_ok_and(|other| ThinPtr::ptr_eq(&self.0, &other.get().0))
     }
 
     fn __hash__(&self) -> isize {
-        (Arc::as_ptr(&self.0).addr() >> 4) as isize
+        (ThinPtr::address(&self.0) >> 4) as isize
     }
 
     fn __repr__(&self) -> String {
-        format!("<{} object at {:#x}>", self.0.name(), Arc::as_ptr(&self.0).addr())
+        format!("<{} object at {:#x}>", self.0.name(), ThinPtr::address(&self.0))
     }
 
     /// Calls `hook(grad_inputs, grad_outputs)` after the node has run.

@@ -4,10 +4,16 @@
 
 pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/autograd/src/node.rs", "nodes are made in the place where they stay"),
+    ("crates/autograd/src/node/saved.rs", "saved values are lent without a lock while formulas run"),
+    ("crates/autograd/src/spin_lock.rs", "lends what is in its cell to one at a time"),
     ("crates/core/src/autograd_meta.rs", "owns a trait object in a block of the thread's free list"),
     ("crates/core/src/allocator.rs", "hands out raw memory and calls the deleters of foreign memory"),
     ("crates/core/src/allocator/", "free lists are threaded through the free memory itself"),
     ("crates/core/src/intrusive_ptr.rs", "owns memory through a raw pointer and its own reference counts"),
+    (
+        "crates/core/src/intrusive_ptr/thin.rs",
+        "owns memory through a raw pointer and its own reference count",
+    ),
     ("crates/core/src/storage.rs", "replaces bytes under the exclusive lock, takes foreign memory over"),
     ("crates/core/src/tensor_impl.rs", "geometries are replaced behind shared references"),
     ("crates/ops/src/dispatch/operator.rs", "kernels of one function type are thin pointers in atomics"),
