@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, record};
 use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct MulBackward0 {
     pub(super) other: Option<SavedVariable>,
     pub(super) self_: Option<SavedVariable>,
@@ -40,10 +39,10 @@ fn mul_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tenso
         let _below = record::below();
         ops::mul_tensor(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_, other])? {
+    if let Some(edges) = record::recorded_edges([self_, other])? {
         let backward = MulBackward0 {
-            other: record::saved_input(edges[0].is_some(), other, &edges[1])?,
-            self_: record::saved_input(edges[1].is_some(), self_, &edges[0])?,
+            other: record::saved_input(edges[0].is_some(), other, 1)?,
+            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -53,14 +52,14 @@ fn mul_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tenso
 register!(MUL_TENSOR, Autograd, mul_tensor);
 
 fn mul__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_, other]) {
+    if !record::any_requires_grad([self_, other]) {
         let _below = record::below();
         return ops::mul__tensor(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_, other])?;
+    let edges = record::edges([self_, other])?;
     let backward = MulBackward0 {
-        other: record::saved_input(edges[0].is_some(), other, &edges[1])?,
+        other: record::saved_input(edges[0].is_some(), other, 1)?,
         self_: record::original(edges[1].is_some(), self_)?,
     };
     {
@@ -73,14 +72,13 @@ fn mul__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> 
 register!(MUL__TENSOR, Autograd, mul__tensor);
 
 fn mul_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("mul", &[self_, other, out])?;
+    record::check_out("mul", [self_, other, out])?;
     let _below = record::below();
     ops::mul_out(self_, other, out)
 }
 
 register!(MUL_OUT, Autograd, mul_out);
 
-#[derive(Clone)]
 pub(super) struct SigmoidBackward0 {
     pub(super) result: SavedVariable,
 }
@@ -101,7 +99,7 @@ fn sigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::sigmoid(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = SigmoidBackward0 { result: SavedVariable::output(&result, 0)? };
         record::set_history(&mut result, edges, backward);
     }
@@ -111,12 +109,12 @@ fn sigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 register!(SIGMOID, Autograd, sigmoid);
 
 fn sigmoid_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::sigmoid_(self_);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::sigmoid_(self_)?;
@@ -127,7 +125,6 @@ fn sigmoid_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 
 register!(SIGMOID_, Autograd, sigmoid_);
 
-#[derive(Clone)]
 pub(super) struct SubBackward0;
 
 impl Backward for SubBackward0 {
@@ -145,7 +142,7 @@ fn sub_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor
         let _below = record::below();
         ops::sub_scalar(self_, other)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, SubBackward0);
     }
     Ok(result)
@@ -161,12 +158,12 @@ fn eq_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor
 register!(EQ_TENSOR, Autograd, eq_tensor);
 
 fn eq__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    if !record::any_requires_grad(&[self_]) {
+    if !record::any_requires_grad([self_]) {
         let _below = record::below();
         return ops::eq__tensor(self_, other);
     }
     record::check_inplace(self_)?;
-    let edges = record::edges(&[self_])?;
+    let edges = record::edges([self_])?;
     {
         let _below = record::below();
         ops::eq__tensor(self_, other)?;
@@ -181,7 +178,7 @@ fn erf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         let _below = record::below();
         ops::erf(self_)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         record::set_history(&mut result, edges, record::NotImplemented("erf"));
     }
     Ok(result)
@@ -189,7 +186,6 @@ fn erf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 
 register!(ERF, Autograd, erf);
 
-#[derive(Clone)]
 pub(super) struct ExpandBackward0 {
     pub(super) self_dim: i64,
     pub(super) size: DimVec,
@@ -219,7 +215,7 @@ fn expand(_: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
         let _below = record::below();
         ops::expand(self_, size)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = ExpandBackward0 { self_dim: self_.dim() as i64, size: DimVec::from_slice(size) };
         record::set_history(&mut result, edges, backward);
     }

@@ -7,7 +7,6 @@ use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
 use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-#[derive(Clone)]
 pub(super) struct CatBackward0 {
     pub(super) dim: i64,
     pub(super) tensors_sizes: Vec<DimVec>,
@@ -47,7 +46,6 @@ fn cat_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Res
 
 register!(CAT_OUT, Autograd, cat_out);
 
-#[derive(Clone)]
 pub(super) struct SplitBackward0 {
     pub(super) dim: i64,
     pub(super) self_sizes: DimVec,
@@ -71,7 +69,7 @@ fn split(_: DispatchKeySet, self_: &Tensor, split_size: i64, dim: i64) -> Result
         let _below = record::below();
         ops::split(self_, split_size, dim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = SplitBackward0 { dim, self_sizes: DimVec::from_slice(self_.sizes()), split_size };
         record::set_history_of_all(&result.iter().collect::<Vec<_>>(), edges, backward);
     }
@@ -86,7 +84,6 @@ fn split_tracked(_: DispatchKeySet, self_: &Tensor, split_size: i64, dim: i64) -
 
 register!(SPLIT, ADInplaceOrView, split_tracked);
 
-#[derive(Clone)]
 pub(super) struct IndexBackward0 {
     pub(super) indices: Vec<Option<SavedVariable>>,
     pub(super) self_sizes: DimVec,
@@ -108,7 +105,7 @@ fn index(_: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Resul
         let _below = record::below();
         ops::index(self_, indices)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = IndexBackward0 {
             indices: record::saved_optionals(indices)?,
             self_sizes: DimVec::from_slice(self_.sizes()),
@@ -120,7 +117,6 @@ fn index(_: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Resul
 
 register!(INDEX, Autograd, index);
 
-#[derive(Clone)]
 pub(super) struct SortBackward0 {
     pub(super) dim: i64,
     pub(super) self_sizes: DimVec,
@@ -143,7 +139,7 @@ fn sort(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)>
         let _below = record::below();
         ops::sort(self_, dim)?
     };
-    if let Some(edges) = record::recorded_edges(&[self_])? {
+    if let Some(edges) = record::recorded_edges([self_])? {
         let backward = SortBackward0 {
             dim,
             self_sizes: DimVec::from_slice(self_.sizes()),
@@ -156,7 +152,6 @@ fn sort(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)>
 
 register!(SORT, Autograd, sort);
 
-#[derive(Clone)]
 pub(super) struct NormBackward0 {
     pub(super) eps: f64,
     pub(super) input: SavedVariable,
@@ -205,7 +200,7 @@ fn norm(
     if let Some(edges) = record::recorded_edges_of(&[&input, &weight])? {
         let backward = NormBackward0 {
             eps,
-            input: SavedVariable::input(input, &edges[0])?,
+            input: SavedVariable::input(input, 0)?,
             p,
             weight: record::saved_optional(true, weight)?,
             result1: SavedVariable::output(&result1, 1)?,
