@@ -16,7 +16,7 @@ pub(crate) struct AccumulateGrad {
 }
 
 impl AccumulateGrad {
-    pub(crate) fn new(leaf: &Tensor) -> NodePtr {
+    pub(crate) fn of(leaf: &Tensor) -> NodePtr {
         Self::with_header(leaf, NodeHeader::first(leaf))
     }
 

@@ -18,7 +18,7 @@ pub(crate) struct CopySlices {
 
 impl CopySlices {
     /// For an operator with node `inner` that wrote `view`, a view of `base`.
-    pub(crate) fn new(edges: Edges, base: &Tensor, view: &Tensor, inner: NodePtr) -> NodePtr {
+    pub(crate) fn node(edges: Edges, base: &Tensor, view: &Tensor, inner: NodePtr) -> NodePtr {
         new_node(CopySlices {
             header: NodeHeader::new(edges, &[base]),
             base: base.geometry().clone(),

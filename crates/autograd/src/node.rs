@@ -285,8 +285,8 @@ pub struct GraphNode<B> {
 impl<B: Backward> GraphNode<B> {
     /// A node for the operator call that `backward` is the derivative of, with this one output.
     #[inline(always)]
-    pub fn new(edges: impl IntoEdges, output: &Tensor, backward: B) -> NodePtr {
-        Self::with_outputs(edges, std::slice::from_ref(&output), backward)
+    pub fn record(edges: impl IntoEdges, output: &Tensor, backward: B) -> NodePtr {
+        Self::record_all(edges, std::slice::from_ref(&output), backward)
     }
 
     /// The same for any number of outputs.
@@ -294,7 +294,7 @@ impl<B: Backward> GraphNode<B> {
     /// The node is made where it stays, part by part: moved there, its parts would be read while they are still being
     /// written, which stops the processor for longer than the rest takes.
     #[inline(always)]
-    pub fn with_outputs(edges: impl IntoEdges, outputs: &[&Tensor], backward: B) -> NodePtr {
+    pub fn record_all(edges: impl IntoEdges, outputs: &[&Tensor], backward: B) -> NodePtr {
         let make = |place: *mut Self| {
             // SAFETY: the place is ours, and all of it is written.
             unsafe {

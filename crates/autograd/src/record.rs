@@ -94,7 +94,7 @@ pub fn recorded_edges<const N: usize>(inputs: [&Tensor; N]) -> Result<Option<[Op
 #[inline]
 pub fn set_history<B: Backward>(result: &mut Tensor, edges: impl IntoEdges, backward: B) {
     if result.is_floating_point() {
-        let node = GraphNode::new(edges, result, backward);
+        let node = GraphNode::record(edges, result, backward);
         set_first_history(result, node);
     }
 }
@@ -111,7 +111,7 @@ fn set_first_history(result: &mut Tensor, node: NodePtr) {
 
 /// The same for several results.
 pub fn set_history_of_all<B: Backward>(results: &[&Tensor], edges: impl IntoEdges, backward: B) {
-    let node = GraphNode::with_outputs(edges, results, backward);
+    let node = GraphNode::record_all(edges, results, backward);
     for (output_nr, result) in results.iter().enumerate().filter(|(_, result)| result.is_floating_point()) {
         set_gradient_edge(result, node.clone(), output_nr as u32);
     }
@@ -124,7 +124,7 @@ pub fn set_history_of_some<B: Backward>(
     edges: impl IntoEdges,
     backward: B,
 ) {
-    let node = GraphNode::with_outputs(edges, results, backward);
+    let node = GraphNode::record_all(edges, results, backward);
     let recorded = results.iter().zip(carries).enumerate();
     for (output_nr, (result, _)) in
         recorded.filter(|(_, (result, carries))| **carries && result.is_floating_point())
@@ -212,7 +212,7 @@ pub fn unpack<'a>(saved: &'a Option<SavedVariable>, cx: &Context<'_>) -> Result<
 /// # Errors
 /// Those of [`edges`].
 pub fn rebase_history<B: Backward>(self_: &Tensor, edges: impl IntoEdges, backward: B) -> Result<()> {
-    let node = GraphNode::new(edges, self_, backward);
+    let node = GraphNode::record(edges, self_, backward);
     rebase(self_, node, 0)
 }
 
@@ -227,7 +227,7 @@ pub(crate) fn rebase(self_: &Tensor, node: NodePtr, output_nr: u32) -> Result<()
         Some(first) => *first = base_edge,
         None => edges.push(base_edge),
     }
-    move_history(base, CopySlices::new(edges, base, self_, node), 0);
+    move_history(base, CopySlices::node(edges, base, self_, node), 0);
     gradient_edge(self_)?;
     Ok(())
 }

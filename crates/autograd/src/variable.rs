@@ -113,7 +113,7 @@ impl Variable {
 
     #[inline]
     fn first_accumulator(&self, tensor: &Tensor) -> &NodePtr {
-        self.accumulator.get_or_init(|| AccumulateGrad::new(tensor))
+        self.accumulator.get_or_init(|| AccumulateGrad::of(tensor))
     }
 
     /// The hooks of the leaf `tensor`, made now if there were none.

@@ -142,7 +142,7 @@ fn refresh_slowly(tensor: &Tensor, variable: &Variable, view: &View) -> Result<(
 fn as_strided_edge(base_edge: Option<Edge>, base: &Tensor, view: &Tensor) -> Edge {
     let backward = AsStrided { base: base.geometry().clone(), view: view.geometry().clone() };
     let edges: Edges = smallvec![base_edge];
-    Edge { node: GraphNode::new(edges, view, backward), input_nr: 0 }
+    Edge { node: GraphNode::record(edges, view, backward), input_nr: 0 }
 }
 
 /// The edge that gives a saved output its history back: to the node that runs, and, where it was written through a view,
@@ -154,7 +154,7 @@ pub(crate) fn output_edge(cx: &Context<'_>, output: &Tensor, output_nr: u32) -> 
         Some(base) => {
             let backward = AsStrided { base: base.clone(), view: output.geometry().clone() };
             let edges: Edges = smallvec![Some(Edge { node, input_nr: 0 })];
-            Edge { node: GraphNode::new(edges, output, backward), input_nr: 0 }
+            Edge { node: GraphNode::record(edges, output, backward), input_nr: 0 }
         }
     }
 }

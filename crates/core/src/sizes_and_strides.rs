@@ -60,6 +60,7 @@ impl SizesAndStrides {
         match &mut self.0 {
             Repr::Inline { dims, sizes, strides } if count <= INLINE_DIMS => {
                 *dims = count as u8;
+                #[expect(clippy::manual_memcpy, reason = "a call to memcpy costs more than five moves")]
                 for d in 0..count {
                     sizes[d] = new[d];
                     strides[d] = new_strides[d];

@@ -3,6 +3,8 @@
 //! `IntrusivePtr<dyn Trait>` would be two words wide, and whatever holds some of them would pass through memory instead of
 //! registers. Here the block knows where its value's functions are. There are no weak owners.
 
+#![expect(unsafe_code, reason = "owns memory through a raw pointer and its own reference count")]
+
 use super::counts::Counts;
 use crate::allocator::thread_cache::{allocate_object, free_object};
 use std::alloc::Layout;
