@@ -20,4 +20,8 @@ def __getattr__(name: str):
         from importlib import import_module
 
         return import_module(f"flambeau.{name}")
+    if name in ("save", "load"):
+        from flambeau import serialization
+
+        return getattr(serialization, name)
     raise AttributeError(f"module 'flambeau' has no attribute '{name}'")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 from multiprocessing.reduction import ForkingPickler
 
 import flambeau
+from flambeau.utils.tensor_bytes import from_bytes, to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,16 +13,12 @@ if TYPE_CHECKING:
 
 
 def _reduce(tensor: flambeau.Tensor) -> tuple[Any, ...]:
-    """A tensor as its bytes in row-major order, without history."""
-    rows = tensor.detach().contiguous()
-    data = ctypes.string_at(rows.data_ptr(), rows.numel() * rows.element_size()) if rows.numel() > 0 else b""
-    return _rebuild, (data, tuple(rows.shape), rows.dtype, tensor.requires_grad)
+    """A tensor as its bytes, without history."""
+    return _rebuild, (to_bytes(tensor), tuple(tensor.shape), tensor.dtype, tensor.requires_grad)
 
 
 def _rebuild(data: bytes, shape: tuple[int, ...], dtype: flambeau.dtype, requires_grad: bool) -> flambeau.Tensor:
-    made = flambeau.empty(shape, dtype=dtype)
-    if data:
-        ctypes.memmove(made.data_ptr(), data, len(data))
+    made = from_bytes(data, shape, dtype)
     return made.requires_grad_(True) if requires_grad else made
 
 

@@ -1,0 +1,125 @@
+"""Tensors by name in safetensors files (https://huggingface.co/docs/safetensors), which PyTorch's package reads too.
+
+A file holds tensors and texts, no programs: reading one runs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import flambeau
+from flambeau.utils.tensor_bytes import from_bytes, to_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from flambeau import Tensor
+
+    Path = str | os.PathLike[str]
+
+CODES = {
+    "F64": flambeau.float64,
+    "F32": flambeau.float32,
+    "F16": flambeau.float16,
+    "BF16": flambeau.bfloat16,
+    "I64": flambeau.int64,
+    "I32": flambeau.int32,
+    "I16": flambeau.int16,
+    "I8": flambeau.int8,
+    "U8": flambeau.uint8,
+    "BOOL": flambeau.bool,
+}
+NAMES = {dtype: code for code, dtype in CODES.items()}
+# The format's own bound on the table of contents.
+LONGEST_HEADER = 100_000_000
+METADATA = "__metadata__"
+
+
+def save(tensors: Mapping[str, Tensor], path: Path, notes: Mapping[str, str] | None = None) -> None:
+    """Writes tensors, and notes beside them, to `path`.
+
+    The file is whole on the disk before it takes the place of the one of before, which a failure leaves as it was.
+    """
+    _check(tensors, notes)
+    header: dict[str, Any] = {METADATA: dict(notes)} if notes else {}
+    end, parts = 0, []
+    # Large elements first, so that all lie at multiples of their size.
+    for name in sorted(tensors, key=lambda name: (-tensors[name].element_size(), name)):
+        data = to_bytes(tensors[name])
+        begin, end = end, end + len(data)
+        shape = list(tensors[name].shape)
+        header[name] = {"dtype": NAMES[tensors[name].dtype], "shape": shape, "data_offsets": [begin, end]}
+        parts.append(data)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    _replace(os.fspath(path), [len(text).to_bytes(8, "little"), text, *parts])
+
+
+def _check(tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None) -> None:
+    if sys.byteorder != "little":
+        raise NotImplementedError("safetensors files are little-endian, and this machine is not")
+    for name, tensor in tensors.items():
+        if not isinstance(name, str) or not isinstance(tensor, flambeau.Tensor):
+            raise TypeError(f"expected tensors by name but got {type(tensor).__name__} under {name!r}")
+        if name == METADATA:
+            raise ValueError(f"expected another name than {METADATA}, which the format has for notes")
+    for key, value in (notes or {}).items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"expected notes to be texts but got {type(value).__name__} under {key!r}")
+
+
+def _replace(path: str, parts: list[bytes]) -> None:
+    """Writes beside the file and then puts the new one in its place."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "wb") as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise
+
+
+def load(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file, in memory of their own."""
+    return load_with_notes(path)[0]
+
+
+def load_with_notes(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of a file, and the notes beside them."""
+    with open(path, "rb") as file:
+        data = memoryview(file.read())
+    try:
+        return _read(data)
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        raise ValueError(f"{os.fspath(path)}: not a whole safetensors file: {error}") from error
+
+
+def _read(data: memoryview) -> tuple[dict[str, Tensor], dict[str, str]]:
+    if len(data) < 8:
+        raise ValueError(f"expected at least 8 bytes but got {len(data)}")
+    length = int.from_bytes(data[:8], "little")
+    if length > min(LONGEST_HEADER, len(data) - 8):
+        raise ValueError(f"expected {length} bytes of contents but got {len(data) - 8}")
+    header = json.loads(bytes(data[8 : 8 + length]))
+    notes = header.pop(METADATA, {})
+    body, end = data[8 + length :], 0
+    tensors = {}
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        begin, last = end, entry["data_offsets"][1]
+        if entry["data_offsets"][0] != begin or not begin <= last <= len(body):
+            raise ValueError(f"`{name}` lies at {entry['data_offsets']}, where {begin} to {len(body)} is left")
+        if entry["dtype"] not in CODES:
+            raise ValueError(f"`{name}` has elements of type {entry['dtype']}, of which there are no tensors")
+        tensors[name] = from_bytes(body[begin:last], entry["shape"], CODES[entry["dtype"]])
+        end = last
+    if end != len(body):
+        raise ValueError(f"{len(body) - end} bytes belong to no tensor")
+    return {name: tensors[name] for name in header}, notes
