@@ -1,0 +1,119 @@
+"""The examples do what they say: a stopped run goes on to the same bits, and digits are told apart."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+def example(name):
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def gpt(tmp_path):
+    """The program, with a small text and a tiny model that drops out."""
+    module = example("char_gpt")
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"{i} times {i} makes {i * i}.\n" for i in range(60)))
+    sizes = "--batch 2 --context 8 --layers 1 --width 8 --heads 2 --dropout 0.2 --every 4 --sample 20".split()
+
+    def line(out, *more):
+        return module.arguments([*sizes, "--text", str(text), "--out", str(tmp_path / out), *more])
+
+    def train(out, *more, stop_at=None):
+        args = line(out, *more)
+        training = module.Training(args, module.Text(args.text, args.context))
+        if stop_at is not None:
+            step = training.train_step
+
+            def and_stop():
+                loss = step()
+                training.stopped = training.step == stop_at
+                return loss
+
+            training.train_step = and_stop
+        training.run()
+        return training
+
+    module.line, module.train = line, train
+    return module
+
+
+@pytest.mark.parametrize("stop_at", [3, 4, 7])
+def test_a_stopped_run_goes_on_to_the_same_bits(gpt, stop_at, tmp_path):
+    whole = gpt.train("whole", "--steps", "10")
+    gpt.train("parts", "--steps", "10", stop_at=stop_at)
+    parts = gpt.train("parts", "--steps", "10", "--resume")
+    assert parts.points == whole.points and len(whole.points) == 3
+    assert whole.checkpoint.read_bytes() == parts.checkpoint.read_bytes()
+    assert whole.sample() == parts.sample() and len(whole.sample()) == 21
+    assert (tmp_path / "whole/loss.csv").read_text() == (tmp_path / "parts/loss.csv").read_text()
+
+
+def test_what_cannot_go_on(gpt, tmp_path):
+    gpt.train("out", "--steps", "4")
+    for more, message in ((("--lr", "0.1"), "made with --lr 0.003"), (("--out", str(tmp_path / "none")), "cannot go on")):
+        with pytest.raises(gpt.Wrong, match=message):
+            gpt.train("out", "--steps", "8", "--resume", *more)
+    (tmp_path / "text.txt").write_text("other " * 200)
+    with pytest.raises(gpt.Wrong, match="made from another text"):
+        gpt.train("out", "--steps", "8", "--resume")
+    checkpoint = tmp_path / "out/checkpoint.safetensors"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-1])
+    with pytest.raises(gpt.Wrong, match="not a whole safetensors file"):
+        gpt.train("out", "--steps", "8", "--resume")
+
+
+def test_it_learns_and_cannot_see_ahead(gpt, capsys):
+    training = gpt.train("out", "--steps", "150", "--dropout", "0", "--lr", "0.02", "--context", "16")
+    assert training.points[-1][2] < training.points[0][2] - 0.5
+    text = training.text.train[:12].reshape(1, 12)
+    changed = text.clone()
+    changed[0, 8:] = 0
+    first, second = training.model.eval()(text), training.model(changed)
+    assert first[0, :8].tolist() == second[0, :8].tolist() and first[0, 8:].tolist() != second[0, 8:].tolist()
+
+
+def test_what_the_text_cannot_be(gpt, tmp_path):
+    (tmp_path / "text.txt").write_text("short")
+    with pytest.raises(gpt.Wrong, match="expected more than 8 characters"):
+        gpt.train("out")
+    (tmp_path / "text.txt").write_bytes(b"\xff")
+    with pytest.raises(gpt.Wrong, match="text.txt"):
+        gpt.train("out")
+
+
+def test_bigram_loss_is_counted(gpt, tmp_path):
+    import math
+    from collections import Counter
+
+    args = gpt.line("out")
+    text = gpt.Text(args.text, args.context)
+    train, held_out = text.train.tolist(), text.held_out.tolist()
+    pairs, firsts, letters = Counter(zip(train, train[1:])), Counter(train[:-1]), len(text.alphabet)
+    losses = [-math.log((pairs[p] + 1) / (firsts[p[0]] + letters)) for p in zip(held_out, held_out[1:])]
+    assert text.bigram_loss() == pytest.approx(sum(losses) / len(losses), rel=1e-12)
+
+
+def test_digits(monkeypatch, capsys):
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn, which is not installed")
+    module = example("digits")
+    monkeypatch.setattr(sys, "argv", ["digits.py", "--epochs", "6"])
+    module.main()
+    last = capsys.readouterr().out.strip().splitlines()[-1]
+    assert float(last.split()[2].rstrip("%")) >= 97.0
+
+
+def test_digits_without_scikit_learn(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(SystemExit, match="pip install scikit-learn"):
+        example("digits").digits()
