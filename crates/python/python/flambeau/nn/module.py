@@ -392,10 +392,6 @@ class Module(HasState):
         """Brings everything to the CPU."""
         return self._apply(lambda tensor: tensor.cpu())
 
-    def share_memory(self: T) -> T:
-        """Moves everything to memory that other processes may open."""
-        return self._apply(lambda tensor: tensor.share_memory_())
-
     # Text.
 
     def extra_repr(self) -> str:

@@ -188,7 +188,7 @@ class Optimizer:
             raise ValueError("loaded state dict has a different number of parameter groups")
         if any(len(there["params"]) != len(here["params"]) for there, here in zip(saved, self.param_groups)):
             raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
-        params = {}
+        params: dict[int, Tensor] = {}
         for there, here in zip(saved, self.param_groups):
             params.update(zip(there["params"], here["params"]))
         state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
@@ -223,7 +223,7 @@ def _fitted(param: Tensor, name: str, value: Any) -> Any:
     return value.detach().clone() if fits else value.detach().to(param.dtype, copy=True)
 
 
-def refuse(what: str, value: Any, fine: bool) -> None:
+def refuse(what: str, value: Any, fine: bool | Tensor) -> None:
     """A ValueError unless the option makes sense."""
     if not fine:
         raise ValueError(f"Invalid {what}: {value}")

@@ -8,6 +8,9 @@ import flambeau
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     from flambeau import Tensor
 
 scaled_dot_product_attention = flambeau._nn.scaled_dot_product_attention
@@ -107,8 +110,8 @@ def _check(query: Tensor, key: Tensor, value: Tensor, width: int, heads: int) ->
 
 
 def _projected(
-    query: Tensor, key: Tensor, value: Tensor, weights: Tensor | tuple[Tensor | None, ...] | None, bias: Tensor | None
-) -> list[Tensor]:
+    query: Tensor, key: Tensor, value: Tensor, weights: Any, bias: Tensor | None
+) -> Sequence[Tensor]:
     """Queries, keys and values, each by its part of the weight; one product where all come from one tensor."""
     if isinstance(weights, flambeau.Tensor) and query is key and key is value:
         return linear(query, weights, bias).chunk(3, -1)

@@ -50,7 +50,7 @@ def instance_norm(
     if use_input_stats:
         with flambeau.no_grad():
             for running, seen in ((running_mean, mean), (running_var, var)):
-                if running is not None:
+                if running is not None and seen is not None:
                     running.copy_(seen.view(batch, channels).mean(0))
     return made.view(input.shape)
 

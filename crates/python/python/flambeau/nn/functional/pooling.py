@@ -46,7 +46,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Sizes | Sequence[int | None]
     """The means of as many windows as `output_size` says; None is as many as there are."""
     if not isinstance(output_size, int):
         output_size = [have if want is None else want for want, have in zip(output_size, input.shape[-2:])]
-    return flambeau._nn.adaptive_avg_pool2d(input, output_size)
+    return flambeau._nn.adaptive_avg_pool2d(input, output_size)  # type: ignore[arg-type]
 
 
 def _along(size: Sizes | None, across: int) -> list[int]:

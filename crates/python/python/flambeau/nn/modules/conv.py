@@ -175,11 +175,13 @@ class _TransposedConvolution(_Convolution):
         if output_size is None:
             return self.output_padding
         wanted = for_each(output_size, self.dims)[-self.dims :]
+        padding = for_each(self.padding, self.dims)  # type: ignore[arg-type]
         smallest = [
-            (size - 1) * step - 2 * padding + dilation * (kernel - 1) + 1
-            for size, step, padding, dilation, kernel in zip(
-                input.shape[-self.dims :], self.stride, self.padding, self.dilation, self.kernel_size
-            )
+            (input.shape[i - self.dims] - 1) * self.stride[i]
+            - 2 * padding[i]
+            + self.dilation[i] * (self.kernel_size[i] - 1)
+            + 1
+            for i in range(self.dims)
         ]
         largest = [size + step - 1 for size, step in zip(smallest, self.stride)]
         if not all(low <= size <= high for low, size, high in zip(smallest, wanted, largest)):

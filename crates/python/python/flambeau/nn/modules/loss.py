@@ -147,8 +147,9 @@ class BCEWithLogitsLoss(_WeightedLoss):
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        more = {"weight": self.weight, "pos_weight": self.pos_weight}
-        return F.binary_cross_entropy_with_logits(input, target, reduction=self.reduction, **more)
+        return F.binary_cross_entropy_with_logits(
+            input, target, weight=self.weight, reduction=self.reduction, pos_weight=self.pos_weight
+        )
 
 
 class KLDivLoss(_Loss):

@@ -23,7 +23,9 @@ class LambdaLR(LRScheduler):
         self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]], last_epoch: int = -1
     ) -> None:
         groups = len(optimizer.param_groups)
-        self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * groups
+        given: Any = lr_lambda
+        functions = list(given) if isinstance(given, (list, tuple)) else [given] * groups
+        self.lr_lambdas: list[Callable[[int], float]] = functions
         if len(self.lr_lambdas) != groups:
             raise ValueError(f"Expected {groups} lr_lambdas, but got {len(self.lr_lambdas)}")
         super().__init__(optimizer, last_epoch)

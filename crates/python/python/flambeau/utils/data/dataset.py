@@ -24,7 +24,7 @@ class Dataset:
     """
 
     # `Dataset[int]` says what the samples are.
-    __class_getitem__ = classmethod(GenericAlias)
+    __class_getitem__: Any = classmethod(GenericAlias)
 
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")

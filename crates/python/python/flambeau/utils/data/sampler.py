@@ -22,7 +22,7 @@ def random_seed(generator: Generator | None = None) -> int:
 class Sampler:
     """Numbers of samples in an order: a subclass has `__iter__`, and `__len__` where it is known."""
 
-    __class_getitem__ = classmethod(GenericAlias)
+    __class_getitem__: Any = classmethod(GenericAlias)
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError
@@ -122,7 +122,7 @@ class WeightedRandomSampler(Sampler):
 class BatchSampler(Sampler):
     """Lists of `batch_size` numbers from another sampler; the last may be shorter, or is dropped."""
 
-    def __init__(self, sampler: Sampler | Iterable[int], batch_size: int, drop_last: bool) -> None:
+    def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
             raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
         if not isinstance(drop_last, bool):
