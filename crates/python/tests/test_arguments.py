@@ -61,7 +61,7 @@ def test_one_sum_in_many_forms(call):
         (lambda: fl.zeros(2, 3), np.zeros((2, 3), np.float32)),
         (lambda: fl.zeros((2, 3), dtype=fl.int64), np.zeros((2, 3), np.int64)),
         (lambda: fl.zeros(X.shape, dtype="int32"), np.zeros((2, 3), np.int32)),
-        (lambda: fl.ones([], dtype=float), np.ones((), np.float32)),
+        (lambda: fl.ones([], dtype=float), np.ones((), np.float64)),
         (lambda: fl.full((2,), 7), np.full(2, 7)),
         (lambda: fl.full((2,), 7, dtype=bool), np.full(2, True)),
         (lambda: fl.arange(3), np.arange(3)),

@@ -100,5 +100,9 @@ def test_others_may_know_an_answer():
     with pytest.raises(TypeError):
         fl.ones(1) @ 2
     with pytest.raises(TypeError):
+        ~fl.ones(1)
+    with pytest.raises(NotImplementedError):
+        +fl.tensor(True)
+    with pytest.raises(TypeError):
         x = fl.ones(1)
         x += "text"

@@ -35,9 +35,11 @@ def test_tensor_of_nested_data(data, dtype):
 def test_ragged_data_and_other_types_are_refused():
     with pytest.raises(ValueError, match="expected sequence of length 2"):
         fl.tensor([[1, 2], [3]])
+    with pytest.raises(TypeError, match="must be real number, not list"):
+        fl.tensor([1, [2]])
     with pytest.raises(TypeError):
         fl.tensor("text")
-    with pytest.raises(TypeError):
+    with pytest.raises(RuntimeError, match="Could not infer dtype of NoneType"):
         fl.tensor([None])
     with pytest.raises(RuntimeError, match="overflow"):
         fl.tensor([300], dtype=fl.uint8)
@@ -74,6 +76,7 @@ INDICES = [
     (1, ..., slice(0, 2)),
     (slice(0, 2), None, 1),
     [0, 2],
+    range(2),
     ([0, 1], [2, 0]),
     (slice(None), [0, 2]),
     ([[0], [1]], [1, 2]),
@@ -124,7 +127,7 @@ def test_masks_and_tensors_as_indices():
 
 @pytest.mark.parametrize(
     ("index", "error"),
-    [(3, IndexError), ((0, 0, 0), IndexError), ("a", IndexError), (slice(None, None, -1), ValueError), (1.5, IndexError)],
+    [(3, IndexError), ((0, 0, 0), IndexError), ("a", TypeError), (slice(None, None, -1), ValueError), (1.5, IndexError)],
 )
 def test_wrong_indices(index, error):
     with pytest.raises(error):
@@ -152,6 +155,8 @@ def test_numbers_out_of_tensors():
             bool(wrong)
         with pytest.raises(RuntimeError):
             wrong.item()
+        with pytest.raises(ValueError):
+            float(wrong)
     with pytest.raises(TypeError):
         [0][fl.tensor(1.0)]
 

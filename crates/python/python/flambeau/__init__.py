@@ -12,6 +12,7 @@ from . import autograd, linalg
 
 _methods.install(Tensor)  # noqa: F405
 _functions.install(Tensor, Generator)  # noqa: F405
+globals().update((alias, getattr(_flambeau, name)) for alias, name in _methods.ALIASES.items())
 
 
 def __getattr__(name: str):

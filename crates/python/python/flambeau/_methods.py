@@ -23,9 +23,34 @@ def type_(self, dtype=None, non_blocking=False):
     return str(self.dtype) if dtype is None else self.to(dtype, non_blocking)
 
 
+# Other names, as NumPy has them.
+ALIASES = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arcsin": "asin",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "clip": "clamp",
+    "divide": "div",
+    "fix": "trunc",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "multiply": "mul",
+    "negative": "neg",
+    "not_equal": "ne",
+    "subtract": "sub",
+}
+
+
 def install(tensor):
     """Puts the methods on the class."""
     for method in (get_device, __reversed__, new_tensor):
         setattr(tensor, method.__name__, method)
+    for alias, name in ALIASES.items():
+        setattr(tensor, alias, getattr(tensor, name))
+        if hasattr(tensor, name + "_"):
+            setattr(tensor, alias + "_", getattr(tensor, name + "_"))
     tensor.type = type_
     tensor.__array_priority__ = 1000

@@ -100,13 +100,10 @@ class set_grad_enabled(_Mode):
     def __init__(self, mode):
         super().__init__()
         self._mode = bool(mode)
-        self._depths.append(self._enter())
-
-    def _enter(self):
-        return _flambeau._enter_enable_grad() if self._mode else _flambeau._enter_no_grad()
+        self._depths.append(_flambeau._set_grad_enabled(self._mode))
 
     def __enter__(self):
-        pass
+        _flambeau._hold_mode(self._depths[-1])
 
     def __call__(self, function):
         _flambeau._leave_mode(self._depths.pop())

@@ -117,11 +117,11 @@ pub(crate) fn scalar_of(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     }
 }
 
-/// The type of element that Python's own numbers ask for.
+/// The type of element that Python's own types of numbers are.
 pub(super) fn of_python_type(value: &Bound<'_, PyAny>) -> Option<ScalarType> {
     let py = value.py();
     if value.is(py.get_type::<PyFloat>()) {
-        Some(flambeau_core::default_dtype())
+        Some(ScalarType::F64)
     } else if value.is(py.get_type::<PyBool>()) {
         Some(ScalarType::Bool)
     } else {

@@ -1,45 +1,72 @@
 //! Which calls are recorded: guards that Python's context managers hold.
 
 use flambeau_autograd::grad_mode::GradModeGuard;
-use flambeau_autograd::{enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad};
+use flambeau_autograd::{
+    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled,
+};
 use pyo3::prelude::*;
 use std::cell::RefCell;
 
-thread_local! {
-    /// The guards in force on this thread, innermost last. They belong to the thread, as the modes do, so that a context
-    /// manager may be entered again or left on another thread without harm.
-    static GUARDS: RefCell<Vec<GradModeGuard>> = const { RefCell::new(Vec::new()) };
+/// A mode in force, and whether nobody holds it: it was set by a call of `set_grad_enabled` alone.
+struct Mode {
+    guard: GradModeGuard,
+    loose: bool,
 }
 
-fn enter(guard: GradModeGuard) -> usize {
-    GUARDS.with_borrow_mut(|guards| {
-        guards.push(guard);
-        guards.len() - 1
+thread_local! {
+    /// The modes in force on this thread, innermost last. They belong to the thread, so that a context manager may be
+    /// entered again or left on another thread without harm.
+    static MODES: RefCell<Vec<Mode>> = const { RefCell::new(Vec::new()) };
+}
+
+fn enter(make: impl FnOnce() -> GradModeGuard) -> usize {
+    let guard = make();
+    MODES.with_borrow_mut(|modes| {
+        modes.push(Mode { guard, loose: false });
+        modes.len() - 1
     })
+}
+
+/// Drops the innermost mode if `which` says so.
+fn leave_if(which: impl FnOnce(&[Mode]) -> bool) -> bool {
+    let left = MODES.with_borrow_mut(|modes| if which(modes) { modes.pop() } else { None });
+    left.map(|mode| drop(mode.guard)).is_some()
 }
 
 #[pyfunction]
 fn _enter_no_grad() -> usize {
-    enter(no_grad())
+    enter(no_grad)
 }
 
 #[pyfunction]
 fn _enter_enable_grad() -> usize {
-    enter(enable_grad())
+    enter(enable_grad)
 }
 
 #[pyfunction]
 fn _enter_inference_mode() -> usize {
-    enter(inference_mode())
+    enter(inference_mode)
 }
 
-/// Leaves the mode of that depth, and those inside it that a generator left open.
+/// Sets a mode that ends with the next call, unless it is held on to: a loop that only calls piles nothing up.
+#[pyfunction]
+fn _set_grad_enabled(enabled: bool) -> usize {
+    leave_if(|modes| modes.last().is_some_and(|mode| mode.loose));
+    let depth = enter(|| set_grad_enabled(enabled));
+    MODES.with_borrow_mut(|modes| modes.iter_mut().skip(depth).for_each(|mode| mode.loose = true));
+    depth
+}
+
+/// Holds on to the mode of that depth until it is left.
+#[pyfunction]
+fn _hold_mode(depth: usize) {
+    MODES.with_borrow_mut(|modes| modes.iter_mut().skip(depth).take(1).for_each(|mode| mode.loose = false));
+}
+
+/// Leaves the mode of that depth, and those inside it that were left open.
 #[pyfunction]
 fn _leave_mode(depth: usize) {
-    while GUARDS.with_borrow(Vec::len) > depth {
-        let left = GUARDS.with_borrow_mut(Vec::pop);
-        drop(left);
-    }
+    while leave_if(|modes| modes.len() > depth) {}
 }
 
 #[pyfunction(name = "is_grad_enabled")]
@@ -56,6 +83,8 @@ pub(super) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(_enter_no_grad, module)?)?;
     module.add_function(wrap_pyfunction!(_enter_enable_grad, module)?)?;
     module.add_function(wrap_pyfunction!(_enter_inference_mode, module)?)?;
+    module.add_function(wrap_pyfunction!(_set_grad_enabled, module)?)?;
+    module.add_function(wrap_pyfunction!(_hold_mode, module)?)?;
     module.add_function(wrap_pyfunction!(_leave_mode, module)?)?;
     module.add_function(wrap_pyfunction!(grad_enabled, module)?)?;
     module.add_function(wrap_pyfunction!(inference_mode_enabled, module)?)

@@ -1,12 +1,12 @@
 //! Tensors from Python's numbers and nested lists, and instances of subclasses.
 
 use super::{PyTensor, make_known, tensor_in, wrap};
-use crate::arguments::{device_of, dtype_of, scalar_of};
+use crate::arguments::{device_of, dtype_of, is_number, scalar_of, type_name};
 use crate::errors::raise;
 use flambeau_autograd::Autograd;
 use flambeau_core::{Device, Element, Scalar, ScalarType, default_dtype};
 use flambeau_ops::{Tensor, dispatch_all_types, ops};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
@@ -153,12 +153,11 @@ fn sequence_length(data: &Object<'_>) -> PyResult<Option<usize>> {
     if let Ok(tuple) = data.cast::<PyTuple>() {
         return Ok(Some(tuple.len()));
     }
-    if crate::arguments::is_number(data) {
+    if is_number(data) {
         return Ok(None);
     }
     if data.is_instance_of::<PyString>() {
-        let class = data.get_type().name()?.to_string();
-        return Err(PyTypeError::new_err(format!("new(): invalid data type '{class}'")));
+        return Err(PyTypeError::new_err(format!("new(): invalid data type '{}'", type_name(data))));
     }
     Ok(data
         .hasattr("__len__")?
@@ -172,9 +171,12 @@ fn flatten(data: &Object<'_>, sizes: &[i64], into: &mut Vec<Scalar>) -> PyResult
         return flatten_tensor(tensor, sizes, into);
     }
     let [first, rest @ ..] = sizes else {
-        if !crate::arguments::is_number(data) {
-            let class = data.get_type().name()?.to_string();
-            return Err(PyTypeError::new_err(format!("must be real number, not {class}")));
+        if !is_number(data) {
+            let class = type_name(data);
+            return Err(match data.is_instance_of::<PyList>() || data.is_instance_of::<PyTuple>() {
+                true => PyTypeError::new_err(format!("must be real number, not {class}")),
+                false => PyRuntimeError::new_err(format!("Could not infer dtype of {class}")),
+            });
         }
         into.push(scalar_of(data)?);
         return Ok(());

@@ -1,11 +1,12 @@
 //! From tensors to Python's numbers and lists, to other types and devices, and to text.
 
 use super::{PyTensor, wrap};
-use crate::call::IntoPython;
+use crate::arguments::LARGE;
+use crate::call::{IntoPython, run};
 use crate::errors::raise;
 use flambeau_core::{Error, ErrorKind, MemoryFormat, Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -38,14 +39,14 @@ impl PyTensor {
     }
 
     fn __int__<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
-        match self.single()? {
+        match self.number()? {
             Scalar::Float(value) => Ok(py.get_type::<pyo3::types::PyInt>().call1((value,))?),
             value => Ok(value.to_i64().into_pyobject(py)?.into_any()),
         }
     }
 
     fn __float__(&self) -> PyResult<f64> {
-        self.single().map(Scalar::to_f64)
+        self.number().map(Scalar::to_f64)
     }
 
     fn __index__(&self) -> PyResult<i64> {
@@ -75,14 +76,14 @@ impl PyTensor {
         equal.call_method0("any")?.is_truthy()
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
-        py.detach(|| self.tensor.to_string())
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, true, || Ok(self.tensor.to_string()))
     }
 
     fn __format__(slf: &Bound<'_, Self>, specification: &str) -> PyResult<String> {
         let this = slf.get();
         if this.tensor.dim() > 0 || specification.is_empty() {
-            return Ok(this.__repr__(slf.py()));
+            return this.__repr__(slf.py());
         }
         let number = this.item(slf.py())?;
         number.call_method1("__format__", (specification,))?.extract()
@@ -130,11 +131,19 @@ fn convert<'py>(
     dtype: ScalarType,
     format: Option<MemoryFormat>,
 ) -> PyResult<Object<'py>> {
-    let converted = py.detach(|| ops::to_dtype(tensor, dtype, false, false, format));
-    wrap(py, converted.map_err(raise)?)
+    let unlocked = tensor.numel() >= LARGE;
+    wrap(py, run(py, unlocked, || ops::to_dtype(tensor, dtype, false, false, format))?)
 }
 
 impl PyTensor {
+    /// What `int()` and `float()` are of.
+    fn number(&self) -> PyResult<Scalar> {
+        if self.tensor.numel() != 1 {
+            return Err(PyValueError::new_err("only one element tensors can be converted to Python scalars"));
+        }
+        self.single()
+    }
+
     fn single(&self) -> PyResult<Scalar> {
         let count = self.tensor.numel();
         if count != 1 {

@@ -8,7 +8,7 @@ use flambeau_core::{Result, ScalarType};
 use flambeau_ops::{Tensor, ops};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt, PyList, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyInt, PySlice, PyTuple};
 
 type Object<'py> = Bound<'py, PyAny>;
 
@@ -88,7 +88,7 @@ impl Place {
         } else if is_number(item) {
             let at: i64 = item.extract().map_err(|_| refused(item))?;
             self.select(at)?;
-        } else if item.is_instance_of::<PyList>() || item.is_instance_of::<PyTuple>() {
+        } else if item.hasattr("__len__")? && item.hasattr("__getitem__")? {
             self.index(construct::from_data(item, empty_as_indices(item)?, None)?);
         } else {
             return Err(refused(item));

@@ -3,9 +3,10 @@
 use super::{PyTensor, tensor_in};
 use crate::arguments::{LARGE, is_number, scalar_of};
 use crate::call::{IntoPython, run};
-use flambeau_core::{Result, Scalar};
+use flambeau_core::{Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
 use pyo3::class::basic::CompareOp;
+use pyo3::exceptions::{PyNotImplementedError, PyTypeError};
 use pyo3::prelude::*;
 
 const ONE: Scalar = Scalar::Int(1);
@@ -78,7 +79,7 @@ fn number_of(value: &Object<'_>) -> PyResult<Scalar> {
         return scalar_of(value);
     }
     let class = value.get_type().name()?.to_string();
-    Err(pyo3::exceptions::PyTypeError::new_err(format!("expected a Tensor or a number but got {class}")))
+    Err(PyTypeError::new_err(format!("expected a Tensor or a number but got {class}")))
 }
 
 #[pymethods]
@@ -249,8 +250,13 @@ impl PyTensor {
         result(py, self.tensor.numel(), || ops::neg(&self.tensor))
     }
 
-    fn __pos__<'py>(slf: Bound<'py, Self>) -> Bound<'py, Self> {
-        slf
+    fn __pos__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        if slf.get().tensor().dtype() == ScalarType::Bool {
+            return Err(PyNotImplementedError::new_err(
+                "The `+` operator, on a bool tensor is not supported.",
+            ));
+        }
+        Ok(slf)
     }
 
     fn __abs__<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
@@ -258,6 +264,10 @@ impl PyTensor {
     }
 
     fn __invert__<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
+        if !self.tensor.dtype().is_integral(true) {
+            let message = "~ (operator.invert) is only implemented on integer and Boolean-type tensors";
+            return Err(PyTypeError::new_err(message));
+        }
         result(py, self.tensor.numel(), || ops::bitwise_not(&self.tensor))
     }
 }
