@@ -13,6 +13,7 @@ import time
 import pytest
 
 import flambeau
+from flambeau import nn
 from flambeau.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
 
 
@@ -106,6 +107,21 @@ def test_batches_are_those_of_one_process(workers, size, persistent):
         expected = [[float(i * i) for i in range(begin, min(begin + size, 23))] for begin in range(0, 23, size)]
         assert batches == expected
     assert len(loader) == len(expected)
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+def test_every_way_to_start_a_process(context):
+    loader = DataLoader(Squares(6), batch_size=2, num_workers=2, multiprocessing_context=context)
+    assert [batch.tolist() for batch in loader] == [[0.0, 1.0], [4.0, 9.0], [16.0, 25.0]]
+
+
+def test_tensors_of_every_kind_pass():
+    kinds = (flambeau.bfloat16, flambeau.float16, flambeau.float64, flambeau.int8, flambeau.bool, flambeau.int64)
+    rows = [flambeau.tensor([[0, 1], [1, 1]]).to(kind).t() for kind in kinds]
+    rows += [flambeau.empty(0, 3), flambeau.tensor(7), flambeau.arange(10.0)[::3], nn.Parameter(flambeau.ones(2))]
+    for sent, (came,) in zip(rows, DataLoader(rows, num_workers=1, collate_fn=list)):
+        assert came.dtype == sent.dtype and came.shape == sent.shape and came.tolist() == sent.tolist()
+        assert came.requires_grad == sent.requires_grad and type(came) is type(sent)
 
 
 def test_shuffled_order_is_that_of_one_process():

@@ -151,10 +151,15 @@ class Module(HasState):
     # Attributes.
 
     def __getattr__(self, name: str) -> Any:
-        for place in ("_parameters", "_buffers", "_modules"):
-            found = self.__dict__.get(place)
-            if found is not None and name in found:
-                return found[name]
+        # Every `self.weight` in every `forward` comes here, so there is no loop.
+        own = self.__dict__
+        if "_modules" in own:
+            if name in (members := own["_parameters"]):
+                return members[name]
+            if name in (members := own["_modules"]):
+                return members[name]
+            if name in (members := own["_buffers"]):
+                return members[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
