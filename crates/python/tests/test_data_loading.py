@@ -173,6 +173,7 @@ def test_iterable_data_sets():
     assert [batch.tolist() for batch in DataLoader(Stream(5), batch_size=2, drop_last=True)] == [[0, 1], [2, 3]]
     assert [batch.tolist() for batch in DataLoader(Stream(4), batch_size=2)] == [[0, 1], [2, 3]]
     assert list(DataLoader(Stream(3), batch_size=None)) == [0, 1, 2]
+    assert list(Stream(2) + Stream(3)) == [0, 1, 0, 1, 2]
     with pytest.raises(ValueError, match="expected unspecified shuffle option"):
         DataLoader(Stream(3), shuffle=True)
 

@@ -329,3 +329,17 @@ def test_dropout():
     assert abs(out.mean()) < 0.02 and abs(out.std() - 1) < 0.02
     with pytest.raises(ValueError, match="between 0 and 1"):
         nn.Dropout(1.5)
+
+
+def test_gumbel_softmax_draws_by_likelihood():
+    flambeau.manual_seed(2)
+    likelihoods = np.array([0.2, 0.5, 0.3])
+    logits = here(np.tile(np.log(likelihoods), (20_000, 1)), grad=True)
+    drawn = F.gumbel_softmax(logits, tau=0.5, hard=True)
+    values = there(drawn)
+    assert set(np.unique(values.round(9))) == {0.0, 1.0}
+    # Five standard deviations.
+    assert (abs(values.mean(0) - likelihoods) < 5 * np.sqrt(likelihoods * (1 - likelihoods) / 20_000)).all()
+    (drawn * here(np.arange(3.0))).sum().backward()
+    assert abs(there(logits.grad)).sum() > 0
+    np.testing.assert_allclose(there(F.gumbel_softmax(logits)).sum(1), 1, rtol=1e-12)

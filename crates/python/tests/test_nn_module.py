@@ -113,6 +113,17 @@ def test_paths():
         net.get_parameter("0.count")
 
 
+def test_parts_are_exchanged():
+    net = nn.Sequential(Net(), nn.ReLU())
+    net.set_submodule("0.act", nn.Tanh())
+    assert isinstance(net[0].act, nn.Tanh) and [name for name, _ in net[0].named_children()] == ["first", "act", "second"]
+    with pytest.raises(AttributeError, match="no module `new`"):
+        net.set_submodule("0.new", nn.Tanh(), strict=True)
+    with pytest.raises(ValueError, match="not an nn.Module"):
+        net.set_submodule("0.act", 3)
+    assert net.to_empty(device="cpu")[0].first.weight.shape == (4, 3)
+
+
 def test_state_goes_round():
     source, target = Net(), Net()
     source.count.fill_(7)

@@ -268,9 +268,9 @@ class Module(HasState):
             if module is not None:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def modules(self) -> Iterator[Module]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """This module and all below it."""
-        return (module for _, module in self.named_modules())
+        return (module for _, module in self.named_modules(remove_duplicate=remove_duplicate))
 
     def get_submodule(self, target: str) -> Module:
         """The module with a name like `encoder.layers.0`."""
@@ -282,6 +282,18 @@ class Module(HasState):
             if not isinstance(module, Module):
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Puts a module in the place with a name like `encoder.layers.0`, which with `strict` must be there already."""
+        if not target:
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not isinstance(getattr(parent, name, None), Module):
+            raise AttributeError(f"{type(parent).__name__} has no module `{name}`")
+        setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter with a name like `encoder.weight`."""
@@ -396,6 +408,10 @@ class Module(HasState):
     def cpu(self: T) -> T:
         """Brings everything to the CPU."""
         return self._apply(lambda tensor: tensor.cpu())
+
+    def to_empty(self: T, *, device: flambeau.device | str | None, recurse: bool = True) -> T:
+        """Brings parameters and buffers to another device without their values."""
+        return self._apply(lambda tensor: flambeau.empty_like(tensor, device=device), recurse)
 
     # Text.
 

@@ -40,7 +40,6 @@ class _Convolution(Module):
         padding_mode: str = "zeros",
         device: flambeau.device | str | None = None,
         dtype: flambeau.dtype | None = None,
-        output_padding: Sizes = 0,
     ) -> None:
         super().__init__()
         _check(in_channels, out_channels, groups, padding, stride, padding_mode)
@@ -48,7 +47,7 @@ class _Convolution(Module):
         self.kernel_size, self.stride = for_each(kernel_size, self.dims), for_each(stride, self.dims)
         self.dilation = for_each(dilation, self.dims)
         self.padding = padding if isinstance(padding, str) else for_each(padding, self.dims)
-        self.output_padding = for_each(output_padding, self.dims)
+        self.output_padding = (0,) * self.dims
         self.padding_mode = padding_mode
         channels = (in_channels, out_channels // groups) if self.transposed else (out_channels, in_channels // groups)
         self.weight = Parameter(flambeau.empty((*channels, *self.kernel_size), device=device, dtype=dtype))
@@ -155,20 +154,9 @@ class _TransposedConvolution(_Convolution):
     ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
-            output_padding,
-        )
+        sizes = (kernel_size, stride, padding, dilation)
+        super().__init__(in_channels, out_channels, *sizes, groups, bias, padding_mode, device, dtype)
+        self.output_padding = for_each(output_padding, self.dims)
 
     def _output_padding(self, input: Tensor, output_size: Sizes | None) -> tuple[int, ...]:
         """What makes the output as large as `output_size`: several inputs of a convolution give the same output."""

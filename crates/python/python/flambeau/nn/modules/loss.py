@@ -200,37 +200,41 @@ class GaussianNLLLoss(_Loss):
         return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
 
 
-class _MarginLoss(_Loss):
-    standard: float = 0.0
+class HingeEmbeddingLoss(_Loss):
+    """`x` where `y` is 1, and how much it is short of the margin where `y` is -1."""
 
     def __init__(
         self,
-        margin: float | None = None,
+        margin: float = 1.0,
         size_average: bool | None = None,
         reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
         super().__init__(size_average, reduce, reduction)
-        self.margin = self.standard if margin is None else margin
-
-
-class HingeEmbeddingLoss(_MarginLoss):
-    """`x` where `y` is 1, and how much it is short of the margin where `y` is -1."""
-
-    standard = 1.0
+        self.margin = margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
-class CosineEmbeddingLoss(_MarginLoss):
+class CosineEmbeddingLoss(_Loss):
     """`1 - cos` where `y` is 1, and by how much the cosine is above the margin where `y` is -1."""
+
+    def __init__(
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
-class MarginRankingLoss(_MarginLoss):
+class MarginRankingLoss(CosineEmbeddingLoss):
     """How much `x1 - x2`, or the other way round, is short of the margin."""
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
