@@ -278,6 +278,8 @@ def test_dtypes_change():
     assert net.to(flambeau.float32).first.weight.dtype == flambeau.float32
     assert net.to(dtype=flambeau.bfloat16).first.weight.dtype == flambeau.bfloat16
     assert net.half().first.weight.dtype == flambeau.float16 and net.float().first.bias.dtype == flambeau.float32
+    assert net.to(flambeau.ones(1, dtype=flambeau.float64)).first.weight.dtype == flambeau.float64
+    assert net.to("cpu", flambeau.float32).first.weight.dtype == flambeau.float32 and net.whole.dtype == flambeau.int64
     assert net.to("cpu").first.weight.is_leaf and net.first.weight.requires_grad
     with pytest.raises(TypeError, match="floating point"):
         net.to(flambeau.int64)

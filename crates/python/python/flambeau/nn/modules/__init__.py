@@ -38,8 +38,6 @@ from flambeau.nn.modules.attention import (
 from flambeau.nn.modules.container import (
     ModuleDict,
     ModuleList,
-    ParameterDict,
-    ParameterList,
     Sequential,
 )
 from flambeau.nn.modules.conv import (
@@ -110,6 +108,10 @@ from flambeau.nn.modules.padding import (
     ZeroPad1d,
     ZeroPad2d,
     ZeroPad3d,
+)
+from flambeau.nn.modules.parameter_container import (
+    ParameterDict,
+    ParameterList,
 )
 from flambeau.nn.modules.pooling import (
     AdaptiveAvgPool1d,

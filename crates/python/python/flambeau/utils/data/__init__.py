@@ -22,7 +22,7 @@ from flambeau.utils.data.sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
-from flambeau.utils.data.worker import WorkerInfo, get_worker_info
+from flambeau.utils.data.worker import get_worker_info
 
 __all__ = [
     "BatchSampler",
@@ -39,7 +39,6 @@ __all__ = [
     "SubsetRandomSampler",
     "TensorDataset",
     "WeightedRandomSampler",
-    "WorkerInfo",
     "default_collate",
     "default_convert",
     "get_worker_info",

@@ -1,0 +1,103 @@
+"""Modules in another type of numbers, or on another device."""
+
+from __future__ import annotations
+
+import flambeau
+from flambeau import Tensor
+from flambeau.nn.parameter import Parameter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Callable, TypeVar
+
+    T = TypeVar("T", bound="Converts")
+
+
+class Converts:
+    """The part of `Module` that is about what its tensors are."""
+
+    if TYPE_CHECKING:
+        _parameters: dict[str, Any]
+        _buffers: dict[str, Any]
+
+        def children(self) -> Iterator[Any]:
+            """Parts, each once."""
+
+    def _apply(self: T, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> T:
+        """Puts `fn(tensor)` in the place of every parameter, gradient and buffer; what was shared stays shared.
+
+        A tensor's type never changes, so a parameter that does is another object: optimisers come after conversions.
+        """
+        with flambeau.no_grad():
+            self._replace(fn, {}, recurse)
+        return self
+
+    def _replace(self, fn: Callable[[Tensor], Tensor], made: dict[int, tuple[Tensor, Tensor]], recurse: bool) -> None:
+        """The work of `_apply`; `made` has each tensor that was met, by its id, and what is in its place."""
+        for place in (self._parameters, self._buffers):
+            for name, tensor in place.items():
+                if tensor is not None and id(tensor) not in made:
+                    made[id(tensor)] = tensor, _converted(tensor, fn)
+                if tensor is not None:
+                    place[name] = made[id(tensor)][1]  # type: ignore[assignment]
+        for module in self.children() if recurse else ():
+            module._replace(fn, made, recurse)
+
+    def to(self: T, *args: Any, **kwargs: Any) -> T:
+        """Makes floating point parameters and buffers another dtype, or brings everything to another device."""
+        args = tuple(arg for arg in args if arg is not None)
+        if args and isinstance(args[0], Tensor):
+            args = (args[0].device, args[0].dtype, *args[1:])
+        dtype = kwargs.get("dtype") or next((arg for arg in args if isinstance(arg, flambeau.dtype)), None)
+        device = kwargs.get("device") or next((arg for arg in args if isinstance(arg, (str, flambeau.device))), None)
+        if dtype is not None and not dtype.is_floating_point:
+            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
+
+        def convert(tensor: Tensor) -> Tensor:
+            if tensor.is_floating_point():
+                return tensor.to(*args, **kwargs)
+            return tensor if device is None else tensor.to(device)
+
+        return self._apply(convert)
+
+    def _floats_to(self: T, dtype: flambeau.dtype) -> T:
+        return self._apply(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
+
+    def float(self: T) -> T:
+        """Makes floating point parameters and buffers float32."""
+        return self._floats_to(flambeau.float32)
+
+    def double(self: T) -> T:
+        """Makes floating point parameters and buffers float64."""
+        return self._floats_to(flambeau.float64)
+
+    def half(self: T) -> T:
+        """Makes floating point parameters and buffers float16."""
+        return self._floats_to(flambeau.float16)
+
+    def bfloat16(self: T) -> T:
+        """Makes floating point parameters and buffers bfloat16."""
+        return self._floats_to(flambeau.bfloat16)
+
+    def type(self: T, dst_type: flambeau.dtype) -> T:
+        """Makes all parameters and buffers another dtype."""
+        return self._apply(lambda tensor: tensor.to(dst_type))
+
+    def cpu(self: T) -> T:
+        """Brings everything to the CPU."""
+        return self._apply(lambda tensor: tensor.cpu())
+
+    def to_empty(self: T, *, device: flambeau.device | str | None, recurse: bool = True) -> T:
+        """Brings parameters and buffers to another device without their values."""
+        return self._apply(lambda tensor: flambeau.empty_like(tensor, device=device), recurse)
+
+
+def _converted(tensor: Tensor, fn: Callable[[Tensor], Tensor]) -> Tensor:
+    """What `fn` makes of a parameter, with its gradient, or of a buffer."""
+    result = fn(tensor)
+    if not isinstance(tensor, Parameter) or result is tensor:
+        return result
+    param = Parameter(result, tensor.requires_grad)
+    param.grad = None if tensor.grad is None else fn(tensor.grad)
+    return param
