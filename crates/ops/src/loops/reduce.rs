@@ -1,8 +1,8 @@
 //! Reductions: a fold meets a geometry. Work is cut by size alone and partial results meet in a fixed order, so that the bits
 //! do not depend on the number of threads.
 //!
-//! **The tree.** A run of elements is cut into blocks of [`BLOCK`]; each is folded by four vectors of lanes, the lanes as a
-//! tree, the blocks as the carries of a binary counter. The error of a sum of `n` elements so grows with `log n` (pairwise
+//! **The tree.** A run of elements is cut into blocks of [`BLOCK`]; each is folded by four vectors of lanes, the blocks as the
+//! carries of a binary counter, the lanes as a tree. The error of a sum of `n` elements so grows with `log n` (pairwise
 //! summation: Higham, *Accuracy and Stability of Numerical Algorithms*, 4.2).
 //!
 //! **Three walks.** Where the reduced dimension is dense, blocks are read where they are ([`lines`]). Where the kept dimension
@@ -102,6 +102,20 @@ pub(crate) trait LineFold<const M: usize>: Copy + Sync {
     /// # Safety
     /// - `from` is valid for reading `n` elements of the fold's type.
     unsafe fn block(self, from: *const u8, n: usize, first: usize) -> Self::State;
+    /// The same for up to [`CHUNK`] elements of `size` bytes: blocks, and what they have in common.
+    ///
+    /// # Safety
+    /// - As for [`block`](Self::block).
+    #[inline]
+    unsafe fn run(self, from: *const u8, n: usize, first: usize, size: usize) -> Self::State {
+        let mut cascade = Cascade::new();
+        for start in (0..n).step_by(BLOCK) {
+            // SAFETY: the elements from `start` on, as many as are left, or a block.
+            let block = unsafe { self.block(from.add(start * size), BLOCK.min(n - start), first + start) };
+            cascade.push(block, |a, b| self.combine(a, b));
+        }
+        cascade.finish(|a, b| self.combine(a, b)).unwrap_or_else(|| self.empty())
+    }
     /// Of two runs, the first before the second.
     fn combine(self, a: Self::State, b: Self::State) -> Self::State;
     /// Writes the results for a line.

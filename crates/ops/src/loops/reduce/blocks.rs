@@ -1,7 +1,7 @@
 //! The vector kernels of a fold: a dense block into one value, and rows into a row of accumulators.
 #![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
-use super::{Finish, FloatFold, LineFold, NumberFold};
+use super::{BLOCK, CHUNK, Finish, FloatFold, LineFold, NumberFold};
 use crate::vectorized::{
     Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, Placed, Vector, dispatch,
 };
@@ -75,6 +75,12 @@ where
     unsafe fn block(self, from: *const u8, n: usize, _: usize) -> T {
         // SAFETY: `from` is valid for `n` elements.
         unsafe { dispatch(FoldKernel { from: from.cast(), n, pairs: false, lanes: self.lanes }) }
+    }
+
+    #[inline]
+    unsafe fn run(self, from: *const u8, n: usize, first: usize, _: usize) -> T {
+        // SAFETY: this function's condition: the kernel takes any number of blocks.
+        unsafe { self.block(from, n, first) }
     }
 
     #[inline]
@@ -152,7 +158,10 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I, T> for FoldKernel<T, F> {
 /// How many bytes ahead memory is asked for: two pages. A long sum from memory then takes two thirds of the time.
 const AHEAD: usize = 8192;
 
-/// The fold of `n` elements, in lane 0.
+/// Levels of the tree of blocks in one call: a [`CHUNK`] holds 16.
+const LEVELS: usize = 5;
+
+/// The fold of `n` elements, at most a [`CHUNK`], in lane 0.
 ///
 /// # Safety
 /// - `from` is valid for reading `n` elements.
@@ -162,6 +171,46 @@ pub(super) unsafe fn fold_lanes<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
     n: usize,
     f: F,
 ) -> T::Vector {
+    debug_assert!(n <= CHUNK);
+    // SAFETY: each block lies within the `n` elements.
+    unsafe {
+        let mut all = fold_block::<I, T, F>(from, n.min(BLOCK), f);
+        if n > BLOCK {
+            // Whole vectors are combined as the carries of a binary counter: `partials[level]` of 2^level blocks.
+            let mut partials = [all; LEVELS];
+            let blocks = n.div_ceil(BLOCK);
+            for number in 1..blocks {
+                let start = number * BLOCK;
+                let mut part = fold_block::<I, T, F>(from.add(start), BLOCK.min(n - start), f);
+                let mut level = 0;
+                while number >> level & 1 == 1 {
+                    part = f.combine(partials[level], part);
+                    level += 1;
+                }
+                partials[level.min(LEVELS - 1)] = part;
+            }
+            all = partials[(blocks.trailing_zeros() as usize).min(LEVELS - 1)];
+            for level in blocks.trailing_zeros() as usize + 1..LEVELS {
+                if blocks >> level & 1 == 1 {
+                    all = f.combine(partials[level], all);
+                }
+            }
+        }
+        let mut width = T::Vector::LANES;
+        while width > 1 {
+            width /= 2;
+            all = f.combine(all, upper::<I, T>(all, width));
+        }
+        all
+    }
+}
+
+/// The fold of a block, spread over the lanes.
+///
+/// # Safety
+/// - `from` is valid for reading `n` elements.
+#[inline(always)]
+unsafe fn fold_block<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(from: *const T, n: usize, f: F) -> T::Vector {
     let lanes = T::Vector::LANES;
     let identity = f.identity();
     let mut acc = [identity; 4];
@@ -188,14 +237,7 @@ pub(super) unsafe fn fold_lanes<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
             acc[3] = T::Vector::select(inside, f.step(acc[3], x), acc[3]);
         }
     }
-    let pairs = (f.combine(acc[0], acc[1]), f.combine(acc[2], acc[3]));
-    let mut all = f.combine(pairs.0, pairs.1);
-    let mut width = lanes;
-    while width > 1 {
-        width /= 2;
-        all = f.combine(all, upper::<I, T>(all, width));
-    }
-    all
+    f.combine(f.combine(acc[0], acc[1]), f.combine(acc[2], acc[3]))
 }
 
 /// Lanes `width..2 * width` moved to the front.

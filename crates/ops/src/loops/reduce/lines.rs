@@ -178,15 +178,15 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
 
     #[inline]
     fn fold_dense(&self, from: *const u8, stride: i64, part: Range<usize>) -> F::State {
-        let block = |start: usize| {
-            let n = BLOCK.min(part.end - start);
-            // SAFETY: elements `start..start + n` of a line that lies densely in the input.
-            unsafe { self.fold.block(from.wrapping_offset((start as i64 * stride) as isize), n, start) }
-        };
-        if part.len() <= BLOCK {
-            return block(part.start);
+        let start = part.start;
+        let from = from.wrapping_offset((start as i64 * stride) as isize);
+        // SAFETY: these elements of a line lie densely in the input.
+        unsafe {
+            match part.len() {
+                n @ ..=BLOCK => self.fold.block(from, n, start),
+                n => self.fold.run(from, n, start, self.source.size()),
+            }
         }
-        self.cascade(part.clone().step_by(BLOCK).map(block))
     }
 
     #[inline(never)]
