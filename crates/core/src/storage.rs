@@ -4,7 +4,7 @@
 
 use crate::allocator::{Allocator, CpuAllocator, DataPtr, allocator_for};
 use crate::intrusive_ptr::{IntrusivePtr, IntrusiveTarget, WeakIntrusivePtr};
-use crate::storage_guards::StorageGuards;
+use crate::storage_guards::{StorageGuards, with_guards};
 use crate::storage_lock::{Access, StorageLock};
 use crate::sync::{AtomicU32, Ordering};
 use crate::{Device, Result, bail, ensure};
@@ -13,7 +13,7 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
 /// Where a storage's bytes come from, which decides whether there can be more or fewer of them.
 #[derive(Clone, Copy)]
@@ -39,6 +39,7 @@ pub struct StorageImpl {
     source: Source,
     device: Device,
     read_only: bool,
+    pinned: AtomicBool,
 }
 
 impl IntrusiveTarget for StorageImpl {}
@@ -58,6 +59,7 @@ impl StorageImpl {
             source,
             device,
             read_only,
+            pinned: AtomicBool::new(false),
         }
     }
 
@@ -99,10 +101,11 @@ impl StorageImpl {
         self.read_only
     }
 
-    /// Whether [`Storage::grow`] can change the number of bytes: not that of foreign memory.
+    /// Whether [`Storage::grow`] can change the number of bytes: not that of foreign memory, nor where it is
+    /// [pinned](Storage::pin).
     #[inline]
     pub fn is_resizable(&self) -> bool {
-        !matches!(self.source, Source::Foreign)
+        !matches!(self.source, Source::Foreign) && !self.pinned.load(Relaxed)
     }
 
     /// Tells storages apart, and gives locks their order.
@@ -271,17 +274,14 @@ impl Storage {
     /// shrink, so that what a tensor reaches stays there. Counts as a write.
     ///
     /// # Errors
-    /// - `InvalidArgument` if the memory is foreign.
+    /// - `InvalidArgument` if the memory is foreign or [pinned](Self::pin).
     /// - `Busy` if an accessor of this thread is in the way.
     /// - The allocator's; then nothing has changed.
     pub fn grow(&self, nbytes: usize) -> Result<()> {
-        ensure!(
-            self.is_resizable(),
-            InvalidArgument,
-            "expected a storage of its own but its memory is foreign"
-        );
+        self.ensure_resizable()?;
         let wanted = [(self, Access::Write)];
         let _exclusive = StorageGuards::acquire(&wanted)?;
+        self.ensure_resizable()?;
         if nbytes <= self.nbytes() {
             return Ok(());
         }
@@ -292,6 +292,32 @@ impl Storage {
         }
         self.nbytes.store(nbytes, Relaxed);
         Ok(())
+    }
+
+    fn ensure_resizable(&self) -> Result<()> {
+        ensure!(
+            self.is_resizable(),
+            InvalidArgument,
+            "Trying to resize storage that is not resizable: its memory is foreign, or shared with another library"
+        );
+        Ok(())
+    }
+
+    /// Keeps the bytes where they are for as long as the storage lives: somebody outside knows their address.
+    ///
+    /// # Errors
+    /// `Busy` if an accessor of this thread is writing.
+    ///
+    /// ```
+    /// use flambeau_core::{Device, storage::Storage};
+    /// let storage = Storage::new(8, Device::CPU)?;
+    /// storage.pin()?;
+    /// assert!(!storage.is_resizable() && storage.grow(16).is_err());
+    /// # Ok::<(), flambeau_core::Error>(())
+    /// ```
+    pub fn pin(&self) -> Result<()> {
+        // Under a guard, so that no other thread is moving them now.
+        with_guards(&[(self, Access::Read)], || self.pinned.store(true, Relaxed))
     }
 
     /// Replaces the bytes. The caller holds the exclusive lock.
