@@ -7,16 +7,21 @@
 //! | [`call`] | entry points of functions and methods, the interpreter's lock, results |
 //! | [`types`], [`return_types`] | dtypes, devices, generators; results with names |
 //! | [`autograd`] | gradients, hooks, modes |
+//! | [`numpy`], [`dlpack`], [`buffer`], [`foreign`] | exchange with other libraries, without a copy |
 //! | [`settings`] | seeds, threads, default types |
 //! | [`errors`] | errors as exceptions |
 //! | `generated` | for every operator the overloads behind its name |
 
 mod arguments;
 mod autograd;
+mod buffer;
 mod call;
+mod dlpack;
 mod errors;
+mod foreign;
 #[expect(unsafe_code, reason = "entry points from C are made where their signatures are")]
 mod generated;
+mod numpy;
 mod return_types;
 mod settings;
 mod tensor;
@@ -32,5 +37,8 @@ fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
     types::install(module)?;
     autograd::install(module)?;
     settings::install(module)?;
+    numpy::install(module)?;
+    dlpack::install(module)?;
+    buffer::install(module)?;
     generated::BINDINGS.iter().try_for_each(|bindings| call::install(module, bindings))
 }

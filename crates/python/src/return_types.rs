@@ -2,29 +2,30 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
-/// The names of an operator's results, and what makes a tuple with them: it is found when first asked for, since most
-/// programs need none.
+/// The names of an operator's results.
 pub(crate) struct Names {
-    operator: &'static str,
-    results: &'static [&'static str],
-    make: PyOnceLock<Py<PyAny>>,
+    pub(crate) operator: &'static str,
+    pub(crate) results: &'static [&'static str],
 }
 
-impl Names {
-    pub(crate) const fn new(operator: &'static str, results: &'static [&'static str]) -> Self {
-        Names { operator, results, make: PyOnceLock::new() }
-    }
+/// The class for each operator, made in Python when first asked for: most programs need none.
+static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 
-    /// The values of a tuple under these names.
-    pub(crate) fn give<'py>(&self, values: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let py = values.py();
-        let make = self.make.get_or_try_init(py, || {
-            let results = PyTuple::new(py, self.results)?;
-            let class = py.import("flambeau.return_types")?.call_method1("make", (self.operator, results))?;
-            class.getattr("_make").map(Bound::unbind)
-        })?;
-        make.bind(py).call1((values,))
+/// The values of a tuple under their names.
+pub(crate) fn named<'py>(values: Bound<'py, PyAny>, names: &Names) -> PyResult<Bound<'py, PyAny>> {
+    class(values.py(), names)?.call_method1("_make", (values,))
+}
+
+fn class<'py>(py: Python<'py>, names: &Names) -> PyResult<Bound<'py, PyAny>> {
+    let classes = CLASSES.get_or_init(py, || PyDict::new(py).unbind()).bind(py);
+    let key = PyTuple::new(py, names.results)?;
+    let key = (names.operator, key).into_pyobject(py)?;
+    if let Some(class) = classes.get_item(&key)? {
+        return Ok(class);
     }
+    let class = py.import("flambeau.return_types")?.call_method1("make", &key)?;
+    classes.set_item(key, &class)?;
+    Ok(class)
 }

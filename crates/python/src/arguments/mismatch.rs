@@ -101,7 +101,8 @@ fn fault(overload: &Overload, given: &Given<'_, '_>) -> String {
 }
 
 fn fits(parameter: &Parameter, value: &Bound<'_, PyAny>) -> bool {
-    accepts(parameter.kind, value) || (value.is_none() && parameter.takes_none())
+    accepts(parameter.kind, value)
+        || (value.is_none() && (parameter.nullable || parameter.default == Some("None")))
 }
 
 fn wrong_type(parameter: &Parameter, position: Option<usize>, value: &Bound<'_, PyAny>) -> String {

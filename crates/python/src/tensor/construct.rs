@@ -3,6 +3,7 @@
 use super::{PyTensor, make_known, tensor_in, wrap};
 use crate::arguments::{device_of, dtype_of, is_number, scalar_of, type_name};
 use crate::errors::raise;
+use crate::numpy;
 use flambeau_autograd::Autograd;
 use flambeau_core::{Device, Element, Scalar, ScalarType, default_dtype};
 use flambeau_ops::{Tensor, dispatch_all_types, ops};
@@ -26,7 +27,7 @@ impl PyTensor {
             }
             (None, 1) => match tensor_in(&data.get_item(0)?) {
                 Some(tensor) => without_history(tensor)?,
-                None => from_data(&data.get_item(0)?, Some(default_dtype()), device)?,
+                None => from_data_or_array(&data.get_item(0)?, device)?,
             },
             (None, _) => return Err(PyTypeError::new_err("Tensor() takes sizes, or one sequence or tensor")),
         };
@@ -73,7 +74,10 @@ pub(crate) fn tensor<'py>(
     let (dtype, device) = (dtype.map(dtype_of).transpose()?, device.map(device_of).transpose()?);
     let made = match tensor_in(data) {
         Some(tensor) => copied(tensor, dtype, device, true)?,
-        None => from_data(data, dtype, device)?,
+        None => match numpy::to_be_copied(data)? {
+            Some(array) => copied(&array, dtype, device, true)?,
+            None => from_data(data, dtype, device)?,
+        },
     };
     if requires_grad {
         made.requires_grad_(true).map_err(raise)?;
@@ -81,7 +85,8 @@ pub(crate) fn tensor<'py>(
     wrap(data.py(), made)
 }
 
-/// `data` itself where it is a tensor of that type and device, and otherwise a new tensor.
+/// `data` itself where it is a tensor of that type and device, its elements where it is such an array of NumPy's, and otherwise
+/// a new tensor.
 #[pyfunction]
 #[pyo3(signature = (data, dtype = None, device = None))]
 pub(crate) fn as_tensor<'py>(
@@ -94,9 +99,21 @@ pub(crate) fn as_tensor<'py>(
         Some(tensor) => {
             ops::to_dtype_layout(tensor, dtype, None, device, None, false, false, None).map_err(raise)?
         }
-        None => from_data(data, dtype, device)?,
+        None => match numpy::shared(data)? {
+            Some(array) => copied(&array, dtype, device, false)?,
+            None => from_data(data, dtype, device)?,
+        },
     };
     wrap(data.py(), made)
+}
+
+/// As of old: elements of the default type, those of an array of that type without a copy.
+fn from_data_or_array(data: &Object<'_>, device: Option<Device>) -> PyResult<Tensor> {
+    let dtype = Some(default_dtype());
+    match numpy::shared(data)? {
+        Some(array) => copied(&array, dtype, device, false),
+        None => from_data(data, dtype, device),
+    }
 }
 
 /// The same elements, in a tensor that autograd takes for a new one.
@@ -136,6 +153,10 @@ pub(super) fn from_data(
 
 /// The sizes, as the first items tell them; the others are held against them.
 fn measure(data: &Object<'_>, sizes: &mut Vec<i64>) -> PyResult<()> {
+    if let Some(array) = numpy::to_be_copied(data)? {
+        sizes.extend_from_slice(array.sizes());
+        return Ok(());
+    }
     if let Some(tensor) = tensor_in(data) {
         sizes.extend_from_slice(tensor.sizes());
         return Ok(());
@@ -169,6 +190,9 @@ fn sequence_length(data: &Object<'_>) -> PyResult<Option<usize>> {
 fn flatten(data: &Object<'_>, sizes: &[i64], into: &mut Vec<Scalar>) -> PyResult<()> {
     if let Some(tensor) = tensor_in(data) {
         return flatten_tensor(tensor, sizes, into);
+    }
+    if let Some(array) = numpy::to_be_copied(data)? {
+        return flatten_tensor(&array, sizes, into);
     }
     let [first, rest @ ..] = sizes else {
         if !is_number(data) {

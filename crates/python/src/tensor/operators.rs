@@ -230,6 +230,10 @@ impl PyTensor {
     }
 
     fn __richcmp__<'py>(slf: &Bound<'py, Self>, other: &Object<'py>, op: CompareOp) -> PyResult<Object<'py>> {
+        let other = &match tensor_in(other) {
+            Some(_) => other.clone(),
+            None => crate::numpy::as_operand(other)?,
+        };
         match op {
             CompareOp::Eq => binary(slf, other, ops::eq_tensor, ops::eq_scalar),
             CompareOp::Ne => binary(slf, other, ops::ne_tensor, ops::ne_scalar),

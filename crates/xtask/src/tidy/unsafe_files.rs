@@ -30,7 +30,11 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/parallel/src/pool.rs", "a job borrows from the caller's stack until all threads have left it"),
     ("crates/ops/src/tensor/", "elements are reached behind accessors' guards; foreign memory is taken over"),
     ("crates/ops/src/tensor_iterator/walk.rs", "addresses cross to other threads under the caller's guards"),
+    ("crates/python/src/buffer.rs", "reads the C struct of the buffer protocol"),
     ("crates/python/src/call.rs", "the interpreter hands over raw pointers to the arguments"),
+    ("crates/python/src/dlpack.rs", "reads and makes the C structs of DLPack"),
+    ("crates/python/src/foreign.rs", "takes over memory that a protocol of exchange describes"),
+    ("crates/python/src/numpy.rs", "reads and makes the C struct by which NumPy exchanges arrays"),
     ("crates/python/src/tensor.rs", "a tensor points back at its Python object"),
     ("crates/vectorized/src/", "intrinsics, and loads and stores through raw pointers"),
 ];

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flambeau.utils import data
+from flambeau.utils import data, dlpack
 
-__all__ = ["data"]
+__all__ = ["data", "dlpack"]

@@ -1,0 +1,63 @@
+"""What other libraries ask of a tensor, and the function that takes whatever they give."""
+
+from . import _flambeau
+
+__all__ = ["asarray"]
+
+
+def __array__(self, dtype=None, copy=None):
+    """The tensor as NumPy sees it, without a copy where none is asked for or needed."""
+    array = self.numpy()
+    if dtype is not None and array.dtype != dtype:
+        if copy is False:
+            raise ValueError(f"Unable to avoid copy: the tensor has {array.dtype} elements and {dtype} are wanted")
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def __array_wrap__(self, array, context=None, return_scalar=False):
+    """What NumPy computed of a tensor is a tensor again."""
+    return _flambeau.as_tensor(array)
+
+
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+    """A tensor of an array, a buffer, an object with `__dlpack__`, a number or nested lists; without a copy where possible.
+
+    `copy=True` always copies, `copy=False` never does and raises ValueError where a copy would be needed.
+    """
+    tensor, shares = _taken(obj, dtype)
+    if isinstance(tensor, _flambeau.Tensor):
+        converted = tensor.to(device=device, dtype=dtype)
+    else:
+        converted = _flambeau.as_tensor(tensor, dtype=dtype, device=device)
+    copied = converted is not tensor or not shares
+    if copied and copy is False:
+        raise ValueError("can't alias or copy tensor: copy=False and the data cannot be shared as it is")
+    if copy and not copied:
+        converted = converted.clone()
+    if requires_grad and not converted.requires_grad:
+        return converted.detach().requires_grad_()
+    return converted if requires_grad or not converted.requires_grad else converted.detach()
+
+
+def _taken(obj, dtype):
+    """A tensor that shares the elements of `obj`, and whether it does; `obj` itself where there is nothing to share."""
+    if isinstance(obj, _flambeau.Tensor):
+        return obj, True
+    if isinstance(obj, (int, float, list, tuple)):
+        return obj, False
+    if hasattr(obj, "__array_struct__"):
+        shared = _flambeau.as_tensor(obj)
+        return shared, hasattr(obj, "base")
+    if hasattr(obj, "__dlpack__"):
+        return _flambeau.from_dlpack(obj), True
+    try:
+        memoryview(obj)
+    except TypeError:
+        return obj, False
+    return _flambeau.frombuffer(obj, dtype=dtype or _flambeau.get_default_dtype()), True
+
+
+def install(tensor):
+    """Puts the methods on the class."""
+    tensor.__array__, tensor.__array_wrap__ = __array__, __array_wrap__

@@ -1,0 +1,309 @@
+//! NumPy's arrays as tensors and tensors as arrays, without a copy.
+//!
+//! Both ways go by `__array_struct__`, a capsule with one C struct: nothing of NumPy is needed to build this, and there is no
+//! text to parse as the buffer protocol and `__array_interface__` have. An array keeps the tensor's storage, and a storage
+//! the array; a read-only one stays read-only on the other side. What is promised where both write at once is written down
+//! at [`Foreign`].
+
+#![expect(unsafe_code, reason = "reads and makes the C struct by which NumPy exchanges arrays")]
+
+use crate::errors::raise;
+use crate::foreign::{Foreign, let_go, pinned, returned};
+use crate::tensor::{PyTensor, wrap};
+use flambeau_autograd::Autograd;
+use flambeau_core::{Device, DimVec, ScalarType};
+use flambeau_ops::{Tensor, ops};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyFloat, PyInt, PyList, PyTuple, PyType};
+use smallvec::SmallVec;
+use std::ffi::{c_char, c_int, c_void};
+use std::{ptr, slice};
+
+type Object<'py> = Bound<'py, PyAny>;
+
+/// `PyArrayInterface` of `numpy/ndarraytypes.h`, "The array interface protocol", version 3.
+#[repr(C)]
+struct ArrayInterface {
+    two: c_int,
+    nd: c_int,
+    typekind: c_char,
+    itemsize: c_int,
+    flags: c_int,
+    shape: *mut isize,
+    /// In bytes.
+    strides: *mut isize,
+    data: *mut c_void,
+    descr: *mut ffi::PyObject,
+}
+
+const ALIGNED: c_int = 0x100;
+const NOT_SWAPPED: c_int = 0x200;
+const WRITEABLE: c_int = 0x400;
+
+const TYPES: [(ScalarType, u8); 9] = [
+    (ScalarType::F64, b'f'),
+    (ScalarType::F32, b'f'),
+    (ScalarType::F16, b'f'),
+    (ScalarType::I64, b'i'),
+    (ScalarType::I32, b'i'),
+    (ScalarType::I16, b'i'),
+    (ScalarType::I8, b'i'),
+    (ScalarType::U8, b'u'),
+    (ScalarType::Bool, b'b'),
+];
+
+/// The class of arrays, if the program has imported NumPy; if not, nothing is an array.
+fn array_class(py: Python<'_>) -> Option<&Bound<'_, PyType>> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    if let Some(class) = CLASS.get(py) {
+        return Some(class.bind(py));
+    }
+    let numpy = py.import("sys").ok()?.getattr("modules").ok()?.get_item("numpy").ok()?;
+    let class = numpy.getattr("ndarray").ok()?.cast_into::<PyType>().ok()?;
+    Some(CLASS.get_or_init(py, || class.unbind()).bind(py))
+}
+
+pub(crate) fn is_array(value: &Object<'_>) -> bool {
+    let plain = value.is_exact_instance_of::<PyList>()
+        || value.is_exact_instance_of::<PyFloat>()
+        || value.is_exact_instance_of::<PyInt>()
+        || value.is_exact_instance_of::<PyTuple>();
+    !plain && array_class(value.py()).is_some_and(|class| value.is_instance(class).unwrap_or(false))
+}
+
+/// A tensor that shares the array's elements; `None` for what is no array.
+pub(crate) fn shared(value: &Object<'_>) -> PyResult<Option<Tensor>> {
+    if is_array(value) { import(value).map(Some) } else { Ok(None) }
+}
+
+/// The same for elements that are copied next, so that it does not matter where they lie.
+pub(crate) fn to_be_copied(value: &Object<'_>) -> PyResult<Option<Tensor>> {
+    if !is_array(value) {
+        return Ok(None);
+    }
+    let aligned: bool = value.getattr("flags")?.getattr("aligned")?.extract()?;
+    if aligned { import(value).map(Some) } else { import(&value.call_method0("copy")?).map(Some) }
+}
+
+/// A tensor that shares the elements of a NumPy array, which it keeps. Of a read-only array it is read-only.
+#[pyfunction]
+fn from_numpy<'py>(array: &Object<'py>) -> PyResult<Object<'py>> {
+    let shared = shared(array)?.ok_or_else(|| {
+        PyTypeError::new_err(format!("expected np.ndarray (got {})", crate::arguments::type_name(array)))
+    })?;
+    wrap(array.py(), shared)
+}
+
+fn import(array: &Object<'_>) -> PyResult<Tensor> {
+    let capsule = array.getattr("__array_struct__")?;
+    // SAFETY: the attribute of an array is a capsule without a name, with a struct that lives as long as the capsule.
+    let interface = unsafe {
+        let interface: *const ArrayInterface =
+            ffi::PyCapsule_GetPointer(capsule.as_ptr(), ptr::null()).cast();
+        interface.as_ref().ok_or_else(|| PyErr::fetch(array.py()))?
+    };
+    let nd = interface.nd as usize;
+    // SAFETY: the struct says how many there are.
+    let (shape, strides) = unsafe { (extents(interface.shape, nd), extents(interface.strides, nd)) };
+    let dtype = dtype_of_kind(array, interface)?;
+    let sizes: DimVec = shape.iter().map(|size| *size as i64).collect();
+    let foreign = Foreign {
+        data: interface.data.cast(),
+        sizes: &sizes,
+        strides: &in_elements(strides, dtype)?,
+        dtype,
+        read_only: interface.flags & WRITEABLE == 0,
+    };
+    let geometry = foreign.geometry()?;
+    if let Some(tensor) = own(array, &foreign)? {
+        return Ok(tensor);
+    }
+    // SAFETY: (valid) an array's elements lie inside its memory, which it keeps; (shared) is the program's to see to.
+    unsafe { foreign.into_tensor(geometry, let_go(array.clone().unbind())) }
+}
+
+/// A tensor of the same storage, if the array looks at a tensor's elements and may do with them what that may.
+fn own(array: &Object<'_>, foreign: &Foreign<'_>) -> PyResult<Option<Tensor>> {
+    let owner = owner(array)?;
+    let Ok(elements) = owner.cast::<Elements>() else { return Ok(None) };
+    let storage = elements.get().0.impl_().storage();
+    Ok(if foreign.read_only == storage.is_read_only() { returned(foreign, storage) } else { None })
+}
+
+/// Whose memory an array looks at: a view has the array it was made of, and that of a struct what made the struct, since
+/// NumPy 2.4 in a tuple with the capsule.
+fn owner<'py>(array: &Object<'py>) -> PyResult<Object<'py>> {
+    let mut owner = array.getattr("base")?;
+    while is_array(&owner) {
+        owner = owner.getattr("base")?;
+    }
+    match owner.cast::<PyTuple>() {
+        Ok(pair) => pair.get_item(0),
+        Err(_) => Ok(owner),
+    }
+}
+
+/// What a comparison takes an array for: a tensor of its elements. NumPy computes the rest of arithmetic, but leaves
+/// comparisons to whoever is asked first.
+pub(crate) fn as_operand<'py>(value: &Object<'py>) -> PyResult<Object<'py>> {
+    match shared(value)? {
+        Some(tensor) => wrap(value.py(), tensor),
+        None => Ok(value.clone()),
+    }
+}
+
+/// # Safety
+/// - `count` numbers at `first`, which may be null where there are none.
+unsafe fn extents<'a>(first: *const isize, count: usize) -> &'a [isize] {
+    // SAFETY: as above.
+    if count == 0 { &[] } else { unsafe { slice::from_raw_parts(first, count) } }
+}
+
+fn dtype_of_kind(array: &Object<'_>, interface: &ArrayInterface) -> PyResult<ScalarType> {
+    let is = |(dtype, kind): &&(ScalarType, u8)| {
+        *kind == interface.typekind as u8 && dtype.size() == interface.itemsize as usize
+    };
+    let Some((dtype, _)) = TYPES.iter().find(is) else { return Err(no_dtype(array)) };
+    if interface.flags & NOT_SWAPPED == 0 {
+        return Err(PyValueError::new_err(
+            "given numpy array has byte order different from the native byte order. Conversion between byte orders is \
+             currently not supported.",
+        ));
+    }
+    Ok(*dtype)
+}
+
+fn no_dtype(array: &Object<'_>) -> PyErr {
+    let name = || array.getattr("dtype")?.getattr("type")?.getattr("__name__")?.extract::<String>();
+    let names: Vec<&str> = TYPES.iter().map(|(dtype, _)| dtype.name()).collect();
+    let (name, names) = (name().unwrap_or_default(), names.join(", "));
+    PyTypeError::new_err(format!(
+        "can't convert np.ndarray of type numpy.{name}. The only supported types are: {names}."
+    ))
+}
+
+/// Strides in elements, which have to be whole and not negative.
+fn in_elements(strides: &[isize], dtype: ScalarType) -> PyResult<DimVec> {
+    let size = dtype.size() as isize;
+    if strides.iter().any(|stride| stride % size != 0) {
+        return Err(PyValueError::new_err(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.",
+        ));
+    }
+    if strides.iter().any(|stride| *stride < 0) {
+        return Err(PyValueError::new_err(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently \
+             supported. (You can probably work around this by making a copy of your array with array.copy().)",
+        ));
+    }
+    Ok(strides.iter().map(|stride| (stride / size) as i64).collect())
+}
+
+#[pymethods]
+impl PyTensor {
+    /// A NumPy array that shares the elements. With `force` whatever stands in the way is done: a copy from another device, a
+    /// tensor without its history.
+    #[pyo3(signature = (*, force = false))]
+    fn numpy<'py>(&self, py: Python<'py>, force: bool) -> PyResult<Object<'py>> {
+        let tensor = if force { plain(self.tensor())? } else { self.tensor().clone() };
+        ensure_exportable(&tensor)?;
+        static ASARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let asarray =
+            ASARRAY.get_or_try_init(py, || PyResult::Ok(py.import("numpy")?.getattr("asarray")?.unbind()))?;
+        asarray.bind(py).call1((Bound::new(py, Elements(tensor))?,))
+    }
+}
+
+fn plain(tensor: &Tensor) -> PyResult<Tensor> {
+    let detached = ops::detach(tensor).map_err(raise)?;
+    ops::to_dtype_layout(&detached, None, None, Some(Device::CPU), None, false, false, None).map_err(raise)
+}
+
+fn ensure_exportable(tensor: &Tensor) -> PyResult<()> {
+    let device = tensor.device();
+    if tensor.requires_grad() {
+        Err(PyRuntimeError::new_err(
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
+        ))
+    } else if !device.is_cpu() {
+        Err(PyTypeError::new_err(format!(
+            "can't convert {device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        )))
+    } else {
+        kind_of(tensor.dtype()).map(drop)
+    }
+}
+
+fn kind_of(dtype: ScalarType) -> PyResult<u8> {
+    let found = TYPES.iter().find(|(known, _)| *known == dtype);
+    found
+        .map(|(_, kind)| *kind)
+        .ok_or_else(|| PyTypeError::new_err(format!("Got unsupported ScalarType {dtype}")))
+}
+
+/// What NumPy makes an array of, and keeps for as long as the array lives.
+#[pyclass(module = "flambeau", frozen)]
+struct Elements(Tensor);
+
+#[pymethods]
+impl Elements {
+    #[getter(__array_struct__)]
+    fn array_struct<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
+        let interface = Box::into_raw(Box::new(Interface::new(&self.0)?));
+        // SAFETY: the box begins with the struct that NumPy looks for in a capsule without a name, and goes with the capsule.
+        unsafe {
+            (*interface).c.shape = (*interface).shape.as_mut_ptr();
+            (*interface).c.strides = (*interface).strides.as_mut_ptr();
+            let capsule = ffi::PyCapsule_New(interface.cast(), ptr::null(), Some(drop_interface));
+            if capsule.is_null() {
+                drop(Box::from_raw(interface));
+            }
+            Bound::from_owned_ptr_or_err(py, capsule)
+        }
+    }
+}
+
+/// The struct for NumPy and what it points at.
+#[repr(C)]
+struct Interface {
+    c: ArrayInterface,
+    shape: SmallVec<[isize; 5]>,
+    strides: SmallVec<[isize; 5]>,
+}
+
+impl Interface {
+    /// With null for the addresses of sizes and strides, which are not where they stay yet.
+    fn new(tensor: &Tensor) -> PyResult<Self> {
+        let itemsize = tensor.element_size();
+        let writeable = if tensor.impl_().storage().is_read_only() { 0 } else { WRITEABLE };
+        Ok(Interface {
+            c: ArrayInterface {
+                two: 2,
+                nd: tensor.dim() as c_int,
+                typekind: kind_of(tensor.dtype())? as c_char,
+                itemsize: itemsize as c_int,
+                flags: ALIGNED | NOT_SWAPPED | writeable,
+                shape: ptr::null_mut(),
+                strides: ptr::null_mut(),
+                data: pinned(tensor)?.cast(),
+                descr: ptr::null_mut(),
+            },
+            shape: tensor.sizes().iter().map(|size| *size as isize).collect(),
+            strides: tensor.strides().iter().map(|stride| *stride as isize * itemsize as isize).collect(),
+        })
+    }
+}
+
+/// # Safety
+/// - The interpreter calls it with a capsule of [`Elements::array_struct`].
+unsafe extern "C" fn drop_interface(capsule: *mut ffi::PyObject) {
+    // SAFETY: as above; this is the box that the capsule was made with.
+    unsafe { drop(Box::from_raw(ffi::PyCapsule_GetPointer(capsule, ptr::null()).cast::<Interface>())) }
+}
+
+pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(from_numpy, module)?)
+}
