@@ -8,6 +8,7 @@
 //! | [`types`], [`return_types`] | dtypes, devices, generators; results with names |
 //! | [`autograd`] | gradients, hooks, modes |
 //! | [`numpy`], [`dlpack`], [`buffer`], [`foreign`] | exchange with other libraries, without a copy |
+//! | [`storage`] | the bytes below tensors |
 //! | [`settings`] | seeds, threads, default types |
 //! | [`errors`] | errors as exceptions |
 //! | `generated` | for every operator the overloads behind its name |
@@ -24,6 +25,7 @@ mod generated;
 mod numpy;
 mod return_types;
 mod settings;
+mod storage;
 mod tensor;
 mod types;
 
@@ -40,5 +42,6 @@ fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
     numpy::install(module)?;
     dlpack::install(module)?;
     buffer::install(module)?;
+    storage::install(module)?;
     generated::BINDINGS.iter().try_for_each(|bindings| call::install(module, bindings))
 }

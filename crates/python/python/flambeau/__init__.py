@@ -5,7 +5,7 @@ from ._flambeau import *  # noqa: F403
 from ._flambeau import __version__, _linalg, _nn
 from ._size import Size
 from ._modes import enable_grad, inference_mode, no_grad, set_grad_enabled
-from . import _exchange, _functions, _methods
+from . import _copying, _exchange, _functions, _methods
 from ._exchange import *  # noqa: F403
 from ._functions import *  # noqa: F403
 from ._limits import finfo, iinfo
@@ -13,6 +13,7 @@ from . import autograd, linalg
 
 _methods.install(Tensor)  # noqa: F405
 _exchange.install(Tensor)  # noqa: F405
+_copying.install(Tensor)  # noqa: F405
 _functions.install(Tensor, Generator)  # noqa: F405
 globals().update((alias, getattr(_flambeau, name)) for alias, name in _methods.ALIASES.items())
 

@@ -1,6 +1,7 @@
 """Tensors by name in safetensors files (https://huggingface.co/docs/safetensors), which PyTorch's package reads too.
 
-A file holds tensors and texts, no programs: reading one runs nothing.
+A file holds tensors and texts, no programs: reading one runs nothing. Nested values, such as a checkpoint of a model's state,
+an optimiser's and a number, are tensors by the names of their places, and one text that says how they are put together.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import sys
 
 import flambeau
+from flambeau._structure import Flattened, is_flat, restored
 from flambeau.utils.tensor_bytes import from_bytes, to_bytes
 
 TYPE_CHECKING = False
@@ -37,13 +39,22 @@ NAMES = {dtype: code for code, dtype in CODES.items()}
 # The format's own bound on the table of contents.
 LONGEST_HEADER = 100_000_000
 METADATA = "__metadata__"
+# The note that says how nested values are put together.
+STRUCTURE = "flambeau.structure"
 
 
-def save(tensors: Mapping[str, Tensor], path: Path, notes: Mapping[str, str] | None = None) -> None:
-    """Writes tensors, and notes beside them, to `path`.
+def save(value: Any, path: Path, notes: Mapping[str, str] | None = None) -> None:
+    """Writes tensors by name, or tensors, numbers and texts in nested dicts, lists and tuples, to `path`, and notes beside them.
 
     The file is whole on the disk before it takes the place of the one of before, which a failure leaves as it was.
     """
+    if is_flat(value):
+        return _save(value, path, notes)
+    flattened = Flattened(value)
+    return _save(flattened.tensors, path, {**(notes or {}), STRUCTURE: flattened.text})
+
+
+def _save(tensors: Mapping[str, Tensor], path: Path, notes: Mapping[str, str] | None) -> None:
     _check(tensors, notes)
     header: dict[str, Any] = {METADATA: dict(notes)} if notes else {}
     end, parts = 0, []
@@ -87,17 +98,19 @@ def _replace(path: str, parts: list[bytes]) -> None:
         raise
 
 
-def load(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file, in memory of their own."""
+def load(path: Path) -> Any:
+    """What was saved, in memory of its own; the tensors by name of a file that another program wrote."""
     return load_with_notes(path)[0]
 
 
-def load_with_notes(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors of a file, and the notes beside them."""
+def load_with_notes(path: Path) -> tuple[Any, dict[str, str]]:
+    """What was saved, and the notes beside it."""
     with open(path, "rb") as file:
         data = memoryview(file.read())
     try:
-        return _read(data)
+        tensors, notes = _read(data)
+        structure = notes.pop(STRUCTURE, None)
+        return (tensors if structure is None else restored(structure, tensors)), notes
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise ValueError(f"{os.fspath(path)}: not a whole safetensors file: {error}") from error
 

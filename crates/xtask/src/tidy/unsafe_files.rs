@@ -35,6 +35,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/python/src/dlpack.rs", "reads and makes the C structs of DLPack"),
     ("crates/python/src/foreign.rs", "takes over memory that a protocol of exchange describes"),
     ("crates/python/src/numpy.rs", "reads and makes the C struct by which NumPy exchanges arrays"),
+    ("crates/python/src/storage.rs", "reads bytes under guards"),
     ("crates/python/src/tensor.rs", "a tensor points back at its Python object"),
     ("crates/vectorized/src/", "intrinsics, and loads and stores through raw pointers"),
 ];

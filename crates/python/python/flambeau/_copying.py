@@ -1,0 +1,113 @@
+"""Pickling and copying: tensors that share a storage share one again afterwards, as in PyTorch."""
+
+from . import _flambeau
+from ._flambeau import Tensor, UntypedStorage
+
+# Storages that Python holds an object of, by their identity; made when it is first needed.
+_storages = None
+
+
+def untyped_storage(self):
+    """The bytes below the tensor: the same object for all tensors that share them, for as long as it lives."""
+    global _storages
+    if _storages is None:
+        from weakref import WeakValueDictionary
+
+        _storages = WeakValueDictionary()
+    identity = self._storage_identity()
+    found = _storages.get(identity)
+    if found is None:
+        found = _storages[identity] = self._storage()
+    return found
+
+
+def _reduce_storage(self):
+    return UntypedStorage.frombytes, (self.tobytes(),)
+
+
+def _deepcopy_storage(self, memo):
+    if id(self) not in memo:
+        memo[id(self)] = self.clone()
+    return memo[id(self)]
+
+
+def _rebuild_tensor(storage, dtype, sizes, strides, offset, requires_grad):
+    made = storage._tensor(dtype, sizes, strides, offset)
+    return made.requires_grad_() if requires_grad else made
+
+
+def _rebuild_meta(dtype, sizes, strides, requires_grad):
+    made = _flambeau.empty_strided(sizes, strides, dtype=dtype, device="meta")
+    return made.requires_grad_() if requires_grad else made
+
+
+def _rebuild_object(build, cls, arguments, state):
+    """An object of a subclass, or one with attributes."""
+    made = build(*arguments)
+    if cls is not Tensor:
+        made = Tensor._make_subclass(cls, made, made.requires_grad)
+    if hasattr(cls, "__setstate__"):
+        made.__setstate__(state)
+    else:
+        made.__dict__.update(state)
+    return made
+
+
+def _recipe(self, storage):
+    """What makes the tensor again of its storage, or of another in its place."""
+    if self.is_meta:
+        return _rebuild_meta, (self.dtype, tuple(self.shape), self.stride(), self.requires_grad)
+    geometry = tuple(self.shape), self.stride(), self.storage_offset()
+    return _rebuild_tensor, (storage, self.dtype, *geometry, self.requires_grad)
+
+
+def _whole_recipe(self, storage, state):
+    build, arguments = _recipe(self, storage)
+    if type(self) is Tensor and not state:
+        return build, arguments
+    return _rebuild_object, (build, type(self), arguments, state)
+
+
+def _state(self):
+    getter = getattr(self, "__getstate__", None)
+    # Since Python 3.11 every object has the method; only one of a class of its own says something else.
+    own = getter is not None and type(self).__getstate__ is not getattr(object, "__getstate__", None)
+    return getter() if own else dict(self.__dict__)
+
+
+def __reduce_ex__(self, protocol):
+    """Elements, geometry, `requires_grad` and attributes; no history and no gradient."""
+    return _whole_recipe(self, self.untyped_storage(), _state(self))
+
+
+def __copy__(self):
+    """Another tensor of the same elements."""
+    build, arguments = _whole_recipe(self, self.untyped_storage(), _state(self))
+    return build(*arguments)
+
+
+def __deepcopy__(self, memo):
+    """A leaf with elements of its own, the same strides, and a copy of the gradient."""
+    from copy import deepcopy
+
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment"
+        )
+    if id(self) in memo:
+        return memo[id(self)]
+    storage = None if self.is_meta else deepcopy(self.untyped_storage(), memo)
+    build, arguments = _whole_recipe(self, storage, {})
+    made = memo[id(self)] = build(*arguments)
+    if self.grad is not None:
+        made.grad = deepcopy(self.grad, memo)
+    made.__dict__.update(deepcopy(self.__dict__, memo))
+    return made
+
+
+def install(tensor):
+    """Puts the methods on the classes."""
+    for method in (untyped_storage, __reduce_ex__, __copy__, __deepcopy__):
+        setattr(tensor, method.__name__, method)
+    UntypedStorage.__reduce__ = _reduce_storage
+    UntypedStorage.__deepcopy__ = _deepcopy_storage
