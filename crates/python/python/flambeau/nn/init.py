@@ -68,15 +68,15 @@ def trunc_normal_(
     low, high = (a - mean) / std, (b - mean) / std
     if not low < high:
         raise ValueError(f"expected a < b but got a={a} and b={b}")
+    draw = _plain if _mass(low, high) > 0.25 else _uniform
     with flambeau.no_grad():
-        values = flambeau.empty(tensor.shape, dtype=flambeau.float64)
-        wrong = flambeau.ones(tensor.shape, dtype=flambeau.bool)
-        draw = _plain if _mass(low, high) > 0.25 else _uniform
-        while wrong.any().item():
-            made, accepted = draw(values, low, high, generator)
-            values = flambeau.where(wrong & accepted, made, values)
-            wrong = wrong & ~accepted
-        return tensor.copy_(values.mul_(std).add_(mean).clamp_(a, b))
+        values = flambeau.empty(tensor.numel(), dtype=flambeau.float64)
+        wrong = flambeau.ones(tensor.numel(), dtype=flambeau.bool)
+        while (left := wrong.sum().item()) > 0:
+            made, accepted = draw(values.new_empty(left), low, high, generator)
+            values.masked_scatter_(wrong, made)
+            wrong.masked_scatter_(wrong.clone(), ~accepted)
+        return tensor.copy_(values.mul_(std).add_(mean).clamp_(a, b).view(tensor.shape))
 
 
 def _mass(low: float, high: float) -> float:
