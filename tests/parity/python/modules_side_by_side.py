@@ -105,6 +105,14 @@ CASES = [
     ("TransformerEncoderLayer", (8, 2, 16, 0.0), {"batch_first": True}, (numbers(3, 5, 8),)),
     ("TransformerEncoderLayer", (8, 2, 16, 0.0, "gelu"), {"norm_first": True, "bias": False}, (numbers(3, 5, 8),)),
     ("TransformerDecoderLayer", (8, 2, 16, 0.0), {}, (numbers(3, 5, 8), numbers(4, 5, 8))),
+    *[(name, (4, 5), options, (numbers(6, 3, 4),)) for name in ("RNN", "GRU", "LSTM") for options in (
+        {}, {"num_layers": 2, "bidirectional": True}, {"bias": False, "batch_first": True},
+    )],
+    ("RNN", (4, 5), {"nonlinearity": "relu"}, (numbers(6, 4), numbers(1, 5))),
+    ("GRU", (4, 5, 2), {}, (numbers(6, 3, 4), numbers(2, 3, 5))),
+    ("LSTM", (4, 5), {"proj_size": 3, "num_layers": 2, "bidirectional": True}, (numbers(6, 3, 4),)),
+    *[(name, (4, 5), options, (numbers(3, 4),)) for name in ("RNNCell", "GRUCell", "LSTMCell") for options in ({}, {"bias": False})],
+    ("RNNCell", (4, 5), {"nonlinearity": "relu"}, (numbers(4), numbers(5))),
     ("Transformer", (8, 2, 2, 2, 16, 0.0), {}, (numbers(3, 5, 8), numbers(4, 5, 8))),
 ]
 
@@ -117,7 +125,10 @@ def here(tensor, dtype):
 
 
 def tensors(result):
-    return [r for r in (result if isinstance(result, tuple) else (result,)) if r is not None]
+    """The tensors of a result, which may be a tuple of tuples."""
+    if isinstance(result, tuple):
+        return [tensor for part in result for tensor in tensors(part)]
+    return [] if result is None else [result]
 
 
 def distance(ours, theirs):

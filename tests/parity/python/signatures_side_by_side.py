@@ -24,6 +24,7 @@ KEPT = {
     "optim.lr_scheduler.ChainedScheduler.step": "takes `epoch` as all schedulers do",
     "optim.lr_scheduler.SequentialLR.step": "takes `epoch` as all schedulers do",
     "utils.data.random_split": "None stands for the same generator",
+    **dict.fromkeys(("nn.GRU", "nn.LSTM", "nn.RNN"), "PyTorch takes anything and looks at it inside"),
     **dict.fromkeys(
         ("nn.LogSigmoid", "nn.Sigmoid", "nn.Softmax2d", "nn.Softsign", "nn.Tanh", "nn.Tanhshrink"),
         "they take no arguments, and PyTorch shows those of Module",

@@ -121,6 +121,8 @@ from flambeau.nn.modules.pooling import (
     MaxPool1d,
     MaxPool2d,
 )
+from flambeau.nn.modules.rnn import GRU, LSTM, RNN
+from flambeau.nn.modules.rnn_cell import GRUCell, LSTMCell, RNNCell
 from flambeau.nn.modules.sparse import (
     Embedding,
 )
@@ -166,6 +168,8 @@ __all__ = [
     "Flatten",
     "GELU",
     "GLU",
+    "GRU",
+    "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
     "Hardshrink",
@@ -180,6 +184,8 @@ __all__ = [
     "InstanceNorm3d",
     "KLDivLoss",
     "L1Loss",
+    "LSTM",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -203,6 +209,8 @@ __all__ = [
     "PixelShuffle",
     "PoissonNLLLoss",
     "RMSNorm",
+    "RNN",
+    "RNNCell",
     "ReLU",
     "ReLU6",
     "ReflectionPad1d",
