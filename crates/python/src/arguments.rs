@@ -24,7 +24,8 @@ use pyo3::prelude::*;
 #[inline]
 pub(crate) fn dispatch<'py>(signature: &Signature, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
     for overload in signature.overloads {
-        if let Some(arguments) = bind::bind(overload, given) {
+        let mut arguments = Arguments::new(given.py, overload.parameters);
+        if arguments.bind(overload, given) {
             return (overload.call)(&arguments);
         }
     }

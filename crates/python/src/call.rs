@@ -4,7 +4,7 @@
 
 use crate::arguments::{Arguments, Given, Signature, dispatch};
 use crate::errors::raise;
-use crate::return_types::{Names, named};
+use crate::return_types::Names;
 use crate::tensor::{PyTensor, wrap};
 use flambeau_autograd::Autograd;
 use flambeau_core::{Error, ErrorKind, Result, Scalar};
@@ -224,10 +224,10 @@ impl<'py> Arguments<'_, 'py> {
     /// Runs an operator with several results, which have names.
     pub(crate) fn returns_named<R: IntoPython + Send>(
         &self,
-        names: &Names,
+        names: &'static Names,
         operator: impl FnOnce() -> Result<R> + Send,
     ) -> PyResult<Bound<'py, PyAny>> {
-        named(self.run(operator)?.into_python(self.py)?, names)
+        names.give(self.run(operator)?.into_python(self.py)?)
     }
 
     #[inline]

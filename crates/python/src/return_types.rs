@@ -2,30 +2,29 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyTuple;
 
-/// The names of an operator's results.
+/// The names of an operator's results, and what makes a tuple with them: it is found when first asked for, since most
+/// programs need none.
 pub(crate) struct Names {
-    pub(crate) operator: &'static str,
-    pub(crate) results: &'static [&'static str],
+    operator: &'static str,
+    results: &'static [&'static str],
+    make: PyOnceLock<Py<PyAny>>,
 }
 
-/// The class for each operator, made in Python when first asked for: most programs need none.
-static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
-
-/// The values of a tuple under their names.
-pub(crate) fn named<'py>(values: Bound<'py, PyAny>, names: &Names) -> PyResult<Bound<'py, PyAny>> {
-    class(values.py(), names)?.call_method1("_make", (values,))
-}
-
-fn class<'py>(py: Python<'py>, names: &Names) -> PyResult<Bound<'py, PyAny>> {
-    let classes = CLASSES.get_or_init(py, || PyDict::new(py).unbind()).bind(py);
-    let key = PyTuple::new(py, names.results)?;
-    let key = (names.operator, key).into_pyobject(py)?;
-    if let Some(class) = classes.get_item(&key)? {
-        return Ok(class);
+impl Names {
+    pub(crate) const fn new(operator: &'static str, results: &'static [&'static str]) -> Self {
+        Names { operator, results, make: PyOnceLock::new() }
     }
-    let class = py.import("flambeau.return_types")?.call_method1("make", &key)?;
-    classes.set_item(key, &class)?;
-    Ok(class)
+
+    /// The values of a tuple under these names.
+    pub(crate) fn give<'py>(&self, values: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = values.py();
+        let make = self.make.get_or_try_init(py, || {
+            let results = PyTuple::new(py, self.results)?;
+            let class = py.import("flambeau.return_types")?.call_method1("make", (self.operator, results))?;
+            class.getattr("_make").map(Bound::unbind)
+        })?;
+        make.bind(py).call1((values,))
+    }
 }

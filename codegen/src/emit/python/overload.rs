@@ -59,8 +59,8 @@ fn run(overload: &Overload<'_>, schema: &FunctionSchema) -> String {
         Some(index) => format!("a.writes({index}, || {call})"),
         None if overload.is_factory() => format!("a.makes({}, || {call})", schema.inputs().count()),
         None if names.len() > 1 => {
-            let names = format!("Names {{ operator: {:?}, results: &{names:?} }}", schema.name.base);
-            format!("a.returns_named(&{names}, || {call})")
+            let names = format!("static NAMES: Names = Names::new({:?}, &{names:?});", schema.name.base);
+            format!("{names}\na.returns_named(&NAMES, || {call})")
         }
         None if schema.is_view() => format!("a.views(|| {call})"),
         None => format!("a.returns(|| {call})"),

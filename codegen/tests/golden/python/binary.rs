@@ -88,9 +88,8 @@ static SORT: Signature = Signature {
         function: true,
         call: |a| {
             let (self_, dim, descending) = (a.tensor(0)?, a.int_or(1, -1)?, a.boolean_or(2, false)?);
-            a.returns_named(&Names { operator: "sort", results: &["values", "indices"] }, || {
-                ops::sort(&self_, dim, descending)
-            })
+            static NAMES: Names = Names::new("sort", &["values", "indices"]);
+            a.returns_named(&NAMES, || ops::sort(&self_, dim, descending))
         },
     }],
 };

@@ -41,56 +41,59 @@ pub(crate) struct Arguments<'a, 'py> {
     pub(super) large: Cell<bool>,
 }
 
-/// The arguments, if each value is of a type that its parameter takes and none is left over or missing.
-#[inline]
-pub(super) fn bind<'a, 'py>(
-    overload: &'static Overload,
-    given: &Given<'a, 'py>,
-) -> Option<Arguments<'a, 'py>> {
-    let parameters = overload.parameters;
-    let receiver = match given.receiver {
-        Some(_) => Some(overload.receiver?),
-        None if overload.function => None,
-        None => return None,
-    };
-    let mut values = [None; MOST];
-    let mut spread = None;
-    let (mut positional, mut named) = (0, 0);
-    for (index, parameter) in parameters.iter().enumerate() {
-        if receiver == Some(index) {
-            values[index] = given.receiver;
-            continue;
-        }
-        let next = given.positional.get(positional).filter(|_| !parameter.keyword);
-        if let Some(first) = next
-            && is_spread(parameters, receiver, given, index, first)
-        {
-            spread = Some(given.positional);
-            values[index] = Some(first);
-            positional = given.positional.len();
-            continue;
-        }
-        let value = match next {
-            Some(value) => {
-                positional += 1;
-                Some(value)
-            }
-            None if named < given.named.len() => {
-                let value = given.by_name(parameter);
-                named += usize::from(value.is_some());
-                value
-            }
-            None => None,
-        };
-        match value {
-            Some(value) if accepts(parameter.kind, value) => values[index] = Some(value),
-            Some(value) if value.is_none() && (parameter.nullable || parameter.default == Some("None")) => {}
-            None if parameter.default.is_some() => {}
-            _ => return None,
-        }
+impl<'a, 'py> Arguments<'a, 'py> {
+    /// No values yet.
+    #[inline]
+    pub(super) fn new(py: Python<'py>, parameters: &'static [Parameter]) -> Self {
+        Arguments { py, parameters, values: [None; MOST], spread: None, large: Cell::new(false) }
     }
-    let complete = positional == given.positional.len() && named == given.named.len();
-    complete.then(|| Arguments { py: given.py, parameters, values, spread, large: Cell::new(false) })
+
+    /// Takes in what was given; whether each value is of a type that its parameter takes, and none is left over or missing.
+    #[inline]
+    pub(super) fn bind(&mut self, overload: &'static Overload, given: &Given<'a, 'py>) -> bool {
+        let receiver = match given.receiver {
+            Some(_) if overload.receiver.is_some() => overload.receiver,
+            None if overload.function => None,
+            _ => return false,
+        };
+        let (mut placed, mut named) = (0, 0);
+        for (index, parameter) in self.parameters.iter().enumerate() {
+            if receiver == Some(index) {
+                self.values[index] = given.receiver;
+                continue;
+            }
+            let next = given.positional.get(placed).filter(|_| !parameter.keyword);
+            if let Some(first) = next
+                && is_spread(self.parameters, receiver, given, index, first)
+            {
+                (self.spread, self.values[index]) = (Some(given.positional), next);
+                placed = given.positional.len();
+                continue;
+            }
+            placed += usize::from(next.is_some());
+            let value = match next {
+                None if named < given.named.len() => {
+                    let value = given.by_name(parameter);
+                    named += usize::from(value.is_some());
+                    value
+                }
+                next => next,
+            };
+            match value {
+                Some(value) if accepts(parameter.kind, value) => self.values[index] = Some(value),
+                Some(value) if value.is_none() && parameter.takes_none() => {}
+                None if parameter.default.is_some() => {}
+                _ => return false,
+            }
+        }
+        placed == given.positional.len() && named == given.named.len()
+    }
+
+    /// Whether the operator is worth giving up the interpreter's lock for, as far as the values taken out so far tell.
+    #[inline]
+    pub(crate) fn is_large(&self) -> bool {
+        self.large.get()
+    }
 }
 
 /// Whether the integers of the only positional parameter were given one by one.
@@ -108,12 +111,4 @@ fn is_spread(
         && is_index(first)
         && others().next().is_none()
         && given.positional.iter().all(is_index)
-}
-
-impl Arguments<'_, '_> {
-    /// Whether the operator is worth giving up the interpreter's lock for, as far as the values taken out so far tell.
-    #[inline]
-    pub(crate) fn is_large(&self) -> bool {
-        self.large.get()
-    }
 }

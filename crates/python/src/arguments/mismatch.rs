@@ -101,8 +101,7 @@ fn fault(overload: &Overload, given: &Given<'_, '_>) -> String {
 }
 
 fn fits(parameter: &Parameter, value: &Bound<'_, PyAny>) -> bool {
-    accepts(parameter.kind, value)
-        || (value.is_none() && (parameter.nullable || parameter.default == Some("None")))
+    accepts(parameter.kind, value) || (value.is_none() && parameter.takes_none())
 }
 
 fn wrong_type(parameter: &Parameter, position: Option<usize>, value: &Bound<'_, PyAny>) -> String {

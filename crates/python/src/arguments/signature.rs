@@ -79,6 +79,11 @@ impl Parameter {
         Parameter { kind: Kind::TensorOrNumber, ..self }
     }
 
+    /// Whether `None` stands for the absence of a value.
+    pub(crate) fn takes_none(&self) -> bool {
+        self.nullable || self.default == Some("None")
+    }
+
     /// The names NumPy has for it, which PyTorch takes too.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         name == self.name

@@ -407,10 +407,8 @@ static LOG_SIGMOID_FORWARD: Signature = Signature {
         function: true,
         call: |a| {
             let self_ = a.tensor(0)?;
-            a.returns_named(
-                &Names { operator: "log_sigmoid_forward", results: &["output", "buffer"] },
-                || ops::log_sigmoid_forward(&self_),
-            )
+            static NAMES: Names = Names::new("log_sigmoid_forward", &["output", "buffer"]);
+            a.returns_named(&NAMES, || ops::log_sigmoid_forward(&self_))
         },
     }],
 };

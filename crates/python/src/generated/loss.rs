@@ -249,10 +249,10 @@ static NLL_LOSS_FORWARD: Signature = Signature {
         call: |a| {
             let (self_, target, weight, reduction, ignore_index) =
                 (a.tensor(0)?, a.tensor(1)?, a.optional_tensor(2)?, a.int(3)?, a.int(4)?);
-            a.returns_named(
-                &Names { operator: "nll_loss_forward", results: &["output", "total_weight"] },
-                || ops::nll_loss_forward(&self_, &target, weight.as_deref(), reduction, ignore_index),
-            )
+            static NAMES: Names = Names::new("nll_loss_forward", &["output", "total_weight"]);
+            a.returns_named(&NAMES, || {
+                ops::nll_loss_forward(&self_, &target, weight.as_deref(), reduction, ignore_index)
+            })
         },
     }],
 };

@@ -515,9 +515,8 @@ static MAX: Signature = Signature {
             function: true,
             call: |a| {
                 let (self_, dim, keepdim) = (a.tensor(0)?, a.int(1)?, a.boolean_or(2, false)?);
-                a.returns_named(&Names { operator: "max", results: &["values", "indices"] }, || {
-                    ops::max_dim(&self_, dim, keepdim)
-                })
+                static NAMES: Names = Names::new("max", &["values", "indices"]);
+                a.returns_named(&NAMES, || ops::max_dim(&self_, dim, keepdim))
             },
         },
     ],
@@ -586,9 +585,8 @@ static MIN: Signature = Signature {
             function: true,
             call: |a| {
                 let (self_, dim, keepdim) = (a.tensor(0)?, a.int(1)?, a.boolean_or(2, false)?);
-                a.returns_named(&Names { operator: "min", results: &["values", "indices"] }, || {
-                    ops::min_dim(&self_, dim, keepdim)
-                })
+                static NAMES: Names = Names::new("min", &["values", "indices"]);
+                a.returns_named(&NAMES, || ops::min_dim(&self_, dim, keepdim))
             },
         },
     ],
@@ -652,9 +650,8 @@ static AMINMAX: Signature = Signature {
             if let Some(out) = a.out_tensors(3, 2)? {
                 return a.writes(3, || ops::aminmax_out(&self_, dim, keepdim, &out[0], &out[1]));
             }
-            a.returns_named(&Names { operator: "aminmax", results: &["min", "max"] }, || {
-                ops::aminmax(&self_, dim, keepdim)
-            })
+            static NAMES: Names = Names::new("aminmax", &["min", "max"]);
+            a.returns_named(&NAMES, || ops::aminmax(&self_, dim, keepdim))
         },
     }],
 };

@@ -58,9 +58,8 @@ static SORT: Signature = Signature {
             call: |a| {
                 let (self_, stable, dim, descending) =
                     (a.tensor(0)?, a.optional_boolean(1)?, a.int_or(2, -1)?, a.boolean_or(3, false)?);
-                a.returns_named(&Names { operator: "sort", results: &["values", "indices"] }, || {
-                    ops::sort_stable(&self_, stable, dim, descending)
-                })
+                static NAMES: Names = Names::new("sort", &["values", "indices"]);
+                a.returns_named(&NAMES, || ops::sort_stable(&self_, stable, dim, descending))
             },
         },
         Overload {
@@ -69,9 +68,8 @@ static SORT: Signature = Signature {
             function: true,
             call: |a| {
                 let (self_, dim, descending) = (a.tensor(0)?, a.int_or(1, -1)?, a.boolean_or(2, false)?);
-                a.returns_named(&Names { operator: "sort", results: &["values", "indices"] }, || {
-                    ops::sort(&self_, dim, descending)
-                })
+                static NAMES: Names = Names::new("sort", &["values", "indices"]);
+                a.returns_named(&NAMES, || ops::sort(&self_, dim, descending))
             },
         },
     ],
@@ -138,9 +136,8 @@ static TOPK: Signature = Signature {
         call: |a| {
             let (self_, k, dim, largest, sorted) =
                 (a.tensor(0)?, a.int(1)?, a.int_or(2, -1)?, a.boolean_or(3, true)?, a.boolean_or(4, true)?);
-            a.returns_named(&Names { operator: "topk", results: &["values", "indices"] }, || {
-                ops::topk(&self_, k, dim, largest, sorted)
-            })
+            static NAMES: Names = Names::new("topk", &["values", "indices"]);
+            a.returns_named(&NAMES, || ops::topk(&self_, k, dim, largest, sorted))
         },
     }],
 };
