@@ -34,8 +34,8 @@ def digits() -> TensorDataset:
     except ImportError:
         sys.exit("error: the digits come with scikit-learn, which is not installed: pip install scikit-learn")
     data = load_digits()
-    pictures = flambeau.tensor(data.images.tolist()).unsqueeze(1) / 16
-    return TensorDataset(pictures, flambeau.tensor(data.target.tolist()))
+    pictures = flambeau.tensor(data.images, dtype=flambeau.float32).unsqueeze(1) / 16
+    return TensorDataset(pictures, flambeau.tensor(data.target))
 
 
 def network(channels: int) -> nn.Module:

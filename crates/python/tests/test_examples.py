@@ -114,6 +114,13 @@ def test_digits(monkeypatch, capsys):
     assert float(last.split()[2].rstrip("%")) >= 90.0
 
 
+def test_memory_is_shared_with_numpy(capsys):
+    pytest.importorskip("numpy", reason="the arrays are NumPy's, which is not installed")
+    example("interchange").with_numpy()
+    lines = [line[58:].strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["100.0", "-1.0", "((3, 2), (4, 12))", "True", "109.0", "5.0", "RuntimeError", "[1. 1. 1.]"]
+
+
 def test_digits_without_scikit_learn(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(SystemExit, match="pip install scikit-learn"):
