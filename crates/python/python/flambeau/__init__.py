@@ -17,6 +17,12 @@ _copying.install(Tensor)  # noqa: F405
 _functions.install(Tensor, Generator)  # noqa: F405
 globals().update((alias, getattr(_flambeau, name)) for alias, name in _methods.ALIASES.items())
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # What `__getattr__` imports, for editors and type checkers.
+    from . import nn, optim, utils
+    from .serialization import load, save
+
 
 def __getattr__(name: str):
     """Modules that not every program needs are imported when they are first asked for."""

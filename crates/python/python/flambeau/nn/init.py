@@ -72,7 +72,7 @@ def trunc_normal_(
     with flambeau.no_grad():
         values = flambeau.empty(tensor.numel(), dtype=flambeau.float64)
         wrong = flambeau.ones(tensor.numel(), dtype=flambeau.bool)
-        while (left := wrong.sum().item()) > 0:
+        while (left := int(wrong.sum().item())) > 0:
             made, accepted = draw(values.new_empty(left), low, high, generator)
             values.masked_scatter_(wrong, made)
             wrong.masked_scatter_(wrong.clone(), ~accepted)
