@@ -74,7 +74,8 @@ pub(crate) use {entry, function, method};
 /// # Safety
 /// - (called) The arguments are those of a call with `METH_FASTCALL | METH_KEYWORDS`, the lock is held, and `receiver` is null
 ///   or an object.
-#[inline]
+// One copy: every name has an entry point of its own, which only jumps here.
+#[inline(never)]
 pub(crate) unsafe fn enter(
     signature: &'static Signature,
     receiver: *mut ffi::PyObject,
