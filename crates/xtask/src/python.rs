@@ -14,7 +14,7 @@ const PACKAGES: &[&str] = &["maturin>=1.9,<2", "numpy", "pytest"];
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// What to pass on to pytest.
+    /// What to pass on to pytest: files of tests, `-k name`, ...
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
