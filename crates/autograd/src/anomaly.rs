@@ -8,6 +8,7 @@ use flambeau_ops::Tensor;
 use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::sync::OnceLock;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
@@ -46,7 +47,31 @@ pub(crate) fn trace() -> Option<Box<str>> {
 
 #[cold]
 fn capture() -> Box<str> {
-    Backtrace::force_capture().to_string().into_boxed_str()
+    let told = TRACER.get().and_then(|tracer| tracer());
+    told.unwrap_or_else(|| Backtrace::force_capture().to_string()).into_boxed_str()
+}
+
+/// Tells where the program is, in the terms of a language above Rust; `None` where it has nothing to say.
+pub type Tracer = fn() -> Option<String>;
+
+static TRACER: OnceLock<Tracer> = OnceLock::new();
+
+/// Has nodes remember what `tracer` tells, from now on. The first one stays.
+pub fn set_tracer(tracer: Tracer) {
+    let _ = TRACER.set(tracer);
+}
+
+/// Whether the mode is on for this thread, and whether NaN is looked for.
+pub fn is_anomaly_enabled() -> (bool, bool) {
+    match MODE.get() {
+        Mode::Off => (false, false),
+        Mode::On { check_nan } => (true, check_nan),
+    }
+}
+
+/// Turns the mode on or off for this thread, until an [`AnomalyGuard`] that was there before ends.
+pub fn set_detect_anomaly(on: bool, check_nan: bool) {
+    MODE.set(if on { Mode::On { check_nan } } else { Mode::Off });
 }
 
 /// `error` from running `node`, with where the node was recorded, if the mode is on.

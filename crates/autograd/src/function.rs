@@ -48,6 +48,16 @@ pub trait Function: Send + Sync + 'static {
     /// Whether [`backward`](Self::backward) is itself not differentiable: differentiating twice is then an error.
     const ONCE_DIFFERENTIABLE: bool = false;
 
+    /// [`NAME`](Self::NAME), or one that is known only at run time.
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    /// [`ONCE_DIFFERENTIABLE`](Self::ONCE_DIFFERENTIABLE), or what is known only at run time.
+    fn is_once_differentiable(&self) -> bool {
+        Self::ONCE_DIFFERENTIABLE
+    }
+
     /// The outputs; runs unrecorded.
     ///
     /// # Errors
@@ -146,7 +156,7 @@ pub fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>
         return Ok(outputs);
     }
     let ForwardContext { saved, dirty, non_differentiable, materialize, .. } = cx;
-    check_dirty::<F>(&dirty, &outputs)?;
+    check_dirty(function.name(), &dirty, &outputs)?;
     for output in &mut outputs {
         if is_among(output, &inputs) && !is_among(output, &dirty) {
             *output = view_as_is(output)?;
@@ -168,15 +178,14 @@ fn is_among(tensor: &Tensor, others: &[Tensor]) -> bool {
     others.iter().any(|other| other.is_same(tensor))
 }
 
-fn check_dirty<F: Function>(dirty: &[Tensor], outputs: &[Tensor]) -> Result<()> {
+fn check_dirty(name: &str, dirty: &[Tensor], outputs: &[Tensor]) -> Result<()> {
     for input in dirty {
         record::check_inplace(input)?;
         ensure!(
             is_among(input, outputs),
             Autograd,
-            "{}: Some elements marked as dirty during the forward method were not returned as output. The inputs that are \
-             modified inplace must all be outputs of the Function.",
-            F::NAME
+            "{name}: Some elements marked as dirty during the forward method were not returned as output. The inputs that \
+             are modified inplace must all be outputs of the Function."
         );
     }
     Ok(())
@@ -232,7 +241,8 @@ struct FunctionNode<F> {
 impl<F: Function> FunctionNode<F> {
     fn run(&self, cx: &Context<'_>, saved: &[SavedVariable], grads: &Gradients) -> Result<Gradients> {
         let cx = BackwardContext { cx, saved };
-        let made = if F::ONCE_DIFFERENTIABLE {
+        let once = self.function.is_once_differentiable();
+        let made = if once {
             let _unrecorded = no_grad();
             self.function.backward(&cx, grads)?
         } else {
@@ -243,11 +253,11 @@ impl<F: Function> FunctionNode<F> {
             made.len() == expected,
             Autograd,
             "function {} returned an incorrect number of gradients (expected {expected}, got {})",
-            F::NAME,
+            self.function.name(),
             made.len()
         );
         let made = Gradients::from_vec(made);
-        if F::ONCE_DIFFERENTIABLE && cx.create_graph() { once_only(made, grads) } else { Ok(made) }
+        if once && cx.create_graph() { once_only(made, grads) } else { Ok(made) }
     }
 }
 
@@ -257,7 +267,7 @@ impl<F: Function> Node for FunctionNode<F> {
     }
 
     fn name(&self) -> &str {
-        F::NAME
+        self.function.name()
     }
 
     fn apply(&self, cx: &Context<'_>, mut grads: Gradients) -> Result<Gradients> {

@@ -1,5 +1,7 @@
 //! Gradients in Python: what hangs on a tensor, the walk backwards, and which calls are recorded.
 
+mod function;
+mod gradcheck;
 mod graph;
 mod modes;
 mod tensor;
@@ -92,5 +94,7 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run_backward, module)?)?;
     module.add_function(wrap_pyfunction!(run_grad, module)?)?;
     modes::install(module)?;
+    function::install(module)?;
+    gradcheck::install(module)?;
     graph::install(module)
 }

@@ -144,6 +144,8 @@ def test_tensors_that_give_no_array():
         x.numpy()
     with pytest.raises(RuntimeError, match="requires grad"):
         np.asarray(x)
+    with fl.no_grad():
+        assert x.numpy().ctypes.data == x.data_ptr()
     assert x.numpy(force=True).tolist() == [1, 1] and x.detach().numpy().ctypes.data == x.data_ptr()
     with pytest.raises(TypeError, match="meta"):
         fl.ones(2, device="meta").numpy()

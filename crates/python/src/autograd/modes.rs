@@ -1,5 +1,6 @@
 //! Which calls are recorded: guards that Python's context managers hold.
 
+use flambeau_autograd::anomaly;
 use flambeau_autograd::grad_mode::GradModeGuard;
 use flambeau_autograd::{
     enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled,
@@ -79,7 +80,29 @@ fn inference_mode_enabled() -> bool {
     is_inference_mode_enabled()
 }
 
+/// Whether anomaly mode is on, and whether it looks for NaN.
+#[pyfunction]
+fn _anomaly() -> (bool, bool) {
+    anomaly::is_anomaly_enabled()
+}
+
+#[pyfunction]
+fn _set_anomaly(on: bool, check_nan: bool) {
+    anomaly::set_detect_anomaly(on, check_nan);
+}
+
+/// Where the Python program is, for nodes that are recorded in anomaly mode.
+fn python_trace() -> Option<String> {
+    Python::try_attach(|py| {
+        let lines = py.import("traceback").ok()?.call_method0("format_stack").ok()?;
+        Some(lines.extract::<Vec<String>>().ok()?.concat())
+    })?
+}
+
 pub(super) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    anomaly::set_tracer(python_trace);
+    module.add_function(wrap_pyfunction!(_anomaly, module)?)?;
+    module.add_function(wrap_pyfunction!(_set_anomaly, module)?)?;
     module.add_function(wrap_pyfunction!(_enter_no_grad, module)?)?;
     module.add_function(wrap_pyfunction!(_enter_enable_grad, module)?)?;
     module.add_function(wrap_pyfunction!(_enter_inference_mode, module)?)?;

@@ -1,10 +1,26 @@
-"""Gradients: `backward`, `grad`, and which calls are recorded."""
+"""Gradients: `backward`, `grad`, functions with derivatives of their own, checks, and which calls are recorded."""
 
 from .. import _flambeau
 from .._flambeau import Node
 from .._modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .anomaly_mode import detect_anomaly, set_detect_anomaly
+from .function import Function
+from .gradcheck import gradcheck, gradgradcheck
 
-__all__ = ["Node", "backward", "enable_grad", "grad", "inference_mode", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "Function",
+    "Node",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "inference_mode",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+]
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):

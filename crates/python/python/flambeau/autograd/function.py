@@ -1,0 +1,118 @@
+"""Functions whose derivative is written in Python."""
+
+from .. import _flambeau
+
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]
+
+
+class FunctionCtx:
+    """What `forward` leaves for `backward`: tensors by `save_for_backward`, anything else as an attribute."""
+
+    needs_input_grad = ()
+    _to_save = _dirty = _non_differentiable = ()
+    _materialize = True
+    _saved = None
+
+    def save_for_backward(self, *tensors):
+        """Keeps inputs, outputs or other tensors, or None, for `backward`; a second call replaces the first."""
+        self._to_save = tensors
+
+    def save_for_forward(self, *tensors):
+        """Keeps tensors for `jvp`, which there is none of yet."""
+
+    def mark_dirty(self, *inputs):
+        """Says that these inputs were written in place; they must be among the outputs."""
+        self._dirty = inputs
+
+    def mark_non_differentiable(self, *outputs):
+        """Says that these outputs have no gradient."""
+        self._non_differentiable = outputs
+
+    def set_materialize_grads(self, value):
+        """Whether gradients that nobody computed come to `backward` as zeros, as they do unless told, or as None."""
+        self._materialize = value
+
+    @property
+    def saved_tensors(self):
+        """What `save_for_backward` was given, inside `backward`."""
+        if isinstance(self._saved, BaseException):
+            raise self._saved
+        if self._saved is None:
+            raise RuntimeError("saved_tensors can be asked for inside backward only")
+        return self._saved
+
+    saved_variables = saved_tensors
+
+
+class Function:
+    """A function with a derivative of its own: a class with two static methods, called by `apply`.
+
+    `forward(ctx, *args)` returns tensors, `backward(ctx, *grads)` a gradient or None for each argument. Instead,
+    `forward(*args)` may leave the context to `setup_context(ctx, inputs, output)`.
+    """
+
+    def __init__(self, *args, **kwargs):
+        raise RuntimeError(f"{type(self)} should not be instantiated. Methods on autograd functions are all static: use apply")
+
+    @staticmethod
+    def forward(*args, **kwargs):
+        """The outputs; nothing in here is recorded."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        """Keeps in the context what `backward` needs, where `forward` takes none."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx, *grad_outputs):
+        """The gradients of the arguments, from those of the outputs."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
+
+    @staticmethod
+    def vjp(ctx, *grad_outputs):
+        """Another name for `backward`."""
+        raise NotImplementedError
+
+    @classmethod
+    def _run_forward(cls, ctx, arguments):
+        if cls.setup_context is Function.setup_context:
+            return cls.forward(ctx, *arguments)
+        output = cls.forward(*arguments)
+        cls.setup_context(ctx, arguments, output)
+        return output
+
+    @classmethod
+    def apply(cls, *args, **kwargs):
+        """Calls the function and records it."""
+        if kwargs:
+            args = cls._bound(args, kwargs)
+        return _flambeau._apply_function(cls, FunctionCtx(), args)
+
+    @classmethod
+    def _bound(cls, args, kwargs):
+        """Arguments in the order of `forward`'s parameters."""
+        from inspect import signature
+
+        if cls.setup_context is Function.setup_context:
+            bound = signature(cls.forward).bind(None, *args, **kwargs)
+        else:
+            bound = signature(cls.forward).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args if cls.setup_context is not Function.setup_context else bound.args[1:]
+
+    def __init_subclass__(cls, **named):
+        super().__init_subclass__(**named)
+        if cls.vjp is not Function.vjp:
+            if cls.backward is not Function.backward:
+                raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed.")
+            cls.backward = staticmethod(cls.vjp)
+
+
+def once_differentiable(function):
+    """Marks a `backward` whose own derivative is an error; it need not use differentiable operators."""
+    function._once_differentiable = True
+    return function

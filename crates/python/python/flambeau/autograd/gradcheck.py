@@ -1,0 +1,107 @@
+"""Gradients held against finite differences, in 64 bits."""
+
+from .. import _flambeau
+
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
+Tensor = _flambeau.Tensor
+
+
+class GradcheckError(RuntimeError):
+    """Two gradients that should agree do not."""
+
+
+def gradcheck(
+    func,
+    inputs,
+    *,
+    eps=1e-6,
+    atol=1e-5,
+    rtol=1e-3,
+    raise_exception=True,
+    nondet_tol=0.0,
+    check_undefined_grad=True,
+):
+    """Whether the gradients that `func` records at `inputs` are those that differences of its values tell.
+
+    Every element of every output and input is looked at, which PyTorch calls the slow mode. Inputs that require grad are of 64
+    bits; others, and what is no tensor, are handed on.
+    """
+    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    places = [place for place, value in enumerate(given) if isinstance(value, Tensor)]
+    wanted = [given[place] for place in places]
+    problem = _problem_of_inputs(wanted)
+    if problem is not None:
+        raise ValueError(problem)
+
+    def call(*tensors):
+        arguments = list(given)
+        for place, tensor in zip(places, tensors, strict=True):
+            arguments[place] = tensor
+        return _differentiable(func(*arguments))
+
+    found = _flambeau._gradcheck(call, wanted, [eps, atol, rtol, nondet_tol], check_undefined_grad)
+    if found is not None and raise_exception:
+        raise GradcheckError(found)
+    return found is None
+
+
+def _problem_of_inputs(tensors):
+    asked = [tensor for tensor in tensors if tensor.requires_grad]
+    if not asked:
+        return "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+    if any(tensor.dtype is not _flambeau.float64 for tensor in asked):
+        return "gradcheck expects inputs that require grad to be of float64: differences of others are too coarse"
+    return None
+
+
+def _differentiable(outputs):
+    """The outputs that can have a gradient."""
+    outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    found = [output for output in outputs if isinstance(output, Tensor) and output.is_floating_point()]
+    if not found:
+        raise ValueError("gradcheck expects a function that returns at least one floating point tensor")
+    return found
+
+
+def gradgradcheck(
+    func,
+    inputs,
+    grad_outputs=None,
+    *,
+    eps=1e-6,
+    atol=1e-5,
+    rtol=1e-3,
+    raise_exception=True,
+    nondet_tol=0.0,
+    check_undefined_grad=True,
+):
+    """Whether the gradients of gradients are right too, at `inputs` and at gradients of the outputs, random unless given."""
+    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    weights = _weights(func, given, grad_outputs)
+
+    def gradients(*arguments):
+        values, seeds = arguments[: len(given)], arguments[len(given) :]
+        values = [x if not isinstance(x, Tensor) or not x.requires_grad else x.view_as(x) for x in values]
+        asked = [x for x in values if isinstance(x, Tensor) and x.requires_grad]
+        outputs = [output for output in _differentiable(func(*values)) if output.requires_grad]
+        found = _flambeau._grad(outputs, asked, list(seeds), True, True, True)
+        return [grad for grad in found if grad is not None]
+
+    return gradcheck(
+        gradients,
+        (*given, *weights),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+    )
+
+
+def _weights(func, given, grad_outputs):
+    if grad_outputs is not None:
+        return [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
+    outputs = [output for output in _differentiable(func(*given)) if output.requires_grad]
+    return [_flambeau.randn_like(output.detach()).requires_grad_() for output in outputs]

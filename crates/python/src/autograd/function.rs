@@ -1,0 +1,249 @@
+//! `autograd.Function` written in Python, over the one of Rust: which arguments and outputs are tensors, and what the context
+//! object is told and asked.
+
+use super::Object;
+use crate::arguments::type_name;
+use crate::call::IntoPython;
+use crate::errors::{carry, raise};
+use crate::tensor::tensor_in;
+use flambeau_autograd::function::{BackwardContext, ForwardContext, Function, apply};
+use flambeau_core::Result;
+use flambeau_ops::Tensor;
+use parking_lot::Mutex;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+use std::sync::{Arc, OnceLock};
+
+/// For each argument, output or saved value whether it is a tensor.
+type Places = Vec<bool>;
+
+/// A class of Python's and one call of it.
+struct PyFunction {
+    class: Py<PyAny>,
+    context: Py<PyAny>,
+    name: String,
+    once: bool,
+    arguments: Places,
+    outputs: Arc<OnceLock<Returned>>,
+    saved: OnceLock<Places>,
+    /// The arguments, until forward has taken them.
+    given: Mutex<Option<Py<PyTuple>>>,
+}
+
+/// What forward returned: one tensor or a tuple, of which what is no tensor is handed on as it is.
+struct Returned {
+    single: bool,
+    others: Vec<Option<Py<PyAny>>>,
+}
+
+impl Function for PyFunction {
+    const NAME: &'static str = "a function written in Python";
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn is_once_differentiable(&self) -> bool {
+        self.once
+    }
+
+    fn forward(&self, cx: &mut ForwardContext<'_>, _: &[Tensor]) -> Result<Vec<Tensor>> {
+        Python::attach(|py| self.run_forward(py, cx)).map_err(carry)
+    }
+
+    fn backward(&self, cx: &BackwardContext<'_>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+        Python::attach(|py| self.run_backward(py, cx, grads)).map_err(carry)
+    }
+}
+
+impl PyFunction {
+    fn run_forward(&self, py: Python<'_>, cx: &mut ForwardContext<'_>) -> PyResult<Vec<Tensor>> {
+        let (class, context) = (self.class.bind(py), self.context.bind(py));
+        let Some(given) = self.given.lock().take() else {
+            return Err(PyRuntimeError::new_err("forward was called twice"));
+        };
+        self.tell_needs(context, |i| cx.needs_input_grad(i))?;
+        let returned = class.call_method1("_run_forward", (context, given.bind(py)))?;
+        let outputs = self.note_outputs(&returned)?;
+        self.note_saved(context, cx)?;
+        let marked = |name: &str| tensors_of(&context.getattr(name)?, name);
+        let (dirty, constant) = (marked("_dirty")?, marked("_non_differentiable")?);
+        cx.mark_dirty(&dirty.iter().collect::<Vec<_>>());
+        cx.mark_non_differentiable(&constant.iter().collect::<Vec<_>>());
+        cx.set_materialize_grads(context.getattr("_materialize")?.is_truthy()?);
+        Ok(outputs)
+    }
+
+    /// The tensors among the outputs; the rest is remembered.
+    fn note_outputs(&self, returned: &Object<'_>) -> PyResult<Vec<Tensor>> {
+        let items: Vec<Object<'_>> = match returned.cast::<PyTuple>() {
+            Ok(tuple) => tuple.iter().collect(),
+            Err(_) => vec![returned.clone()],
+        };
+        let single = !returned.is_instance_of::<PyTuple>();
+        let others = items.iter().map(|item| tensor_in(item).is_none().then(|| item.clone().unbind()));
+        let outputs = items.iter().filter_map(|item| tensor_in(item).cloned()).collect();
+        // Forward runs once.
+        let _ = self.outputs.set(Returned { single, others: others.collect() });
+        Ok(outputs)
+    }
+
+    fn note_saved(&self, context: &Object<'_>, cx: &mut ForwardContext<'_>) -> PyResult<()> {
+        let saved = context.getattr("_to_save")?;
+        let items: Vec<Object<'_>> = saved.cast::<PyTuple>()?.iter().collect();
+        if let Some(other) = items.iter().find(|item| !item.is_none() && tensor_in(item).is_none()) {
+            let message = format!(
+                "save_for_backward can only save variables, but argument is of type {}",
+                type_name(other)
+            );
+            return Err(PyTypeError::new_err(message));
+        }
+        let tensors: Vec<&Tensor> = items.iter().filter_map(tensor_in).collect();
+        cx.save_for_backward(&tensors);
+        let _ = self.saved.set(items.iter().map(|item| !item.is_none()).collect());
+        // The node has them now, and sees whether they are written.
+        context.setattr("_to_save", PyTuple::empty(context.py()))
+    }
+
+    fn tell_needs(&self, context: &Object<'_>, needs: impl Fn(usize) -> bool) -> PyResult<()> {
+        let mut number = 0..;
+        let needs: Vec<bool> =
+            self.arguments.iter().map(|is_tensor| *is_tensor && number.next().is_some_and(&needs)).collect();
+        context.setattr("needs_input_grad", PyTuple::new(context.py(), needs)?)
+    }
+
+    fn run_backward(
+        &self,
+        py: Python<'_>,
+        cx: &BackwardContext<'_>,
+        grads: &[Option<Tensor>],
+    ) -> PyResult<Vec<Option<Tensor>>> {
+        let (class, context) = (self.class.bind(py), self.context.bind(py));
+        self.tell_needs(context, |i| cx.needs_input_grad(i))?;
+        self.tell_saved(context, cx)?;
+        let outputs = self.outputs.get().map_or(&[] as &[_], |returned| &returned.others);
+        let mut grads = grads.iter();
+        let grads = outputs.iter().map(|other| match other {
+            Some(_) => Ok(py.None().into_bound(py)),
+            None => grads.next().cloned().flatten().into_python(py),
+        });
+        let arguments: Vec<Object<'_>> =
+            [Ok(context.clone())].into_iter().chain(grads).collect::<PyResult<_>>()?;
+        let made = class.call_method1("backward", PyTuple::new(py, arguments)?);
+        context.setattr("_saved", py.None())?;
+        self.read_gradients(&made?)
+    }
+
+    /// The saved tensors as a tuple, or the error that asking for them is to raise.
+    fn tell_saved(&self, context: &Object<'_>, cx: &BackwardContext<'_>) -> PyResult<()> {
+        let py = context.py();
+        let Ok(tensors) = cx.saved_tensors().map_err(raise) else {
+            let error = cx.saved_tensors().map(drop).map_err(raise).err();
+            return context.setattr("_saved", error.map(|error| error.into_value(py)));
+        };
+        let mut tensors = tensors.into_iter();
+        let places = self.saved.get().map_or(&[] as &[bool], Vec::as_slice);
+        let objects =
+            places.iter().map(|is_tensor| if *is_tensor { tensors.next() } else { None }.into_python(py));
+        context.setattr("_saved", PyTuple::new(py, objects.collect::<PyResult<Vec<_>>>()?)?)
+    }
+
+    /// The gradients of the tensors among the arguments. What is left over may be `None`, as in PyTorch.
+    fn read_gradients(&self, made: &Object<'_>) -> PyResult<Vec<Option<Tensor>>> {
+        let mut items: Vec<Object<'_>> = match made.cast::<PyTuple>() {
+            Ok(tuple) => tuple.iter().collect(),
+            Err(_) => vec![made.clone()],
+        };
+        let expected = self.arguments.len();
+        while items.len() > expected && items.last().is_some_and(|item| item.is_none()) {
+            items.pop();
+        }
+        if items.len() != expected {
+            let message = format!(
+                "function {} returned an incorrect number of gradients (expected {expected}, got {})",
+                self.name,
+                items.len()
+            );
+            return Err(PyRuntimeError::new_err(message));
+        }
+        let pairs = items.iter().zip(&self.arguments).enumerate();
+        let read = pairs.map(|(i, (item, is_tensor))| self.read_gradient(i, item, *is_tensor));
+        Ok(read.collect::<PyResult<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
+    /// `None` for what is no tensor, and has none.
+    fn read_gradient(
+        &self,
+        i: usize,
+        item: &Object<'_>,
+        is_tensor: bool,
+    ) -> PyResult<Option<Option<Tensor>>> {
+        match (tensor_in(item), is_tensor) {
+            (Some(grad), true) => Ok(Some(Some(grad.clone()))),
+            (None, true) if item.is_none() => Ok(Some(None)),
+            (None, false) if item.is_none() => Ok(None),
+            (_, false) => Err(PyRuntimeError::new_err(format!(
+                "function {} returned a gradient different from None at position {}, but the corresponding forward input was \
+                 not a Variable",
+                self.name,
+                i + 1
+            ))),
+            _ => Err(PyTypeError::new_err(format!(
+                "function {} returned a gradient of type {} at position {}, expected a Tensor or None",
+                self.name,
+                type_name(item),
+                i + 1
+            ))),
+        }
+    }
+}
+
+/// The tensors of a tuple; what was marked must be tensors.
+fn tensors_of(value: &Object<'_>, what: &str) -> PyResult<Vec<Tensor>> {
+    let read = |item: Object<'_>| {
+        let wrong = || PyTypeError::new_err(format!("{what}: expected tensors but got {}", type_name(&item)));
+        tensor_in(&item).cloned().ok_or_else(wrong)
+    };
+    value.cast::<PyTuple>()?.iter().map(read).collect()
+}
+
+/// Calls `forward` of the class with the context and the arguments, and records it.
+#[pyfunction]
+fn _apply_function<'py>(
+    class: &Object<'py>,
+    context: &Object<'py>,
+    arguments: &Bound<'py, PyTuple>,
+) -> PyResult<Object<'py>> {
+    let py = class.py();
+    let values: Vec<Object<'py>> = arguments.iter().collect();
+    let inputs: Vec<&Tensor> = values.iter().filter_map(tensor_in).collect();
+    let outputs = Arc::new(OnceLock::new());
+    let function = PyFunction {
+        class: class.clone().unbind(),
+        context: context.clone().unbind(),
+        name: format!("{}Backward", class.getattr("__name__")?.extract::<String>()?),
+        once: class.getattr("backward")?.hasattr("_once_differentiable")?,
+        arguments: values.iter().map(|value| tensor_in(value).is_some()).collect(),
+        outputs: Arc::clone(&outputs),
+        saved: OnceLock::new(),
+        given: Mutex::new(Some(arguments.clone().unbind())),
+    };
+    let made = apply(function, &inputs).map_err(raise)?;
+    let Some(returned) = outputs.get() else {
+        return Err(PyRuntimeError::new_err("forward was not called"));
+    };
+    let mut made = made.into_iter();
+    let items = PyList::empty(py);
+    for other in &returned.others {
+        match other {
+            Some(other) => items.append(other)?,
+            None => items.append(made.next().into_python(py)?)?,
+        }
+    }
+    if returned.single { items.get_item(0) } else { Ok(items.to_tuple().into_any()) }
+}
+
+pub(super) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(_apply_function, module)?)
+}
