@@ -16,7 +16,7 @@ fn _gradcheck(
     py: Python<'_>,
     function: Py<PyAny>,
     inputs: Vec<Object<'_>>,
-    [eps, atol, rtol, nondet_tol]: [f64; 4],
+    tolerances: [f64; 4],
     check_undefined_grad: bool,
 ) -> PyResult<Option<String>> {
     let inputs = inputs.iter().map(read).collect::<PyResult<Vec<Tensor>>>()?;
@@ -28,6 +28,7 @@ fn _gradcheck(
         })
         .map_err(carry)
     };
+    let [eps, atol, rtol, nondet_tol] = tolerances;
     let check = GradCheck { eps, atol, rtol, nondet_tol, check_undefined_grad };
     match py.detach(|| check.check(call, &inputs)) {
         Ok(()) => Ok(None),
