@@ -42,6 +42,8 @@ class Module(HasState, Converts):
         own["_forward_hooks"] = OrderedDict()
         own["_forward_hooks_with_kwargs"] = OrderedDict()
         own["_forward_hooks_always_called"] = OrderedDict()
+        own["_backward_pre_hooks"] = OrderedDict()
+        own["_backward_hooks"] = OrderedDict()
         self._init_state_hooks()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -51,7 +53,7 @@ class Module(HasState, Converts):
     # Calls.
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._forward_pre_hooks or self._forward_hooks:
+        if self._forward_pre_hooks or self._forward_hooks or self._backward_hooks or self._backward_pre_hooks:
             return self._call_with_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
 
@@ -59,7 +61,7 @@ class Module(HasState, Converts):
         called: set[int] = set()
         try:
             args, kwargs = self._run_pre_hooks(args, kwargs)
-            result = self.forward(*args, **kwargs)
+            result = self._forward_with_gates(args, kwargs)
             for key, hook in list(self._forward_hooks.items()):
                 called.add(key)
                 result = self._run_hook(key, hook, args, kwargs, result)
@@ -69,6 +71,13 @@ class Module(HasState, Converts):
                 if key not in called and key in self._forward_hooks:
                     self._run_hook(key, self._forward_hooks[key], args, kwargs, None)
             raise
+
+    def _forward_with_gates(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not (self._backward_hooks or self._backward_pre_hooks):
+            return self.forward(*args, **kwargs)
+        from flambeau.nn.backward_hooks import call
+
+        return call(self, args, kwargs, self.forward)
 
     def _run_pre_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         for key, hook in list(self._forward_pre_hooks.items()):
@@ -102,6 +111,17 @@ class Module(HasState, Converts):
         """Calls `hook(module, args, output)` after `forward`; what it returns, if not None, takes the place of the output."""
         flags = ((self._forward_hooks_with_kwargs, with_kwargs), (self._forward_hooks_always_called, always_call))
         return add_hook(self._forward_hooks, hook, prepend, *flags)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Calls `hook(module, grad_output)` on the way back; what it returns, if not None, takes the gradients' place."""
+        return add_hook(self._backward_pre_hooks, hook, prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Calls `hook(module, grad_input, grad_output)` when the gradients of the inputs are known.
+
+        What it returns, if not None, takes the place of the gradients of the inputs.
+        """
+        return add_hook(self._backward_hooks, hook, prepend)
 
     # Registration.
 
