@@ -173,6 +173,20 @@ def test_identity():
     assert hash(p) == hash(p) and p in {p: 1}
 
 
+def test_the_constructor():
+    assert fl.Tensor(2, 3).shape == (2, 3) and fl.Tensor().shape == (0,)
+    assert fl.Tensor([[1, 2]]).dtype is fl.float32 and fl.Tensor([[1, 2]]).tolist() == [[1.0, 2.0]]
+    x = fl.ones(2)
+    assert fl.Tensor(x).data_ptr() == x.data_ptr() and fl.Tensor(fl.tensor(3)).item() == 3
+    p = fl.Tensor([1.0, 2.0]).requires_grad_()
+    seen = []
+    p.register_post_accumulate_grad_hook(lambda leaf: seen.append(leaf is p))
+    p.sum().backward()
+    assert seen == [True]
+    with pytest.raises(TypeError):
+        fl.Tensor("text", 2)
+
+
 def test_subclasses_weak_references_and_attributes():
     import weakref
 

@@ -1,5 +1,12 @@
 """Methods of `Tensor` that are a line of Python on top of others."""
 
+from ._flambeau import _register
+
+
+def __init__(self, *_data, **_named):
+    """What `Tensor.__new__` made is the object that its tensor comes back as, from `grad`, from hooks."""
+    _register(self)
+
 
 def get_device(self):
     """The number of the device; -1 stands for the CPU."""
@@ -46,7 +53,7 @@ ALIASES = {
 
 def install(tensor):
     """Puts the methods on the class."""
-    for method in (get_device, __reversed__, new_tensor):
+    for method in (__init__, __reversed__, get_device, new_tensor):
         setattr(tensor, method.__name__, method)
     for alias, name in ALIASES.items():
         setattr(tensor, alias, getattr(tensor, name))

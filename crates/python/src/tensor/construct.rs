@@ -21,15 +21,17 @@ impl PyTensor {
     fn new_object(data: &Bound<'_, PyTuple>, device: Option<&Object<'_>>) -> PyResult<Self> {
         let device = device.map(device_of).transpose()?;
         let sizes: Option<Vec<i64>> = data.extract().ok();
-        let tensor = match (sizes, data.len()) {
-            (Some(sizes), _) => {
+        let first = if data.len() == 1 { Some(data.get_item(0)?) } else { None };
+        let tensor = match (first.as_ref().and_then(tensor_in), sizes, &first) {
+            (Some(tensor), _, _) => without_history(tensor)?,
+            (None, Some(sizes), _) => {
+                let sizes = if sizes.is_empty() { vec![0] } else { sizes };
                 ops::empty_memory_format(&sizes, None, None, device, None, None).map_err(raise)?
             }
-            (None, 1) => match tensor_in(&data.get_item(0)?) {
-                Some(tensor) => without_history(tensor)?,
-                None => from_data_or_array(&data.get_item(0)?, device)?,
-            },
-            (None, _) => return Err(PyTypeError::new_err("Tensor() takes sizes, or one sequence or tensor")),
+            (None, None, Some(data)) => from_data_or_array(data, device)?,
+            (None, None, None) => {
+                return Err(PyTypeError::new_err("Tensor() takes sizes, or one sequence or tensor"));
+            }
         };
         Ok(PyTensor::new(tensor))
     }
