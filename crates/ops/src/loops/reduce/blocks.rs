@@ -189,10 +189,11 @@ pub(super) unsafe fn fold_lanes<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
                 }
                 partials[level.min(LEVELS - 1)] = part;
             }
-            all = partials[(blocks.trailing_zeros() as usize).min(LEVELS - 1)];
-            for level in blocks.trailing_zeros() as usize + 1..LEVELS {
+            let last = (blocks.trailing_zeros() as usize).min(LEVELS - 1);
+            all = partials[last];
+            for (level, partial) in partials.iter().enumerate().skip(last + 1) {
                 if blocks >> level & 1 == 1 {
-                    all = f.combine(partials[level], all);
+                    all = f.combine(*partial, all);
                 }
             }
         }
