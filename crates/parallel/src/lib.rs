@@ -15,8 +15,11 @@
 
 mod chunks;
 mod pool;
+mod tasks;
 #[cfg(test)]
 mod tests;
+
+pub use tasks::for_each_task;
 
 use std::{
     ops::Range,

@@ -38,7 +38,8 @@ impl<const N: usize> Rows<N> {
         part.n = range.len();
         part.to = self.to.wrapping_add(range.start * output);
         for i in 0..N {
-            part.from[i] = self.from[i].wrapping_add(range.start * input);
+            let step = if self.repeated[i] { 0 } else { input };
+            part.from[i] = self.from[i].wrapping_add(range.start * step);
         }
         part
     }

@@ -5,7 +5,7 @@
 use super::rows::Rows;
 use crate::dispatch_all_types;
 use crate::parallel::parallel_for;
-use crate::tensor_iterator::{GRAIN, Pointers, TensorIterator};
+use crate::tensor_iterator::{GRAIN, Plain, Pointers, TensorIterator};
 use crate::vectorized::convert_slice;
 use flambeau_core::{Result, ScalarType};
 use std::mem::MaybeUninit;
@@ -85,9 +85,13 @@ pub(super) fn for_each_rows<const N: usize>(
     run: &RunRows<'_, N>,
 ) -> Result<()> {
     if let Some(plain) = iter.plain().filter(|p| p.result == output && inputs.iter().all(|i| *i == p.dtype)) {
-        return plain.with_guards(iter.name(), || {
-            plain_rows(plain.pointers(), plain.numel(), plain.dtype.size(), output.size(), run)
-        });
+        return match plain.number() {
+            None => plain.with_guards(iter.name(), || plain_rows(plain, plain.rows(), output.size(), run)),
+            Some((place, from)) => {
+                let convert = converter(from, plain.dtype)?;
+                plain.with_guards(iter.name(), || with_number(plain, place, convert, output.size(), run))
+            }
+        };
     }
     walk_rows(iter, inputs, output, run)
 }
@@ -117,20 +121,40 @@ fn walk_rows<const N: usize>(
 
 /// The one dense row that a plain call is, cut where several threads pay.
 #[inline]
-fn plain_rows<const N: usize>(
-    (to, from): (*mut u8, [*const u8; N]),
-    n: usize,
-    input: usize,
-    output: usize,
-    run: &RunRows<'_, N>,
-) {
-    let whole = Rows { to, from, ..Rows::empty(n) };
+fn plain_rows<const N: usize>(plain: &Plain<'_>, whole: Rows<N>, output: usize, run: &RunRows<'_, N>) {
+    let n = whole.n;
     if n <= GRAIN {
         return if n > 0 {
             run(&whole)
         };
     }
-    parallel_for(0..n, GRAIN, |range| run(&whole.part(range, input, output)));
+    parallel_for(0..n, GRAIN, |range| run(&whole.part(range, plain.dtype.size(), output)));
+}
+
+/// The same where the input at `place` is a number, which is converted once.
+fn with_number<const N: usize>(
+    plain: &Plain<'_>,
+    place: usize,
+    convert: Convert,
+    output: usize,
+    run: &RunRows<'_, N>,
+) {
+    let mut whole = plain.rows();
+    let mut number = MaybeUninit::<u64>::uninit();
+    // SAFETY: one element is read under the guards that are held; those of any type fit in eight bytes.
+    unsafe { convert(whole.from[place], number.as_mut_ptr().cast(), 1) };
+    whole.from[place] = number.as_ptr().cast();
+    whole.repeated[place] = whole.n > 1;
+    plain_rows(plain, whole, output, run);
+}
+
+impl Plain<'_> {
+    /// All of it as one row.
+    #[inline]
+    fn rows<const N: usize>(&self) -> Rows<N> {
+        let (to, from) = self.pointers();
+        Rows { to, from, ..Rows::empty(self.numel()) }
+    }
 }
 
 #[inline]

@@ -6,7 +6,7 @@
 use super::slices::with_slices;
 use super::stored::{Numeric, Stored};
 use super::{copy, gather, view};
-use crate::parallel::parallel_for;
+use crate::parallel::{for_each_task, parallel_for};
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::GRAIN;
 use crate::{Tensor, dispatch_all_types, ops};
@@ -55,8 +55,40 @@ keys! { u32, 3; u64, 6; }
 /// Rows from here on are sorted digit by digit.
 const LONG: usize = 4096;
 
+/// Rows from here on are shared among threads.
+const SHARED: usize = 1 << 17;
+
 /// Sorts items that stand in the order of their indices.
 fn sort_items<K: Key>(items: &mut Vec<Item<K>>) {
+    match items.len() {
+        ..LONG => items.sort_unstable(),
+        LONG..SHARED => sort_digits(items),
+        _ => sort_shared(items),
+    }
+}
+
+/// Items fall into buckets between some of their own number, taken evenly, and each bucket is sorted for itself: what it
+/// holds follows from the items alone, and so does the result.
+fn sort_shared<K: Key>(items: &mut Vec<Item<K>>) {
+    let step = items.len() / (BUCKETS * OVERSAMPLING);
+    let mut sample: Vec<Item<K>> = items.iter().step_by(step).copied().collect();
+    sample.sort_unstable();
+    let bounds: Vec<Item<K>> = sample.iter().skip(OVERSAMPLING).step_by(OVERSAMPLING).copied().collect();
+    let mut buckets: Vec<Vec<Item<K>>> = (0..=bounds.len()).map(|_| Vec::new()).collect();
+    for item in items.iter() {
+        buckets[bounds.partition_point(|bound| bound <= item)].push(*item);
+    }
+    for_each_task(buckets.iter_mut().collect(), sort_digits);
+    items.clear();
+    buckets.iter().for_each(|bucket| items.extend_from_slice(bucket));
+}
+
+/// Buckets of a shared row, and how many of its items are looked at for each bound between two.
+const BUCKETS: usize = 64;
+const OVERSAMPLING: usize = 16;
+
+/// Sorts items that stand in the order of their indices, one digit of their keys after the other.
+fn sort_digits<K: Key>(items: &mut Vec<Item<K>>) {
     if items.len() < LONG {
         return items.sort_unstable();
     }

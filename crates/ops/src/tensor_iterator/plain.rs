@@ -1,4 +1,5 @@
-//! The simplest calls: contiguous inputs of one shape, type and device, and an output just like them.
+//! The simplest calls: contiguous inputs of one shape, type and device, of which one may be a number, and an output just like
+//! them.
 
 use super::operand::{Handle, Operand, Operands, Output};
 use super::{Config, TensorIterator};
@@ -13,6 +14,8 @@ pub(crate) struct Plain<'a> {
     /// The inputs, the last repeated up to `INPUTS`.
     inputs: [&'a Tensor; INPUTS],
     count: usize,
+    /// Which input is a number instead, `2` in `x * 2`.
+    number: Option<usize>,
     output: Handle<'a>,
     numel: i64,
     pub(crate) dtype: ScalarType,
@@ -27,10 +30,9 @@ impl<'a> TensorIterator<'a> {
         inputs: &[&'a Tensor; N],
         config: Config,
     ) -> Result<bool> {
-        let first = inputs[0];
+        let Some(first) = inputs.iter().copied().find(|t| !t.is_wrapped_number()) else { return Ok(false) };
         let (geometry, dtype, device) = (first.geometry(), first.dtype(), first.device());
         if !geometry.is_contiguous()
-            || first.is_wrapped_number()
             || (config.promote_integers_to_float && !dtype.is_floating_point())
             || !self.operands.is_empty()
         {
@@ -43,8 +45,14 @@ impl<'a> TensorIterator<'a> {
                 && g.is_contiguous()
                 && shape::same(g.sizes(), geometry.sizes())
         };
-        for t in &inputs[1..] {
-            if !t.is_same(first) && (!alike(t) || t.is_wrapped_number()) {
+        let mut number = None;
+        for (i, t) in inputs.iter().enumerate() {
+            if t.is_wrapped_number() {
+                if number.is_some() || !config.promote_inputs || !stays(dtype, t.dtype()) {
+                    return Ok(false);
+                }
+                number = Some(i);
+            } else if !t.is_same(first) && !alike(t) {
                 return Ok(false);
             }
         }
@@ -67,9 +75,16 @@ impl<'a> TensorIterator<'a> {
         // One by one: read together, what has just been written apart would have to be waited for.
         let all = [inputs[0], inputs[1.min(N - 1)], inputs[2.min(N - 1)]];
         self.common_dtype = dtype;
-        self.plain = Some(Plain { inputs: all, count: N, output, numel: geometry.numel(), dtype, result });
+        self.plain =
+            Some(Plain { inputs: all, count: N, number, output, numel: geometry.numel(), dtype, result });
         Ok(true)
     }
+}
+
+/// Whether elements of this type keep it beside a number of that one.
+#[inline]
+fn stays(dtype: ScalarType, number: ScalarType) -> bool {
+    dtype == number || dtype.is_floating_point() || (number != ScalarType::F64 && dtype != ScalarType::Bool)
 }
 
 /// Refuses tensors that are only a shape.
@@ -131,6 +146,12 @@ impl<'a> Plain<'a> {
         (self.output().data_ptr(), from)
     }
 
+    /// Which input is a number, and its type.
+    #[inline]
+    pub(crate) fn number(&self) -> Option<(usize, ScalarType)> {
+        self.number.map(|i| (i, self.inputs[i].dtype()))
+    }
+
     /// Calls `body` under the guards of all operands.
     #[inline]
     pub(crate) fn with_guards<R>(&self, name: &str, body: impl FnOnce() -> R) -> Result<R> {
@@ -162,8 +183,9 @@ impl<'a> Plain<'a> {
         }
         operands.push(output);
         operands.extend(self.inputs[..self.count].iter().map(|t| Operand::input(t)));
-        for operand in &mut operands {
-            operand.strides.push(operand.dtype.size() as i64);
+        for (place, operand) in operands.iter_mut().enumerate() {
+            let repeated = self.number.is_some_and(|i| place == 1 + i);
+            operand.strides.push(if repeated { 0 } else { operand.dtype.size() as i64 });
         }
         operands
     }
