@@ -176,17 +176,49 @@ fn a_panic_resumes_on_the_caller_and_the_pool_lives_on() {
     }
 }
 
+/// How often each of `count` tasks was run.
+fn task_visits(count: usize) -> Vec<usize> {
+    let mut seen = vec![0; count];
+    for_each_task(seen.iter_mut().collect(), |slot| *slot += 1);
+    seen
+}
+
+#[test]
+fn every_task_is_run_once_by_any_number_of_threads() {
+    for threads in [1, 2, 5] {
+        let _turn = with_threads(threads);
+        for count in [0, 1, 2, 100] {
+            assert_eq!(task_visits(count), vec![1; count]);
+        }
+        let nested = AtomicUsize::new(0);
+        for_each_task(vec![10; 8], |count| {
+            nested.fetch_add(task_visits(count).len(), Ordering::Relaxed);
+        });
+        assert_eq!(nested.into_inner(), 80);
+    }
+}
+
+#[test]
+fn a_panic_in_a_task_resumes_on_the_caller() {
+    let _turn = with_threads(2);
+    let caught =
+        panic::catch_unwind(|| for_each_task((0..50).collect(), |i: i32| assert!(i != 7, "task {i}")));
+    assert_eq!(caught.unwrap_err().downcast_ref::<String>().unwrap(), "task 7");
+    assert_eq!(task_visits(20), vec![1; 20]);
+}
+
 #[test]
 #[cfg(unix)]
 fn a_forked_child_works_at_once() {
     let _turn = with_threads(3);
     assert!(visits(1000, 10).iter().all(|&n| n == 1));
+    assert_eq!(task_visits(30), [1; 30]);
     // SAFETY: the child touches only this pool, the allocator (which glibc keeps usable) and `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: kills the child after ten seconds if it hangs.
         unsafe { libc::alarm(10) };
-        let good = (0..100).all(|_| visits(1000, 10).iter().all(|&n| n == 1));
+        let good = (0..100).all(|_| visits(1000, 10).iter().all(|&n| n == 1)) && task_visits(30) == [1; 30];
         // SAFETY: ends the child without the harness's exit handlers.
         unsafe { libc::_exit(i32::from(!good)) };
     }

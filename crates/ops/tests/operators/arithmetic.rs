@@ -1,7 +1,7 @@
 //! Rust's operators, and whether tensors are equal or close.
 
 use flambeau_core::{ErrorKind, Result, Scalar, ScalarType};
-use flambeau_ops::Tensor;
+use flambeau_ops::{Tensor, ops};
 
 fn f(values: [f32; 2]) -> Tensor {
     Tensor::from(values)
@@ -38,6 +38,29 @@ fn numbers_stand_on_either_side_and_rank_below_tensors() {
     assert_eq!((&i + 1).unwrap().dtype(), ScalarType::I32);
     assert_eq!((&i + 1.5).unwrap().dtype(), ScalarType::F32);
     assert_eq!((2 * &i).unwrap().to_vec::<i32>().unwrap(), [2, 4]);
+}
+
+#[test]
+fn a_number_meets_every_element_of_a_tensor_of_any_size_and_type() -> Result<()> {
+    for n in [1usize, 2, 63, 64, 65, 40_000, 100_003] {
+        let x: Vec<f64> = (0..n).map(|i| (i % 251) as f64 - 100.0).collect();
+        let t = Tensor::from_vec(x.clone(), &[n as i64])?;
+        for dtype in [ScalarType::F64, ScalarType::F32, ScalarType::F16, ScalarType::I64, ScalarType::I16] {
+            let to = |t: &Tensor, dtype| ops::to_dtype(t, dtype, false, false, None);
+            let t = to(&t, dtype)?;
+            let back = |t: &Tensor| to(t, ScalarType::F64)?.to_vec::<f64>();
+            let of = |f: fn(f64) -> f64| x.iter().map(|x| f(*x)).collect::<Vec<_>>();
+            assert_eq!(back(&t.mul_scalar(3)?)?, of(|x| 3.0 * x), "{n} {dtype}");
+            assert_eq!(back(&t.add_scalar(7, 2)?)?, of(|x| x + 14.0));
+            assert_eq!(back(&ops::rsub_scalar(&t, 5.into(), 1.into())?)?, of(|x| 5.0 - x));
+            assert_eq!(back(&t.gt_scalar(3)?)?, of(|x| f64::from(x > 3.0)));
+            let (own, halves) = (ops::clone(&t, None)?, t.mul_scalar(0.5)?);
+            assert_eq!(back(own.mul__scalar(2)?)?, of(|x| 2.0 * x));
+            assert_eq!(halves.dtype(), if dtype.is_floating_point() { dtype } else { ScalarType::F32 });
+            assert_eq!(back(&halves)?, of(|x| x / 2.0));
+        }
+    }
+    Ok(())
 }
 
 #[test]

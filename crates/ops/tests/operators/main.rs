@@ -15,5 +15,6 @@ mod pointwise;
 mod pooling;
 mod private;
 mod reduce;
+mod sort;
 mod support;
 mod view_in_place;

@@ -1,0 +1,39 @@
+//! Long rows, which are sorted digit by digit and in shares, against the standard library's stable sort.
+
+use flambeau_core::{Element, Result};
+use flambeau_ops::{Tensor, ops, parallel};
+use std::cmp::Ordering;
+
+/// Numbers with many equal ones among them.
+fn noise(n: usize, kinds: u64) -> impl Iterator<Item = i64> {
+    (0..n as u64)
+        .map(move |i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as i64 % kinds as i64 - kinds as i64 / 2)
+}
+
+fn check<T: Element>(values: Vec<T>, order: impl Fn(&T, &T) -> Ordering) -> Result<()> {
+    let tensor = Tensor::from_vec(values.clone(), &[values.len() as i64])?;
+    for descending in [false, true] {
+        let mut expected: Vec<i64> = (0..values.len() as i64).collect();
+        expected.sort_by(|a, b| {
+            let order = order(&values[*a as usize], &values[*b as usize]);
+            if descending { order.reverse() } else { order }
+        });
+        for threads in [1, 2, 3] {
+            parallel::set_num_threads(threads);
+            let (_, indices) = ops::sort(&tensor, -1, descending)?;
+            assert!(indices.to_vec::<i64>()? == expected, "{} elements, {threads} threads", values.len());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn long_rows_are_in_order_and_equal_elements_keep_theirs() -> Result<()> {
+    for n in [4095, 4096, (1 << 17) - 1, 1 << 17, 150_001] {
+        check(noise(n, 1 << 40).map(|x| x as f32 * 1e-3).collect(), f32::total_cmp)?;
+        check(noise(n, 100).map(|x| x as f64).collect(), f64::total_cmp)?;
+        check(noise(n, 1 << 50).collect(), i64::cmp)?;
+    }
+    check(vec![5i32; 1 << 17], i32::cmp)?;
+    check((0..1 << 17).rev().collect(), i64::cmp)
+}
