@@ -30,7 +30,10 @@ fn sizes(args: &[Arg]) -> usize {
 }
 
 /// Operators that a second call may not follow before the backward pass of the first.
-const ONCE: &[(&str, &str)] = &[("native_batch_norm", TRACKED)];
+const ONCE: &[(&str, &str)] = &[("native_batch_norm", TRACKED), ("rrelu_with_noise", DRAWN)];
+
+const DRAWN: &str =
+    "the second call writes the noise that the first has saved, and the backward pass refuses, as PyTorch's";
 
 const TRACKED: &str = "the second call writes the running statistics that the first has saved, and the backward pass \
                        refuses; PyTorch lets it pass";

@@ -5,6 +5,7 @@ mod attention;
 mod binary;
 mod class_loss;
 mod conv;
+mod elementary;
 mod extreme;
 mod factory;
 mod in_place;
@@ -15,6 +16,7 @@ mod loss;
 mod moment;
 mod norm;
 mod order;
+mod piecewise;
 mod pool;
 mod random;
 mod reduce;
@@ -32,7 +34,9 @@ pub fn rows() -> Vec<Row> {
         unary::rows,
         binary::rows,
         ternary::rows,
+        elementary::rows,
         activation::rows,
+        piecewise::rows,
         reduce::rows,
         extreme::rows,
         moment::rows,

@@ -15,7 +15,9 @@ pub enum Variant {
 
 /// Which variant a sibling's name asks for.
 pub fn variant_of(name: &OperatorName) -> Variant {
-    let is_out = name.overload == "out" || name.overload.ends_with("_out");
+    // `xlogy.OutTensor` is the one family that says it first.
+    let is_out =
+        name.overload == "out" || name.overload.ends_with("_out") || name.overload.starts_with("Out");
     match () {
         () if name.is_in_place() => Variant::InPlace,
         () if is_out => Variant::Out,

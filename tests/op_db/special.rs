@@ -33,6 +33,20 @@ pub(super) fn erfc(x: f64) -> f64 {
     (-head * head).exp() * (-(x - head) * (x + head)).exp() / PI.sqrt() / (x + fraction)
 }
 
+/// `e^(x^2) erfc(x)`, by the same fraction.
+pub(super) fn erfcx(x: f64) -> f64 {
+    if x.is_nan() || x < 0.5 {
+        return (x * x).exp() * erfc(x);
+    }
+    let fraction = (1..2000).rev().fold(0.0, |fraction, k| f64::from(k) / 2.0 / (x + fraction));
+    1.0 / PI.sqrt() / (x + fraction)
+}
+
+/// `log(e^a + e^b)`.
+pub(super) fn log_of_sum(a: f64, b: f64) -> f64 {
+    if a.is_infinite() && a == b { a } else { greater(a, b) + (-(a - b).abs()).exp().ln_1p() }
+}
+
 /// `1 / (1 + e^-x)`.
 pub(super) fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())

@@ -3,6 +3,7 @@
 mod lists;
 mod losses;
 mod normalizations;
+mod pointwise;
 mod reductions;
 mod scatters;
 
@@ -20,6 +21,7 @@ pub use normalizations::{
     batch_norm_double_backward, group_norm_double_backward, layer_norm_double_backward,
     rms_norm_double_backward,
 };
+pub use pointwise::{logit_backward, prelu_double_backward};
 pub use reductions::{
     aminmax_backward, cumprod_backward, cumsum_backward, extreme_backward, linear_recurrence_backward,
     norm_backward, prod_backward, std_backward, std_mean_backward, var_backward, var_mean_backward,

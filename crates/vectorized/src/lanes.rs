@@ -338,6 +338,26 @@ pub trait Float: Number<Element: FloatElement> + Div<Output = Self> {
     fn erfc(self) -> Self {
         super::math::erfc(self)
     }
+    /// `e^(self^2) erfc(self)`. Within 2.4 ulp in f32, 1.9 in f64.
+    #[inline(always)]
+    fn erfcx(self) -> Self {
+        super::math::erfcx(self)
+    }
+    /// The number whose hyperbolic sine is `self`. Within 0.65 ulp in f32, 0.65 in f64.
+    #[inline(always)]
+    fn asinh(self) -> Self {
+        super::math::asinh(self)
+    }
+    /// The positive number whose hyperbolic cosine is `self`; NaN below 1. Within 0.65 ulp in f32, 0.65 in f64.
+    #[inline(always)]
+    fn acosh(self) -> Self {
+        super::math::acosh(self)
+    }
+    /// The number whose hyperbolic tangent is `self`; NaN outside -1 to 1. Within 0.65 ulp in f32, 0.65 in f64.
+    #[inline(always)]
+    fn atanh(self) -> Self {
+        super::math::atanh(self)
+    }
     /// `self` to the power of `exponent`, with every special case as C's `pow`.
     /// Within 0.85 ulp in f32, 0.85 in f64.
     #[inline(always)]

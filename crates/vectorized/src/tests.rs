@@ -97,6 +97,10 @@ formulas! {
     Sigmoid |x, y| x.sigmoid();
     Erf |x, y| x.erf();
     Erfc |x, y| x.erfc();
+    Erfcx |x, y| x.erfcx();
+    Asinh |x, y| x.asinh();
+    Acosh |x, y| x.acosh();
+    Atanh |x, y| x.atanh();
     Pow |x, y| x.pow(y);
     Rsqrt |x, y| x.rsqrt();
     Sqrt |x, y| x.sqrt();
@@ -144,6 +148,10 @@ macro_rules! for_each_function {
         $do!(Sigmoid, super::sigmoid);
         $do!(Erf, super::c_erf);
         $do!(Erfc, super::c_erfc);
+        $do!(Erfcx, super::erfcx);
+        $do!(Asinh, super::asinh);
+        $do!(Acosh, super::acosh);
+        $do!(Atanh, super::atanh);
         $do!(Rsqrt, super::rsqrt);
     };
 }
@@ -152,6 +160,14 @@ use for_each_function;
 unsafe extern "C" {
     safe fn erf(x: f64) -> f64;
     safe fn erfc(x: f64) -> f64;
+}
+
+mod c {
+    unsafe extern "C" {
+        pub(super) safe fn asinh(x: f64) -> f64;
+        pub(super) safe fn acosh(x: f64) -> f64;
+        pub(super) safe fn atanh(x: f64) -> f64;
+    }
 }
 
 fn c_erf(x: f64) -> f64 {
@@ -164,6 +180,28 @@ fn c_erfc(x: f64) -> f64 {
 
 fn sigmoid(x: f64) -> f64 {
     if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }
+}
+
+/// From C's `erfc`, or Laplace's continued fraction where that leaves the range.
+fn erfcx(x: f64) -> f64 {
+    if x < 20.0 {
+        return (x * x).exp() * erfc(x);
+    }
+    let fraction = (1..50).rev().fold(x, |f, k| x + f64::from(k) / 2.0 / f);
+    std::f64::consts::FRAC_2_SQRT_PI / 2.0 / fraction
+}
+
+/// C's: the standard library has its own, which overflow early.
+fn asinh(x: f64) -> f64 {
+    c::asinh(x)
+}
+
+fn acosh(x: f64) -> f64 {
+    c::acosh(x)
+}
+
+fn atanh(x: f64) -> f64 {
+    c::atanh(x)
 }
 
 fn rsqrt(x: f64) -> f64 {

@@ -53,7 +53,9 @@ fn call(overload: &Overload<'_>) -> String {
 
 fn run(overload: &Overload<'_>, schema: &FunctionSchema) -> String {
     let call = operator_call(overload.operator.function(), schema.inputs());
-    let written = schema.inputs().position(Argument::is_written);
+    // `rrelu_with_noise` writes one argument and returns something else.
+    let returns_new = schema.returns.iter().any(|result| result.alias.is_none());
+    let written = schema.inputs().position(Argument::is_written).filter(|_| !returns_new);
     let names: Vec<&str> = schema.returns.iter().filter_map(|result| result.name.as_deref()).collect();
     match written {
         Some(index) => format!("a.writes({index}, || {call})"),

@@ -451,3 +451,33 @@ fn equal(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<bool> {
 }
 
 register!(EQUAL, Autograd, equal);
+
+fn isposinf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let _below = record::below();
+    ops::isposinf(self_)
+}
+
+register!(ISPOSINF, Autograd, isposinf);
+
+fn isposinf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("isposinf", [out])?;
+    let _below = record::below();
+    ops::isposinf_out(self_, out)
+}
+
+register!(ISPOSINF_OUT, Autograd, isposinf_out);
+
+fn isneginf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let _below = record::below();
+    ops::isneginf(self_)
+}
+
+register!(ISNEGINF, Autograd, isneginf);
+
+fn isneginf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("isneginf", [out])?;
+    let _below = record::below();
+    ops::isneginf_out(self_, out)
+}
+
+register!(ISNEGINF_OUT, Autograd, isneginf_out);

@@ -160,3 +160,118 @@ fn zero_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
 }
 
 register!(ZERO_, Autograd, zero_);
+
+pub(super) struct FillBackward1;
+
+impl Backward for FillBackward1 {
+    const NAME: &'static str = "FillBackward1";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
+    }
+}
+
+fn fill_scalar(_: DispatchKeySet, self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::fill_scalar(self_, value)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        record::set_history(&mut result, edges, FillBackward1);
+    }
+    Ok(result)
+}
+
+register!(FILL_SCALAR, Autograd, fill_scalar);
+
+fn fill_scalar_out(_: DispatchKeySet, self_: &Tensor, value: Scalar, out: &Tensor) -> Result<()> {
+    record::check_out("fill", [self_, out])?;
+    let _below = record::below();
+    ops::fill_scalar_out(self_, value, out)
+}
+
+register!(FILL_SCALAR_OUT, Autograd, fill_scalar_out);
+
+pub(super) struct FillBackward2;
+
+impl Backward for FillBackward2 {
+    const NAME: &'static str = "FillBackward2";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None), &|| Ok(grad.clone())])
+    }
+}
+
+fn fill_tensor(_: DispatchKeySet, self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::fill_tensor(self_, value)?
+    };
+    if let Some(edges) = record::recorded_edges([self_, value])? {
+        record::set_history(&mut result, edges, FillBackward2);
+    }
+    Ok(result)
+}
+
+register!(FILL_TENSOR, Autograd, fill_tensor);
+
+fn fill__tensor(_: DispatchKeySet, self_: &Tensor, value: &Tensor) -> Result<()> {
+    if !record::any_requires_grad([self_, value]) {
+        let _below = record::below();
+        return ops::fill__tensor(self_, value);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges([self_, value])?;
+    {
+        let _below = record::below();
+        ops::fill__tensor(self_, value)?;
+    }
+    record::rebase_history(self_, edges, FillBackward2)
+}
+
+register!(FILL__TENSOR, Autograd, fill__tensor);
+
+fn fill_tensor_out(_: DispatchKeySet, self_: &Tensor, value: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("fill", [self_, value, out])?;
+    let _below = record::below();
+    ops::fill_tensor_out(self_, value, out)
+}
+
+register!(FILL_TENSOR_OUT, Autograd, fill_tensor_out);
+
+pub(super) struct CopyBackward1;
+
+impl Backward for CopyBackward1 {
+    const NAME: &'static str = "CopyBackward1";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None), &|| Ok(grad.clone())])
+    }
+}
+
+fn copy(_: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::copy(self_, src, non_blocking)?
+    };
+    if let Some(edges) = record::recorded_edges([self_, src])? {
+        record::set_history(&mut result, edges, CopyBackward1);
+    }
+    Ok(result)
+}
+
+register!(COPY, Autograd, copy);
+
+fn copy_out(_: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool, out: &Tensor) -> Result<()> {
+    record::check_out("copy", [self_, src, out])?;
+    let _below = record::below();
+    ops::copy_out(self_, src, non_blocking, out)
+}
+
+register!(COPY_OUT, Autograd, copy_out);

@@ -1877,3 +1877,246 @@ fn deg2rad_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(DEG2RAD_OUT, Autograd, deg2rad_out);
+
+pub(super) struct Rad2DegBackward0;
+
+impl Backward for Rad2DegBackward0 {
+    const NAME: &'static str = "Rad2DegBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::rad2deg(grad)])
+    }
+}
+
+fn rad2deg(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::rad2deg(self_)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        record::set_history(&mut result, edges, Rad2DegBackward0);
+    }
+    Ok(result)
+}
+
+register!(RAD2DEG, Autograd, rad2deg);
+
+fn rad2deg_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad([self_]) {
+        let _below = record::below();
+        return ops::rad2deg_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges([self_])?;
+    {
+        let _below = record::below();
+        ops::rad2deg_(self_)?;
+    }
+    record::rebase_history(self_, edges, Rad2DegBackward0)
+}
+
+register!(RAD2DEG_, Autograd, rad2deg_);
+
+fn rad2deg_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("rad2deg", [self_, out])?;
+    let _below = record::below();
+    ops::rad2deg_out(self_, out)
+}
+
+register!(RAD2DEG_OUT, Autograd, rad2deg_out);
+
+pub(super) struct AsinhBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for AsinhBackward0 {
+    const NAME: &'static str = "AsinhBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::_chain(
+                    grad,
+                    &ops::rsqrt(&ops::add_scalar(
+                        &ops::mul_tensor(self_, self_)?,
+                        Scalar::Int(1),
+                        Scalar::Int(1),
+                    )?)?,
+                )
+            }],
+        )
+    }
+}
+
+fn asinh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::asinh(self_)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = AsinhBackward0 { self_: SavedVariable::input(self_, 0)? };
+        record::set_history(&mut result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(ASINH, Autograd, asinh);
+
+fn asinh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad([self_]) {
+        let _below = record::below();
+        return ops::asinh_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges([self_])?;
+    let backward = AsinhBackward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::asinh_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(ASINH_, Autograd, asinh_);
+
+fn asinh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("asinh", [self_, out])?;
+    let _below = record::below();
+    ops::asinh_out(self_, out)
+}
+
+register!(ASINH_OUT, Autograd, asinh_out);
+
+pub(super) struct AcoshBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for AcoshBackward0 {
+    const NAME: &'static str = "AcoshBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::_chain(
+                    grad,
+                    &ops::rsqrt(&ops::sub_scalar(
+                        &ops::mul_tensor(self_, self_)?,
+                        Scalar::Int(1),
+                        Scalar::Int(1),
+                    )?)?,
+                )
+            }],
+        )
+    }
+}
+
+fn acosh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::acosh(self_)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = AcoshBackward0 { self_: SavedVariable::input(self_, 0)? };
+        record::set_history(&mut result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(ACOSH, Autograd, acosh);
+
+fn acosh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad([self_]) {
+        let _below = record::below();
+        return ops::acosh_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges([self_])?;
+    let backward = AcoshBackward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::acosh_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(ACOSH_, Autograd, acosh_);
+
+fn acosh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("acosh", [self_, out])?;
+    let _below = record::below();
+    ops::acosh_out(self_, out)
+}
+
+register!(ACOSH_OUT, Autograd, acosh_out);
+
+pub(super) struct AtanhBackward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for AtanhBackward0 {
+    const NAME: &'static str = "AtanhBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::_chain_div(
+                    grad,
+                    &ops::rsub_scalar(&ops::mul_tensor(self_, self_)?, Scalar::Int(1), Scalar::Int(1))?,
+                )
+            }],
+        )
+    }
+}
+
+fn atanh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::atanh(self_)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = AtanhBackward0 { self_: SavedVariable::input(self_, 0)? };
+        record::set_history(&mut result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(ATANH, Autograd, atanh);
+
+fn atanh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    if !record::any_requires_grad([self_]) {
+        let _below = record::below();
+        return ops::atanh_(self_);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges([self_])?;
+    let backward = AtanhBackward0 { self_: record::original_always(self_)? };
+    {
+        let _below = record::below();
+        ops::atanh_(self_)?;
+    }
+    record::rebase_history(self_, edges, backward)
+}
+
+register!(ATANH_, Autograd, atanh_);
+
+fn atanh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("atanh", [self_, out])?;
+    let _below = record::below();
+    ops::atanh_out(self_, out)
+}
+
+register!(ATANH_OUT, Autograd, atanh_out);

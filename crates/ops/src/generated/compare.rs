@@ -1903,3 +1903,167 @@ fn allclose_boxed(given: &[Value]) -> Result<Vec<Value>> {
     )
     .map(IntoValues::into_values)
 }
+
+/// A kernel of `isposinf`.
+pub type IsposinfFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `isposinf`.
+pub static ISPOSINF: Operator<IsposinfFn> = Operator::new(
+    "isposinf",
+    "isposinf(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, isposinf_cpu as IsposinfFn),
+        Kernel::new(DispatchKey::Meta, isposinf_meta as IsposinfFn),
+    ],
+    isposinf_boxed,
+);
+
+/// Whether each element is infinite and above 0.
+///
+/// `isposinf(Tensor self) -> Tensor`
+#[inline]
+pub fn isposinf(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = ISPOSINF.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn isposinf_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("isposinf");
+    native::compare::isposinf_meta(&mut iter, self_)?;
+    native::compare::isposinf(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn isposinf_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("isposinf");
+    native::compare::isposinf_meta(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn isposinf_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("isposinf", given, 1)?;
+    isposinf(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `isposinf.out`.
+pub type IsposinfOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `isposinf.out`.
+pub static ISPOSINF_OUT: Operator<IsposinfOutFn> = Operator::new(
+    "isposinf.out",
+    "isposinf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, isposinf_out_cpu as IsposinfOutFn),
+        Kernel::new(DispatchKey::Meta, isposinf_out_meta as IsposinfOutFn),
+    ],
+    isposinf_out_boxed,
+);
+
+/// Whether each element is infinite and above 0.
+///
+/// `isposinf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn isposinf_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ISPOSINF_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn isposinf_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("isposinf.out", out);
+    native::compare::isposinf_meta(&mut iter, self_)?;
+    native::compare::isposinf(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn isposinf_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("isposinf.out", out);
+    native::compare::isposinf_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn isposinf_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("isposinf.out", given, 2)?;
+    isposinf_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `isneginf`.
+pub type IsneginfFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `isneginf`.
+pub static ISNEGINF: Operator<IsneginfFn> = Operator::new(
+    "isneginf",
+    "isneginf(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, isneginf_cpu as IsneginfFn),
+        Kernel::new(DispatchKey::Meta, isneginf_meta as IsneginfFn),
+    ],
+    isneginf_boxed,
+);
+
+/// Whether each element is infinite and below 0.
+///
+/// `isneginf(Tensor self) -> Tensor`
+#[inline]
+pub fn isneginf(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = ISNEGINF.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn isneginf_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("isneginf");
+    native::compare::isneginf_meta(&mut iter, self_)?;
+    native::compare::isneginf(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn isneginf_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("isneginf");
+    native::compare::isneginf_meta(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn isneginf_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("isneginf", given, 1)?;
+    isneginf(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `isneginf.out`.
+pub type IsneginfOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `isneginf.out`.
+pub static ISNEGINF_OUT: Operator<IsneginfOutFn> = Operator::new(
+    "isneginf.out",
+    "isneginf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, isneginf_out_cpu as IsneginfOutFn),
+        Kernel::new(DispatchKey::Meta, isneginf_out_meta as IsneginfOutFn),
+    ],
+    isneginf_out_boxed,
+);
+
+/// Whether each element is infinite and below 0.
+///
+/// `isneginf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn isneginf_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ISNEGINF_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn isneginf_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("isneginf.out", out);
+    native::compare::isneginf_meta(&mut iter, self_)?;
+    native::compare::isneginf(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn isneginf_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("isneginf.out", out);
+    native::compare::isneginf_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn isneginf_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("isneginf.out", given, 2)?;
+    isneginf_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}

@@ -5,7 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys,
 };
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
 use flambeau_core::{Device, Layout, MemoryFormat, Result, Scalar, ScalarType};
 
@@ -233,4 +233,230 @@ fn zero__composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
 fn zero__boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("zero_", given, 1)?;
     zero_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `fill.Scalar`.
+pub type FillScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
+
+/// The operator `fill.Scalar`.
+pub static FILL_SCALAR: Operator<FillScalarFn> = Operator::new(
+    "fill.Scalar",
+    "fill.Scalar(Tensor self, Scalar value) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_scalar_composite as FillScalarFn)],
+    fill_scalar_boxed,
+);
+
+/// A tensor like `self` with one value everywhere.
+///
+/// `fill.Scalar(Tensor self, Scalar value) -> Tensor`
+#[inline]
+pub fn fill_scalar(self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    let (keys, kernel) = FILL_SCALAR.select(self_.key_set())?;
+    kernel(keys, self_, value)
+}
+
+fn fill_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    native::copy::fill(self_, value)
+}
+
+fn fill_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("fill.Scalar", given, 2)?;
+    fill_scalar(arguments.tensor()?, arguments.scalar()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `fill.Scalar_out`.
+pub type FillScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
+
+/// The operator `fill.Scalar_out`.
+pub static FILL_SCALAR_OUT: Operator<FillScalarOutFn> = Operator::new(
+    "fill.Scalar_out",
+    "fill.Scalar_out(Tensor self, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_scalar_out_composite as FillScalarOutFn)],
+    fill_scalar_out_boxed,
+);
+
+/// A tensor like `self` with one value everywhere.
+///
+/// `fill.Scalar_out(Tensor self, Scalar value, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn fill_scalar_out(self_: &Tensor, value: Scalar, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = FILL_SCALAR_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, value, out)
+}
+
+fn fill_scalar_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    value: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::copy::fill(self_, value)?;
+    copy_to_out(&result, out)
+}
+
+fn fill_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("fill.Scalar_out", given, 3)?;
+    fill_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `fill.Tensor`.
+pub type FillTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `fill.Tensor`.
+pub static FILL_TENSOR: Operator<FillTensorFn> = Operator::new(
+    "fill.Tensor",
+    "fill.Tensor(Tensor self, Tensor value) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_tensor_composite as FillTensorFn)],
+    fill_tensor_boxed,
+);
+
+/// The same with the value of a tensor without dimensions.
+///
+/// `fill.Tensor(Tensor self, Tensor value) -> Tensor`
+#[inline]
+pub fn fill_tensor(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = FILL_TENSOR.select(self_.key_set() | value.key_set())?;
+    kernel(keys, self_, value)
+}
+
+fn fill_tensor_composite(_keys: DispatchKeySet, self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    native::copy::fill_tensor(self_, value)
+}
+
+fn fill_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("fill.Tensor", given, 2)?;
+    fill_tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `fill_.Tensor`.
+pub type FillInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `fill_.Tensor`.
+pub static FILL__TENSOR: Operator<FillInPlaceTensorFn> = Operator::new(
+    "fill_.Tensor",
+    "fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, fill__tensor_composite as FillInPlaceTensorFn)],
+    fill__tensor_boxed,
+);
+
+/// The same with the value of a tensor without dimensions.
+///
+/// `fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)`
+#[inline]
+pub fn fill__tensor(self_: &Tensor, value: &Tensor) -> Result<()> {
+    let (keys, kernel) = FILL__TENSOR.select(self_.key_set() | value.key_set())?;
+    kernel(keys, self_, value)
+}
+
+fn fill__tensor_composite(_keys: DispatchKeySet, self_: &Tensor, value: &Tensor) -> Result<()> {
+    let result = native::copy::fill_tensor(self_, value)?;
+    copy_to_self("fill_.Tensor", &result, self_)
+}
+
+fn fill__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("fill_.Tensor", given, 2)?;
+    fill__tensor(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `fill.Tensor_out`.
+pub type FillTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `fill.Tensor_out`.
+pub static FILL_TENSOR_OUT: Operator<FillTensorOutFn> = Operator::new(
+    "fill.Tensor_out",
+    "fill.Tensor_out(Tensor self, Tensor value, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_tensor_out_composite as FillTensorOutFn)],
+    fill_tensor_out_boxed,
+);
+
+/// The same with the value of a tensor without dimensions.
+///
+/// `fill.Tensor_out(Tensor self, Tensor value, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn fill_tensor_out(self_: &Tensor, value: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = FILL_TENSOR_OUT.select(self_.key_set() | value.key_set() | out.key_set())?;
+    kernel(keys, self_, value, out)
+}
+
+fn fill_tensor_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    value: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::copy::fill_tensor(self_, value)?;
+    copy_to_out(&result, out)
+}
+
+fn fill_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("fill.Tensor_out", given, 3)?;
+    fill_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `copy`.
+pub type CopyFn = fn(DispatchKeySet, &Tensor, &Tensor, bool) -> Result<Tensor>;
+
+/// The operator `copy`.
+pub static COPY: Operator<CopyFn> = Operator::new(
+    "copy",
+    "copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, copy_composite as CopyFn)],
+    copy_boxed,
+);
+
+/// A tensor like `self` with the values of `src`.
+///
+/// `copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor`
+#[inline]
+pub fn copy(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
+    let (keys, kernel) = COPY.select(self_.key_set() | src.key_set())?;
+    kernel(keys, self_, src, non_blocking)
+}
+
+fn copy_composite(_keys: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
+    native::copy::copy(self_, src, non_blocking)
+}
+
+fn copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("copy", given, 3)?;
+    copy(arguments.tensor()?, arguments.tensor()?, arguments.bool()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `copy.out`.
+pub type CopyOutFn = fn(DispatchKeySet, &Tensor, &Tensor, bool, &Tensor) -> Result<()>;
+
+/// The operator `copy.out`.
+pub static COPY_OUT: Operator<CopyOutFn> = Operator::new(
+    "copy.out",
+    "copy.out(Tensor self, Tensor src, bool non_blocking=False, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, copy_out_composite as CopyOutFn)],
+    copy_out_boxed,
+);
+
+/// A tensor like `self` with the values of `src`.
+///
+/// `copy.out(Tensor self, Tensor src, bool non_blocking=False, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn copy_out(self_: &Tensor, src: &Tensor, non_blocking: bool, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = COPY_OUT.select(self_.key_set() | src.key_set() | out.key_set())?;
+    kernel(keys, self_, src, non_blocking, out)
+}
+
+fn copy_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    src: &Tensor,
+    non_blocking: bool,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::copy::copy(self_, src, non_blocking)?;
+    copy_to_out(&result, out)
+}
+
+fn copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("copy.out", given, 4)?;
+    copy_out(arguments.tensor()?, arguments.tensor()?, arguments.bool()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
 }

@@ -162,4 +162,14 @@ impl Tensor {
     pub fn isclose(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
         super::compare::isclose(self, other, rtol, atol, equal_nan)
     }
+
+    /// Whether each element is infinite and above 0.
+    pub fn isposinf(&self) -> Result<Tensor> {
+        super::compare::isposinf(self)
+    }
+
+    /// Whether each element is infinite and below 0.
+    pub fn isneginf(&self) -> Result<Tensor> {
+        super::compare::isneginf(self)
+    }
 }

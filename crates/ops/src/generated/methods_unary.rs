@@ -379,4 +379,48 @@ impl Tensor {
         super::unary::deg2rad_(self)?;
         Ok(self)
     }
+
+    /// Angles in radians as degrees.
+    pub fn rad2deg(&self) -> Result<Tensor> {
+        super::unary::rad2deg(self)
+    }
+
+    /// Angles in radians as degrees. The result is written into `self`.
+    pub fn rad2deg_(&self) -> Result<&Tensor> {
+        super::unary::rad2deg_(self)?;
+        Ok(self)
+    }
+
+    /// The number whose hyperbolic sine is each element.
+    pub fn asinh(&self) -> Result<Tensor> {
+        super::unary::asinh(self)
+    }
+
+    /// The number whose hyperbolic sine is each element. The result is written into `self`.
+    pub fn asinh_(&self) -> Result<&Tensor> {
+        super::unary::asinh_(self)?;
+        Ok(self)
+    }
+
+    /// The number of at least 0 whose hyperbolic cosine is each element; NaN below 1.
+    pub fn acosh(&self) -> Result<Tensor> {
+        super::unary::acosh(self)
+    }
+
+    /// The number of at least 0 whose hyperbolic cosine is each element; NaN below 1. The result is written into `self`.
+    pub fn acosh_(&self) -> Result<&Tensor> {
+        super::unary::acosh_(self)?;
+        Ok(self)
+    }
+
+    /// The number whose hyperbolic tangent is each element; NaN outside -1 to 1.
+    pub fn atanh(&self) -> Result<Tensor> {
+        super::unary::atanh(self)
+    }
+
+    /// The number whose hyperbolic tangent is each element; NaN outside -1 to 1. The result is written into `self`.
+    pub fn atanh_(&self) -> Result<&Tensor> {
+        super::unary::atanh_(self)?;
+        Ok(self)
+    }
 }

@@ -21,6 +21,7 @@ mod gather;
 mod grid;
 mod index;
 mod index_dim;
+mod integer;
 mod join;
 mod linear;
 mod logical;
@@ -43,12 +44,14 @@ mod methods_gather;
 mod methods_grid;
 mod methods_index;
 mod methods_index_dim;
+mod methods_integer;
 mod methods_join;
 mod methods_linear;
 mod methods_logical;
 mod methods_mask;
 mod methods_matmul;
 mod methods_normalization;
+mod methods_piecewise;
 mod methods_power;
 mod methods_random;
 mod methods_ranges;
@@ -59,6 +62,7 @@ mod methods_sampling;
 mod methods_scan;
 mod methods_softmax;
 mod methods_sort;
+mod methods_special;
 mod methods_split;
 mod methods_ternary;
 mod methods_triangular;
@@ -67,6 +71,7 @@ mod methods_view;
 mod methods_view_backward;
 mod methods_view_in_place;
 mod normalization;
+mod piecewise;
 mod pooling;
 mod power;
 mod random;
@@ -79,6 +84,7 @@ mod scan;
 mod search;
 mod softmax;
 mod sort;
+mod special;
 mod split;
 mod ternary;
 mod triangular;
@@ -103,6 +109,7 @@ pub use gather::*;
 pub use grid::*;
 pub use index::*;
 pub use index_dim::*;
+pub use integer::*;
 pub use join::*;
 pub use linear::*;
 pub use logical::*;
@@ -110,6 +117,7 @@ pub use loss::*;
 pub use mask::*;
 pub use matmul::*;
 pub use normalization::*;
+pub use piecewise::*;
 pub use pooling::*;
 pub use power::*;
 pub use random::*;
@@ -122,6 +130,7 @@ pub use scan::*;
 pub use search::*;
 pub use softmax::*;
 pub use sort::*;
+pub use special::*;
 pub use split::*;
 pub use ternary::*;
 pub use triangular::*;
@@ -282,6 +291,10 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &ISCLOSE,
     &EQUAL,
     &ALLCLOSE,
+    &ISPOSINF,
+    &ISPOSINF_OUT,
+    &ISNEGINF,
+    &ISNEGINF_OUT,
     &CONTIGUOUS,
     &TO_DTYPE_LAYOUT,
     &TO_DEVICE,
@@ -301,6 +314,13 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &_TO_COPY,
     &FILL__SCALAR,
     &ZERO_,
+    &FILL_SCALAR,
+    &FILL_SCALAR_OUT,
+    &FILL_TENSOR,
+    &FILL__TENSOR,
+    &FILL_TENSOR_OUT,
+    &COPY,
+    &COPY_OUT,
     &DIV_TENSOR_MODE,
     &DIV__TENSOR_MODE,
     &DIV_TENSOR_MODE_OUT,
@@ -429,6 +449,40 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &INDEX_FILL_INT_TENSOR_OUT,
     &INDEX_FILL__INT_TENSOR,
     &ONE_HOT,
+    &GCD,
+    &GCD_,
+    &GCD_OUT,
+    &LCM,
+    &LCM_,
+    &LCM_OUT,
+    &BITWISE_LEFT_SHIFT_TENSOR,
+    &BITWISE_LEFT_SHIFT__TENSOR,
+    &BITWISE_LEFT_SHIFT_TENSOR_OUT,
+    &BITWISE_LEFT_SHIFT_TENSOR_SCALAR,
+    &BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT,
+    &BITWISE_LEFT_SHIFT__TENSOR_SCALAR,
+    &BITWISE_LEFT_SHIFT_SCALAR_TENSOR,
+    &BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT,
+    &__LSHIFT___TENSOR,
+    &__ILSHIFT___TENSOR,
+    &__LSHIFT___TENSOR_OUT,
+    &__LSHIFT___SCALAR,
+    &__LSHIFT___SCALAR_OUT,
+    &__ILSHIFT___SCALAR,
+    &BITWISE_RIGHT_SHIFT_TENSOR,
+    &BITWISE_RIGHT_SHIFT__TENSOR,
+    &BITWISE_RIGHT_SHIFT_TENSOR_OUT,
+    &BITWISE_RIGHT_SHIFT_TENSOR_SCALAR,
+    &BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT,
+    &BITWISE_RIGHT_SHIFT__TENSOR_SCALAR,
+    &BITWISE_RIGHT_SHIFT_SCALAR_TENSOR,
+    &BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT,
+    &__RSHIFT___TENSOR,
+    &__IRSHIFT___TENSOR,
+    &__RSHIFT___TENSOR_OUT,
+    &__RSHIFT___SCALAR,
+    &__RSHIFT___SCALAR_OUT,
+    &__IRSHIFT___SCALAR,
     &CAT,
     &CAT_OUT,
     &CONCAT,
@@ -565,6 +619,39 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &RMS_NORM,
     &_FUSED_RMS_NORM,
     &_FUSED_RMS_NORM_BACKWARD,
+    &HARDSHRINK,
+    &HARDSHRINK_OUT,
+    &HARDSHRINK_BACKWARD,
+    &SOFTSHRINK,
+    &SOFTSHRINK_OUT,
+    &SOFTSHRINK_BACKWARD,
+    &HARDSIGMOID,
+    &HARDSIGMOID_,
+    &HARDSIGMOID_OUT,
+    &HARDSIGMOID_BACKWARD,
+    &HARDSWISH,
+    &HARDSWISH_,
+    &HARDSWISH_OUT,
+    &HARDSWISH_BACKWARD,
+    &CELU,
+    &CELU_OUT,
+    &CELU_,
+    &SELU,
+    &SELU_,
+    &RELU6,
+    &RELU6_,
+    &GLU,
+    &GLU_OUT,
+    &GLU_BACKWARD,
+    &PRELU,
+    &PRELU_OUT,
+    &_PRELU_KERNEL,
+    &_PRELU_KERNEL_BACKWARD,
+    &RRELU_WITH_NOISE,
+    &RRELU_WITH_NOISE_,
+    &RRELU_WITH_NOISE_BACKWARD,
+    &RRELU,
+    &RRELU_,
     &MAX_POOL2D,
     &MAX_POOL2D_WITH_INDICES,
     &MAX_POOL2D_WITH_INDICES_OUT,
@@ -767,6 +854,62 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &MSORT,
     &MSORT_OUT,
     &TOPK,
+    &POSITIVE,
+    &SINC,
+    &SINC_,
+    &SINC_OUT,
+    &LOGIT,
+    &LOGIT_,
+    &LOGIT_OUT,
+    &XLOGY_TENSOR,
+    &XLOGY__TENSOR,
+    &XLOGY_OUTTENSOR,
+    &XLOGY_SCALAR_SELF,
+    &XLOGY_OUTSCALAR_SELF,
+    &XLOGY_SCALAR_OTHER,
+    &XLOGY_OUTSCALAR_OTHER,
+    &XLOGY__SCALAR_OTHER,
+    &SPECIAL_XLOG1PY,
+    &SPECIAL_XLOG1PY_OUT,
+    &SPECIAL_XLOG1PY_SELF_SCALAR,
+    &SPECIAL_XLOG1PY_SELF_SCALAR_OUT,
+    &SPECIAL_XLOG1PY_OTHER_SCALAR,
+    &SPECIAL_XLOG1PY_OTHER_SCALAR_OUT,
+    &LOGADDEXP,
+    &LOGADDEXP_OUT,
+    &LOGADDEXP2,
+    &LOGADDEXP2_OUT,
+    &HEAVISIDE,
+    &HEAVISIDE_,
+    &HEAVISIDE_OUT,
+    &NEXTAFTER,
+    &NEXTAFTER_,
+    &NEXTAFTER_OUT,
+    &LDEXP_TENSOR,
+    &LDEXP_,
+    &LDEXP_OUT,
+    &FREXP_TENSOR,
+    &FREXP_TENSOR_OUT,
+    &NAN_TO_NUM,
+    &NAN_TO_NUM_,
+    &NAN_TO_NUM_OUT,
+    &FLOAT_POWER_TENSOR_TENSOR,
+    &FLOAT_POWER_TENSOR_TENSOR_OUT,
+    &FLOAT_POWER_SCALAR,
+    &FLOAT_POWER_SCALAR_OUT,
+    &FLOAT_POWER_TENSOR_SCALAR,
+    &FLOAT_POWER_TENSOR_SCALAR_OUT,
+    &FLOAT_POWER__TENSOR,
+    &FLOAT_POWER__SCALAR,
+    &ISREAL,
+    &SPECIAL_ENTR,
+    &SPECIAL_ENTR_OUT,
+    &SPECIAL_NDTR,
+    &SPECIAL_NDTR_OUT,
+    &SPECIAL_LOG_NDTR,
+    &SPECIAL_LOG_NDTR_OUT,
+    &SPECIAL_ERFCX,
+    &SPECIAL_ERFCX_OUT,
     &SPLIT_TENSOR,
     &SPLIT_SIZES,
     &SPLIT_WITH_SIZES,
@@ -912,6 +1055,18 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &DEG2RAD,
     &DEG2RAD_,
     &DEG2RAD_OUT,
+    &RAD2DEG,
+    &RAD2DEG_,
+    &RAD2DEG_OUT,
+    &ASINH,
+    &ASINH_,
+    &ASINH_OUT,
+    &ACOSH,
+    &ACOSH_,
+    &ACOSH_OUT,
+    &ATANH,
+    &ATANH_,
+    &ATANH_OUT,
     &DETACH,
     &EXPAND,
     &PERMUTE,

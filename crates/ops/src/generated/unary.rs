@@ -4089,3 +4089,495 @@ fn deg2rad_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("deg2rad.out", given, 2)?;
     deg2rad_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
+
+/// A kernel of `rad2deg`.
+pub type Rad2degFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `rad2deg`.
+pub static RAD2DEG: Operator<Rad2degFn> = Operator::new(
+    "rad2deg",
+    "rad2deg(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, rad2deg_cpu as Rad2degFn),
+        Kernel::new(DispatchKey::Meta, rad2deg_meta as Rad2degFn),
+    ],
+    rad2deg_boxed,
+);
+
+/// Angles in radians as degrees.
+///
+/// `rad2deg(Tensor self) -> Tensor`
+#[inline]
+pub fn rad2deg(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = RAD2DEG.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn rad2deg_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("rad2deg");
+    native::unary::rad2deg_meta(&mut iter, self_)?;
+    native::unary::rad2deg(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn rad2deg_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("rad2deg");
+    native::unary::rad2deg_meta(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn rad2deg_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("rad2deg", given, 1)?;
+    rad2deg(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `rad2deg_`.
+pub type Rad2degInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `rad2deg_`.
+pub static RAD2DEG_: Operator<Rad2degInPlaceFn> = Operator::new(
+    "rad2deg_",
+    "rad2deg_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, rad2deg__cpu as Rad2degInPlaceFn),
+        Kernel::new(DispatchKey::Meta, rad2deg__meta as Rad2degInPlaceFn),
+    ],
+    rad2deg__boxed,
+);
+
+/// Angles in radians as degrees.
+///
+/// `rad2deg_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn rad2deg_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = RAD2DEG_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn rad2deg__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("rad2deg_", self_);
+    native::unary::rad2deg_meta(&mut iter, self_)?;
+    native::unary::rad2deg(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn rad2deg__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("rad2deg_", self_);
+    native::unary::rad2deg_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn rad2deg__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("rad2deg_", given, 1)?;
+    rad2deg_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `rad2deg.out`.
+pub type Rad2degOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `rad2deg.out`.
+pub static RAD2DEG_OUT: Operator<Rad2degOutFn> = Operator::new(
+    "rad2deg.out",
+    "rad2deg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, rad2deg_out_cpu as Rad2degOutFn),
+        Kernel::new(DispatchKey::Meta, rad2deg_out_meta as Rad2degOutFn),
+    ],
+    rad2deg_out_boxed,
+);
+
+/// Angles in radians as degrees.
+///
+/// `rad2deg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn rad2deg_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = RAD2DEG_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn rad2deg_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("rad2deg.out", out);
+    native::unary::rad2deg_meta(&mut iter, self_)?;
+    native::unary::rad2deg(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn rad2deg_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("rad2deg.out", out);
+    native::unary::rad2deg_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn rad2deg_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("rad2deg.out", given, 2)?;
+    rad2deg_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `asinh`.
+pub type AsinhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `asinh`.
+pub static ASINH: Operator<AsinhFn> = Operator::new(
+    "asinh",
+    "asinh(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, asinh_cpu as AsinhFn),
+        Kernel::new(DispatchKey::Meta, asinh_meta as AsinhFn),
+    ],
+    asinh_boxed,
+);
+
+/// The number whose hyperbolic sine is each element.
+///
+/// `asinh(Tensor self) -> Tensor`
+#[inline]
+pub fn asinh(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = ASINH.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn asinh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("asinh");
+    native::unary::asinh_meta(&mut iter, self_)?;
+    native::unary::asinh(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn asinh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("asinh");
+    native::unary::asinh_meta(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn asinh_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("asinh", given, 1)?;
+    asinh(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `asinh_`.
+pub type AsinhInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `asinh_`.
+pub static ASINH_: Operator<AsinhInPlaceFn> = Operator::new(
+    "asinh_",
+    "asinh_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, asinh__cpu as AsinhInPlaceFn),
+        Kernel::new(DispatchKey::Meta, asinh__meta as AsinhInPlaceFn),
+    ],
+    asinh__boxed,
+);
+
+/// The number whose hyperbolic sine is each element.
+///
+/// `asinh_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn asinh_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = ASINH_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn asinh__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("asinh_", self_);
+    native::unary::asinh_meta(&mut iter, self_)?;
+    native::unary::asinh(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn asinh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("asinh_", self_);
+    native::unary::asinh_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn asinh__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("asinh_", given, 1)?;
+    asinh_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `asinh.out`.
+pub type AsinhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `asinh.out`.
+pub static ASINH_OUT: Operator<AsinhOutFn> = Operator::new(
+    "asinh.out",
+    "asinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, asinh_out_cpu as AsinhOutFn),
+        Kernel::new(DispatchKey::Meta, asinh_out_meta as AsinhOutFn),
+    ],
+    asinh_out_boxed,
+);
+
+/// The number whose hyperbolic sine is each element.
+///
+/// `asinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn asinh_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ASINH_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn asinh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("asinh.out", out);
+    native::unary::asinh_meta(&mut iter, self_)?;
+    native::unary::asinh(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn asinh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("asinh.out", out);
+    native::unary::asinh_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn asinh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("asinh.out", given, 2)?;
+    asinh_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `acosh`.
+pub type AcoshFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `acosh`.
+pub static ACOSH: Operator<AcoshFn> = Operator::new(
+    "acosh",
+    "acosh(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, acosh_cpu as AcoshFn),
+        Kernel::new(DispatchKey::Meta, acosh_meta as AcoshFn),
+    ],
+    acosh_boxed,
+);
+
+/// The number of at least 0 whose hyperbolic cosine is each element; NaN below 1.
+///
+/// `acosh(Tensor self) -> Tensor`
+#[inline]
+pub fn acosh(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = ACOSH.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn acosh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("acosh");
+    native::unary::acosh_meta(&mut iter, self_)?;
+    native::unary::acosh(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn acosh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("acosh");
+    native::unary::acosh_meta(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn acosh_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("acosh", given, 1)?;
+    acosh(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `acosh_`.
+pub type AcoshInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `acosh_`.
+pub static ACOSH_: Operator<AcoshInPlaceFn> = Operator::new(
+    "acosh_",
+    "acosh_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, acosh__cpu as AcoshInPlaceFn),
+        Kernel::new(DispatchKey::Meta, acosh__meta as AcoshInPlaceFn),
+    ],
+    acosh__boxed,
+);
+
+/// The number of at least 0 whose hyperbolic cosine is each element; NaN below 1.
+///
+/// `acosh_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn acosh_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = ACOSH_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn acosh__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("acosh_", self_);
+    native::unary::acosh_meta(&mut iter, self_)?;
+    native::unary::acosh(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn acosh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("acosh_", self_);
+    native::unary::acosh_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn acosh__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("acosh_", given, 1)?;
+    acosh_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `acosh.out`.
+pub type AcoshOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `acosh.out`.
+pub static ACOSH_OUT: Operator<AcoshOutFn> = Operator::new(
+    "acosh.out",
+    "acosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, acosh_out_cpu as AcoshOutFn),
+        Kernel::new(DispatchKey::Meta, acosh_out_meta as AcoshOutFn),
+    ],
+    acosh_out_boxed,
+);
+
+/// The number of at least 0 whose hyperbolic cosine is each element; NaN below 1.
+///
+/// `acosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn acosh_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ACOSH_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn acosh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("acosh.out", out);
+    native::unary::acosh_meta(&mut iter, self_)?;
+    native::unary::acosh(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn acosh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("acosh.out", out);
+    native::unary::acosh_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn acosh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("acosh.out", given, 2)?;
+    acosh_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `atanh`.
+pub type AtanhFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `atanh`.
+pub static ATANH: Operator<AtanhFn> = Operator::new(
+    "atanh",
+    "atanh(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, atanh_cpu as AtanhFn),
+        Kernel::new(DispatchKey::Meta, atanh_meta as AtanhFn),
+    ],
+    atanh_boxed,
+);
+
+/// The number whose hyperbolic tangent is each element; NaN outside -1 to 1.
+///
+/// `atanh(Tensor self) -> Tensor`
+#[inline]
+pub fn atanh(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = ATANH.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn atanh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("atanh");
+    native::unary::atanh_meta(&mut iter, self_)?;
+    native::unary::atanh(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn atanh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("atanh");
+    native::unary::atanh_meta(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn atanh_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("atanh", given, 1)?;
+    atanh(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `atanh_`.
+pub type AtanhInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `atanh_`.
+pub static ATANH_: Operator<AtanhInPlaceFn> = Operator::new(
+    "atanh_",
+    "atanh_(Tensor(a!) self) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, atanh__cpu as AtanhInPlaceFn),
+        Kernel::new(DispatchKey::Meta, atanh__meta as AtanhInPlaceFn),
+    ],
+    atanh__boxed,
+);
+
+/// The number whose hyperbolic tangent is each element; NaN outside -1 to 1.
+///
+/// `atanh_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn atanh_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = ATANH_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn atanh__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("atanh_", self_);
+    native::unary::atanh_meta(&mut iter, self_)?;
+    native::unary::atanh(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn atanh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::in_place("atanh_", self_);
+    native::unary::atanh_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn atanh__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("atanh_", given, 1)?;
+    atanh_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `atanh.out`.
+pub type AtanhOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `atanh.out`.
+pub static ATANH_OUT: Operator<AtanhOutFn> = Operator::new(
+    "atanh.out",
+    "atanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, atanh_out_cpu as AtanhOutFn),
+        Kernel::new(DispatchKey::Meta, atanh_out_meta as AtanhOutFn),
+    ],
+    atanh_out_boxed,
+);
+
+/// The number whose hyperbolic tangent is each element; NaN outside -1 to 1.
+///
+/// `atanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn atanh_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ATANH_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn atanh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("atanh.out", out);
+    native::unary::atanh_meta(&mut iter, self_)?;
+    native::unary::atanh(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn atanh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("atanh.out", out);
+    native::unary::atanh_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn atanh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("atanh.out", given, 2)?;
+    atanh_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}

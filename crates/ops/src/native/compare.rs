@@ -27,6 +27,10 @@ formulas! { comparison_kernel(Comparison, Number) -> MaskOf<V>:
     fn isfinite, isfinite_meta = build_unary_bool_op(self_: x) => (x * V::zero()).eq(V::zero());
     /// Whether it is infinite.
     fn isinf, isinf_meta = build_unary_bool_op(self_: x) => x.eq(x) & (x * V::zero()).ne(V::zero());
+    /// Whether it is infinite and above zero.
+    fn isposinf, isposinf_meta = build_unary_bool_op(self_: x) => x.gt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
+    /// Whether it is infinite and below zero.
+    fn isneginf, isneginf_meta = build_unary_bool_op(self_: x) => x.lt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
     /// Whether it is below zero.
     fn is_negative, signbit_meta = build_unary_bool_op(self_: x) => x.lt(V::zero());
 }

@@ -86,3 +86,28 @@ pub fn fill_(self_: &Tensor, value: Scalar) -> Result<()> {
 pub fn zero_(self_: &Tensor) -> Result<()> {
     ops::fill__scalar(self_, Scalar::Int(0))
 }
+
+/// A tensor like `self_` with the values of `src`, broadcast and converted.
+pub fn copy(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
+    let copy = ops::empty_like(self_, None, None, None, None, None)?;
+    ops::copy_(&copy, src, non_blocking)?;
+    Ok(copy)
+}
+
+/// A tensor like `self_` with one value everywhere.
+pub fn fill(self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    let filled = ops::empty_like(self_, None, None, None, None, None)?;
+    ops::fill__scalar(&filled, value)?;
+    Ok(filled)
+}
+
+/// The same with the value of a tensor without dimensions.
+pub fn fill_tensor(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    ensure!(
+        value.dim() == 0,
+        InvalidArgument,
+        "fill: fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
+        value.dim()
+    );
+    copy(self_, value, false)
+}

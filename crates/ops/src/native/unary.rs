@@ -12,6 +12,8 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     fn exp, exp_meta = build_unary_float_op(self_: x) => x.exp();
     /// Degrees as radians.
     fn deg2rad, deg2rad_meta = build_unary_float_op(self_: x) => x * V::constant(std::f64::consts::PI / 180.0);
+    /// Radians as degrees.
+    fn rad2deg, rad2deg_meta = build_unary_float_op(self_: x) => x * V::constant(180.0 / std::f64::consts::PI);
     /// 2^x.
     fn exp2, exp2_meta = build_unary_float_op(self_: x) => x.exp2();
     /// e^x - 1, without cancellation near 0.
@@ -48,6 +50,12 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     fn cosh, cosh_meta = build_unary_float_op(self_: x) => x.cosh();
     /// The hyperbolic tangent.
     fn tanh, tanh_meta = build_unary_float_op(self_: x) => x.tanh();
+    /// The number whose hyperbolic sine is x.
+    fn asinh, asinh_meta = build_unary_float_op(self_: x) => x.asinh();
+    /// The number of at least 0 whose hyperbolic cosine is x.
+    fn acosh, acosh_meta = build_unary_float_op(self_: x) => x.acosh();
+    /// The number whose hyperbolic tangent is x.
+    fn atanh, atanh_meta = build_unary_float_op(self_: x) => x.atanh();
     /// 1 / (1 + e^-x).
     fn sigmoid, sigmoid_meta = build_unary_float_op(self_: x) => x.sigmoid();
     /// The error function.
@@ -104,17 +112,25 @@ roundings! {
     fn trunc, trunc_meta, trunc_of_floats = trunc;
 }
 
+/// The identity.
+#[derive(Clone, Copy)]
+struct Kept;
+
+impl NumberFormula<1> for Kept {
+    #[inline(always)]
+    fn call<V: Number>(self, [x]: [V; 1]) -> V {
+        x
+    }
+}
+
 /// A copy of integers; bool is refused.
 fn keep_integers(iter: &TensorIterator<'_>) -> Result<()> {
-    #[derive(Clone, Copy)]
-    struct Formula;
-    impl NumberFormula<1> for Formula {
-        #[inline(always)]
-        fn call<V: Number>(self, [x]: [V; 1]) -> V {
-            x
-        }
-    }
-    loops::number_kernel(iter, Formula)
+    loops::number_kernel(iter, Kept)
+}
+
+/// A copy of any type.
+pub(super) fn keep_any(iter: &TensorIterator<'_>) -> Result<()> {
+    loops::any_kernel(iter, Kept)
 }
 
 /// x * x.

@@ -121,6 +121,18 @@ pub(super) static BINDINGS: &[Binding] = &[
         ALLCLOSE,
         "allclose(Tensor other, float rtol=1e-5, float atol=1e-8, bool equal_nan=False)\n\nWhether all elements are close, as `isclose` tells."
     ),
+    function!(
+        "",
+        ISPOSINF,
+        "isposinf(Tensor input, *, Tensor out=None)\n\nWhether each element is infinite and above 0."
+    ),
+    method!(ISPOSINF, "isposinf(*, Tensor out=None)\n\nWhether each element is infinite and above 0."),
+    function!(
+        "",
+        ISNEGINF,
+        "isneginf(Tensor input, *, Tensor out=None)\n\nWhether each element is infinite and below 0."
+    ),
+    method!(ISNEGINF, "isneginf(*, Tensor out=None)\n\nWhether each element is infinite and below 0."),
 ];
 
 static EQ: Signature = Signature {
@@ -567,6 +579,38 @@ static ALLCLOSE: Signature = Signature {
                 a.boolean_or(4, false)?,
             );
             a.returns(|| ops::allclose(&self_, &other, rtol, atol, equal_nan))
+        },
+    }],
+};
+
+static ISPOSINF: Signature = Signature {
+    name: "isposinf",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::isposinf_out(&self_, &out));
+            }
+            a.returns(|| ops::isposinf(&self_))
+        },
+    }],
+};
+
+static ISNEGINF: Signature = Signature {
+    name: "isneginf",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::isneginf_out(&self_, &out));
+            }
+            a.returns(|| ops::isneginf(&self_))
         },
     }],
 };

@@ -25,8 +25,23 @@ pub(super) static BINDINGS: &[Binding] = &[
         _TO_COPY,
         "_to_copy(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool non_blocking=False, memory_format? memory_format=None)\n\nA copy of another type, on another device or in another order."
     ),
+    function!(
+        "",
+        FILL_,
+        "fill_(Tensor input, Tensor value)\n\nThe same with the value of a tensor without dimensions."
+    ),
     method!(FILL_, "fill_(Number value)\n\nWrites one value everywhere."),
     method!(ZERO_, "zero_()\n\nWrites zeros everywhere."),
+    function!(
+        "",
+        FILL,
+        "fill(Tensor input, Tensor value, *, Tensor out=None)\nfill(Tensor input, Number value, *, Tensor out=None)\n\nThe same with the value of a tensor without dimensions."
+    ),
+    function!(
+        "",
+        COPY,
+        "copy(Tensor input, Tensor src, bool non_blocking=False, *, Tensor out=None)\n\nA tensor like `self` with the values of `src`."
+    ),
 ];
 
 static COPY_: Signature = Signature {
@@ -95,15 +110,26 @@ static _TO_COPY: Signature = Signature {
 
 static FILL_: Signature = Signature {
     name: "fill_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), scalar("value")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, value) = (a.tensor(0)?, a.scalar(1)?);
-            a.writes(0, || ops::fill__scalar(&self_, value))
+    overloads: &[
+        Overload {
+            parameters: &[tensor("input"), tensor("value")],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (self_, value) = (a.tensor(0)?, a.tensor(1)?);
+                a.writes(0, || ops::fill__tensor(&self_, &value))
+            },
         },
-    }],
+        Overload {
+            parameters: &[tensor("input"), scalar("value")],
+            receiver: Some(0),
+            function: false,
+            call: |a| {
+                let (self_, value) = (a.tensor(0)?, a.scalar(1)?);
+                a.writes(0, || ops::fill__scalar(&self_, value))
+            },
+        },
+    ],
 };
 
 static ZERO_: Signature = Signature {
@@ -115,6 +141,57 @@ static ZERO_: Signature = Signature {
         call: |a| {
             let self_ = a.tensor(0)?;
             a.writes(0, || ops::zero_(&self_))
+        },
+    }],
+};
+
+static FILL: Signature = Signature {
+    name: "fill",
+    overloads: &[
+        Overload {
+            parameters: &[tensor("input"), tensor("value"), tensor("out").by_keyword().or_none().or("None")],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (self_, value) = (a.tensor(0)?, a.tensor(1)?);
+                if let Some(out) = a.optional_tensor(2)? {
+                    return a.writes(2, || ops::fill_tensor_out(&self_, &value, &out));
+                }
+                a.returns(|| ops::fill_tensor(&self_, &value))
+            },
+        },
+        Overload {
+            parameters: &[tensor("input"), scalar("value"), tensor("out").by_keyword().or_none().or("None")],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (self_, value) = (a.tensor(0)?, a.scalar(1)?);
+                if let Some(out) = a.optional_tensor(2)? {
+                    return a.writes(2, || ops::fill_scalar_out(&self_, value, &out));
+                }
+                a.returns(|| ops::fill_scalar(&self_, value))
+            },
+        },
+    ],
+};
+
+static COPY: Signature = Signature {
+    name: "copy",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            tensor("src"),
+            boolean("non_blocking").or("False"),
+            tensor("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, src, non_blocking) = (a.tensor(0)?, a.tensor(1)?, a.boolean_or(2, false)?);
+            if let Some(out) = a.optional_tensor(3)? {
+                return a.writes(3, || ops::copy_out(&self_, &src, non_blocking, &out));
+            }
+            a.returns(|| ops::copy(&self_, &src, non_blocking))
         },
     }],
 };

@@ -20,6 +20,7 @@ mod gather;
 mod grid;
 mod index;
 mod index_dim;
+mod integer;
 mod join;
 mod linear;
 mod logical;
@@ -27,6 +28,7 @@ mod loss;
 mod mask;
 mod matmul;
 mod normalization;
+mod piecewise;
 mod pooling;
 mod power;
 mod random;
@@ -39,6 +41,7 @@ mod scan;
 mod search;
 mod softmax;
 mod sort;
+mod special;
 mod split;
 mod ternary;
 mod triangular;
@@ -67,6 +70,7 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     grid::BINDINGS,
     index::BINDINGS,
     index_dim::BINDINGS,
+    integer::BINDINGS,
     join::BINDINGS,
     linear::BINDINGS,
     logical::BINDINGS,
@@ -74,6 +78,7 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     mask::BINDINGS,
     matmul::BINDINGS,
     normalization::BINDINGS,
+    piecewise::BINDINGS,
     pooling::BINDINGS,
     power::BINDINGS,
     random::BINDINGS,
@@ -86,6 +91,7 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     search::BINDINGS,
     softmax::BINDINGS,
     sort::BINDINGS,
+    special::BINDINGS,
     split::BINDINGS,
     ternary::BINDINGS,
     triangular::BINDINGS,

@@ -209,6 +209,51 @@ pub(super) static BINDINGS: &[Binding] = &[
     method!(DEG2RAD, "deg2rad(*, Tensor out=None)\n\nAngles in degrees as radians."),
     function!("", DEG2RAD_, "deg2rad_(Tensor input)\n\nAngles in degrees as radians."),
     method!(DEG2RAD_, "deg2rad_()\n\nAngles in degrees as radians."),
+    function!("", RAD2DEG, "rad2deg(Tensor input, *, Tensor out=None)\n\nAngles in radians as degrees."),
+    method!(RAD2DEG, "rad2deg(*, Tensor out=None)\n\nAngles in radians as degrees."),
+    function!("", RAD2DEG_, "rad2deg_(Tensor input)\n\nAngles in radians as degrees."),
+    method!(RAD2DEG_, "rad2deg_()\n\nAngles in radians as degrees."),
+    function!(
+        "",
+        ASINH,
+        "asinh(Tensor input, *, Tensor out=None)\n\nThe number whose hyperbolic sine is each element."
+    ),
+    method!(ASINH, "asinh(*, Tensor out=None)\n\nThe number whose hyperbolic sine is each element."),
+    function!("", ASINH_, "asinh_(Tensor input)\n\nThe number whose hyperbolic sine is each element."),
+    method!(ASINH_, "asinh_()\n\nThe number whose hyperbolic sine is each element."),
+    function!(
+        "",
+        ACOSH,
+        "acosh(Tensor input, *, Tensor out=None)\n\nThe number of at least 0 whose hyperbolic cosine is each element; NaN below 1."
+    ),
+    method!(
+        ACOSH,
+        "acosh(*, Tensor out=None)\n\nThe number of at least 0 whose hyperbolic cosine is each element; NaN below 1."
+    ),
+    function!(
+        "",
+        ACOSH_,
+        "acosh_(Tensor input)\n\nThe number of at least 0 whose hyperbolic cosine is each element; NaN below 1."
+    ),
+    method!(
+        ACOSH_,
+        "acosh_()\n\nThe number of at least 0 whose hyperbolic cosine is each element; NaN below 1."
+    ),
+    function!(
+        "",
+        ATANH,
+        "atanh(Tensor input, *, Tensor out=None)\n\nThe number whose hyperbolic tangent is each element; NaN outside -1 to 1."
+    ),
+    method!(
+        ATANH,
+        "atanh(*, Tensor out=None)\n\nThe number whose hyperbolic tangent is each element; NaN outside -1 to 1."
+    ),
+    function!(
+        "",
+        ATANH_,
+        "atanh_(Tensor input)\n\nThe number whose hyperbolic tangent is each element; NaN outside -1 to 1."
+    ),
+    method!(ATANH_, "atanh_()\n\nThe number whose hyperbolic tangent is each element; NaN outside -1 to 1."),
 ];
 
 static NEG: Signature = Signature {
@@ -1193,6 +1238,122 @@ static DEG2RAD_: Signature = Signature {
         call: |a| {
             let self_ = a.tensor(0)?;
             a.writes(0, || ops::deg2rad_(&self_))
+        },
+    }],
+};
+
+static RAD2DEG: Signature = Signature {
+    name: "rad2deg",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::rad2deg_out(&self_, &out));
+            }
+            a.returns(|| ops::rad2deg(&self_))
+        },
+    }],
+};
+
+static RAD2DEG_: Signature = Signature {
+    name: "rad2deg_",
+    overloads: &[Overload {
+        parameters: &[tensor("input")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            a.writes(0, || ops::rad2deg_(&self_))
+        },
+    }],
+};
+
+static ASINH: Signature = Signature {
+    name: "asinh",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::asinh_out(&self_, &out));
+            }
+            a.returns(|| ops::asinh(&self_))
+        },
+    }],
+};
+
+static ASINH_: Signature = Signature {
+    name: "asinh_",
+    overloads: &[Overload {
+        parameters: &[tensor("input")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            a.writes(0, || ops::asinh_(&self_))
+        },
+    }],
+};
+
+static ACOSH: Signature = Signature {
+    name: "acosh",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::acosh_out(&self_, &out));
+            }
+            a.returns(|| ops::acosh(&self_))
+        },
+    }],
+};
+
+static ACOSH_: Signature = Signature {
+    name: "acosh_",
+    overloads: &[Overload {
+        parameters: &[tensor("input")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            a.writes(0, || ops::acosh_(&self_))
+        },
+    }],
+};
+
+static ATANH: Signature = Signature {
+    name: "atanh",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::atanh_out(&self_, &out));
+            }
+            a.returns(|| ops::atanh(&self_))
+        },
+    }],
+};
+
+static ATANH_: Signature = Signature {
+    name: "atanh_",
+    overloads: &[Overload {
+        parameters: &[tensor("input")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            a.writes(0, || ops::atanh_(&self_))
         },
     }],
 };

@@ -35,25 +35,58 @@ pub(in super::super) fn erf<V: Float>(x: V) -> V {
     V::select(magnitude.lt(V::constant(ERF_SMALL)), small, large)
 }
 
-/// `erfc(x)` for `x` in 3/4 to `ERFC_MAX`: `e^(-x^2) P(t) / (1 + 2 x)` with `t = (x - c) / (x + c)`
-/// (the variable is that of Shepherd and Laframboise, 1981).
+/// `e^(x^2) erfc(x)` for `x` in 3/4 to `ERFC_MAX`, as a quotient: `P(t)`, `1 + 2 x` and its reciprocal, with
+/// `t = (x - c) / (x + c)` (the variable is that of Shepherd and Laframboise, 1981).
 #[inline(always)]
-fn erfc_large<V: Float>(x: V) -> V {
-    let square = Pair::product(x, x);
-    let power = Exponential::of_pair(Pair::new(-square.high, -square.low));
-    let e = power.significand();
-
+fn scaled_quotient<V: Float>(x: V) -> (Pair<V>, Pair<V>, V) {
     // One division for both quotients.
     let divisor = Pair::fast_sum(x + x, V::one());
     let centre = V::splat(V::Element::ERFC_CENTRE);
     let inverse = ((x + centre) * divisor.high).recip();
     let t = (x - centre) * (divisor.high * inverse);
+    (polynomial_pair(t, V::Element::ERFC, V::Element::ERFC_LOW), divisor, (x + centre) * inverse)
+}
 
-    let p = polynomial_pair(t, V::Element::ERFC, V::Element::ERFC_LOW);
-
+/// `erfc(x)` for `x` in 3/4 to `ERFC_MAX`.
+#[inline(always)]
+fn erfc_large<V: Float>(x: V) -> V {
+    let square = Pair::product(x, x);
+    let power = Exponential::of_pair(Pair::new(-square.high, -square.low));
+    let e = power.significand();
+    let (p, divisor, reciprocal) = scaled_quotient(x);
     let product = Pair::product(e.high, p.high);
     let dividend = product.plus_low(e.high.mul_add(p.low, e.low * p.high));
-    dividend.divided_by(divisor, (x + centre) * inverse).value().scale(power.n)
+    dividend.divided_by(divisor, reciprocal).value().scale(power.n)
+}
+
+/// `erfcx(x)` from `ERFC_MAX` on: `(1 - y + 3 y^2 - 15 y^3 + ...) / (x sqrt(pi))` with `y = 1 / (2 x^2)`, where the first
+/// term left out is below a hundredth of an ulp (Abramowitz and Stegun, 7.1.23).
+#[inline(always)]
+fn erfcx_far<V: Float>(x: V) -> V {
+    let y = (x * x * V::constant(2.0)).recip();
+    let mut sum = V::one();
+    for odd in [13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0] {
+        sum = (y * V::constant(odd)).neg_mul_add(sum, V::one());
+    }
+    sum * V::constant(std::f64::consts::FRAC_2_SQRT_PI / 2.0) / x
+}
+
+/// `e^(x^2) erfc(x)`, by the formula of `erfc` without its exponential; `erfcx(-x) = 2 e^(x^2) - erfcx(x)`.
+#[inline(always)]
+pub(in super::super) fn erfcx<V: Float>(x: V) -> V {
+    let magnitude = x.abs();
+    let limit = V::constant(ERFC_SMALL);
+    let end = V::splat(V::Element::ERFC_MAX);
+    // Beyond these the exponential of the square is infinite.
+    let bounded = V::constant(if size_of::<V::Element>() == 4 { 10.0 } else { 27.0 }).min(magnitude);
+    let square = Pair::product(bounded, bounded);
+    let grown = Exponential::of_pair(square).value();
+    let small = grown * Pair::fast_sum(V::one(), -x).plus_low(-small_low(x)).value();
+    let (p, divisor, reciprocal) = scaled_quotient(limit.max(end.min(magnitude)));
+    let near = p.divided_by(divisor, reciprocal).value();
+    let positive = V::select(magnitude.lt(end), near, erfcx_far(magnitude));
+    let large = V::select(x.lt(V::zero()), grown + grown - positive, positive);
+    V::select(magnitude.lt(limit), small, large)
 }
 
 /// `1 - x - x P(x^2)` up to 3/4 in magnitude; `erfc(-x) = 2 - erfc(x)`.

@@ -92,15 +92,19 @@ pub(in super::super) fn log10<V: Float>(x: V) -> V {
     log_to_base(x, (V::Element::LOG10_E, V::Element::LOG10_E_LOW), unit)
 }
 
-/// `ln(u + c)` with `u + c = 1 + x` exactly: `ln u + c / u`.
+/// `ln(x.high + x.low) + exponent ln 2` with `ln(u + c) = ln u + c / u`, for a `low` within the rounding error of `high`.
 #[inline(always)]
-pub(in super::super) fn log1p<V: Float>(x: V) -> V {
-    let sum = Pair::sum(V::one(), x);
-    let u = sum.high;
-    let correction = V::select(u.lt(V::constant(f64::INFINITY)), sum.low / u, V::zero());
-    let Decomposed { exponent, fraction } = Decomposed::of(u);
+pub(super) fn log_of_sum<V: Float>(x: Pair<V>, exponent: V) -> V {
+    let u = x.high;
+    let correction = V::select(u.lt(V::constant(f64::INFINITY)), x.low / u, V::zero());
+    let Decomposed { exponent: own, fraction } = Decomposed::of(u);
     let unit = (V::Element::LN_2_SHORT, V::Element::LN_2_SHORT_LOW);
     let logarithm = log_of_fraction(fraction).plus_low(correction);
-    let result = at_the_ends(u, add_exponent(exponent, unit, logarithm));
-    result.copysign(x)
+    at_the_ends(u, add_exponent(own + exponent, unit, logarithm))
+}
+
+/// `ln(u + c)` with `u + c = 1 + x` exactly.
+#[inline(always)]
+pub(in super::super) fn log1p<V: Float>(x: V) -> V {
+    log_of_sum(Pair::sum(V::one(), x), V::zero()).copysign(x)
 }

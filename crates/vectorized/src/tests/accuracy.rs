@@ -52,7 +52,7 @@ fn worst_f32(x: &[f32], got: &[f32], exact: impl Fn(usize) -> f64) -> (f64, f32)
 }
 
 /// The bounds that the methods of `Float` state.
-const BOUNDS: [(&str, f64, f64); 21] = [
+const BOUNDS: [(&str, f64, f64); 25] = [
     ("Exp", 0.77, 0.77),
     ("Exp2", 0.77, 0.77),
     ("Expm1", 0.88, 0.85),
@@ -72,6 +72,10 @@ const BOUNDS: [(&str, f64, f64); 21] = [
     ("Sigmoid", 0.77, 0.77),
     ("Erf", 0.95, 0.8),
     ("Erfc", 0.99, 0.85),
+    ("Erfcx", 2.4, 1.9),
+    ("Asinh", 0.65, 0.65),
+    ("Acosh", 0.65, 0.65),
+    ("Atanh", 0.65, 0.65),
     ("Pow", 0.85, 0.85),
     ("Rsqrt", 1.5, 1.5),
 ];
@@ -179,6 +183,14 @@ fn f64_functions_are_within_their_bounds() {
         Erf, -1.5, 1.5, |x| x.erf();
         Erfc, -6.0, 25.0, |x| x.erfc();
         Erfc, -1.0, 3.0, |x| x.erfc();
+        Erfcx, -1.0, 3.0, |x| x.erfcx();
+        Erfcx, -26.0, 40.0, |x| x.erfcx();
+        Erfcx, 27.0, 1e4, |x| x.erfcx();
+        Asinh, -3.0, 3.0, |x| x.asinh();
+        Asinh, -1e9, 1e9, |x| x.asinh();
+        Acosh, 1.0, 1.1, |x| x.acosh();
+        Acosh, 1.0, 1e9, |x| x.acosh();
+        Atanh, -1.0, 1.0, |x| x.atanh();
         Rsqrt, 0.0, 1e9, |x| Dd::ONE / x.sqrt();
     }
 }

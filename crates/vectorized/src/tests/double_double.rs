@@ -206,13 +206,36 @@ impl Dd {
         TWO_OVER_ROOT_PI * (-square).exp() * sum
     }
 
-    /// The continued fraction of Laplace from 3 on, backwards.
-    pub(super) fn erfc(self) -> Self {
+    /// `e^(x^2) erfc(x)` by the continued fraction of Laplace from 3 on, backwards.
+    pub(super) fn erfcx(self) -> Self {
+        if self.0 < -3.0 {
+            return (self * self).exp().times(2.0) - (-self).erfcx();
+        }
         if self.0 < 3.0 {
-            return Self::ONE - self.erf();
+            return (self * self).exp() * (Self::ONE - self.erf());
         }
         let fraction = (1..300).rev().fold(self, |f, k| self + Dd::from(f64::from(k) / 2.0) / f);
-        TWO_OVER_ROOT_PI.times(0.5) * (-(self * self)).exp() / fraction
+        TWO_OVER_ROOT_PI.times(0.5) / fraction
+    }
+
+    pub(super) fn erfc(self) -> Self {
+        if self.0 < 3.0 { Self::ONE - self.erf() } else { (-(self * self)).exp() * self.erfcx() }
+    }
+
+    pub(super) fn asinh(self) -> Self {
+        if self.0 < 0.0 {
+            return -(-self).asinh();
+        }
+        let square = self * self;
+        (self + square / (Self::ONE + (Self::ONE + square).sqrt())).log1p()
+    }
+
+    pub(super) fn acosh(self) -> Self {
+        (self - Self::ONE + (self * self - Self::ONE).sqrt()).log1p()
+    }
+
+    pub(super) fn atanh(self) -> Self {
+        (self.times(2.0) / (Self::ONE - self)).log1p().times(0.5)
     }
 
     pub(super) fn pow(self, exponent: Self) -> Self {
