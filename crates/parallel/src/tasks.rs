@@ -55,7 +55,8 @@ fn pool(threads: usize) -> Option<Arc<ThreadPool>> {
     let made = ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build().ok()?;
     let pool = Arc::new(made);
     let before = current.replace(Pool { process, threads, pool: pool.clone() });
-    // A parent's pool cannot be ended from here.
-    before.filter(|before| before.process != process).map(std::mem::forget);
+    if let Some(parents) = before.filter(|before| before.process != process) {
+        std::mem::forget(parents); // Its threads are not there to be ended.
+    }
     Some(pool)
 }
