@@ -60,7 +60,7 @@ macro_rules! comparisons_with_numbers {
     ($($name:ident, $meta:ident = $of_tensors:ident;)*) => {$(
         #[doc = concat!("Shape and type of [`", stringify!($name), "`].")]
         pub fn $meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, other: Scalar) -> Result<()> {
-            build_with_number(iter, self_, other)
+            iter.build_number_op(self_, other, Config::COMPARE)
         }
 
         #[doc = concat!("[`", stringify!($of_tensors), "`] with a number.")]
@@ -77,12 +77,6 @@ comparisons_with_numbers! {
     le_scalar, le_scalar_meta = le;
     gt_scalar, gt_scalar_meta = gt;
     ge_scalar, ge_scalar_meta = ge;
-}
-
-fn build_with_number<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, other: Scalar) -> Result<()> {
-    iter.add_input(self_);
-    iter.add_owned_input(Tensor::wrapped_number(other)?);
-    iter.build(Config::COMPARE)
 }
 
 /// Shape and type of [`isclose`].

@@ -4,6 +4,7 @@ use crate::Tensor;
 use crate::tensor_iterator::{Config, TensorIterator, result_type_of};
 use crate::vectorized::Float;
 use flambeau_core::{Result, Scalar};
+use smallvec::SmallVec;
 
 /// The chain rule: `grad * slope`, but what arrived where that is 0, so that a branch that was not taken leaves no NaN even where
 /// its slope is not finite.
@@ -83,13 +84,18 @@ pub(super) fn build_with_numbers<'a>(
     self_: &'a Tensor,
     numbers: impl IntoIterator<Item = Scalar>,
 ) -> Result<()> {
-    iter.add_input(self_);
-    let mut promotes = false;
+    let mut promoting: SmallVec<[Scalar; 2]> = SmallVec::new();
     for number in numbers {
         if result_type_of(self_, number)? != self_.dtype() {
-            promotes = true;
-            iter.add_owned_input(Tensor::wrapped_number(number)?);
+            promoting.push(number);
         }
     }
-    iter.build(if promotes { Config::PROMOTE } else { Config::SAME })
+    if promoting.is_empty() {
+        return iter.build_unary_op(self_);
+    }
+    iter.add_input(self_);
+    for number in promoting {
+        iter.add_owned_input(Tensor::wrapped_number(number)?);
+    }
+    iter.build(Config::PROMOTE)
 }

@@ -4,7 +4,7 @@
 use super::operand::{Handle, Operand, Operands, Output};
 use super::{Config, TensorIterator};
 use crate::Tensor;
-use flambeau_core::{Access, Result, ScalarType, Storage, ensure, shape, with_guards};
+use flambeau_core::{Access, Result, Scalar, ScalarType, Storage, ensure, shape, with_guards};
 
 /// The most inputs a plain call has.
 const INPUTS: usize = 3;
@@ -16,6 +16,8 @@ pub(crate) struct Plain<'a> {
     count: usize,
     /// Which input is a number instead, `2` in `x * 2`.
     number: Option<usize>,
+    /// That number, where the call came with a `Scalar`.
+    owned: Option<Tensor>,
     output: Handle<'a>,
     numel: i64,
     pub(crate) dtype: ScalarType,
@@ -75,9 +77,38 @@ impl<'a> TensorIterator<'a> {
         // One by one: read together, what has just been written apart would have to be waited for.
         let all = [inputs[0], inputs[1.min(N - 1)], inputs[2.min(N - 1)]];
         self.common_dtype = dtype;
-        self.plain =
-            Some(Plain { inputs: all, count: N, number, output, numel: geometry.numel(), dtype, result });
+        self.plain = Some(Plain {
+            inputs: all,
+            count: N,
+            number,
+            owned: None,
+            output,
+            numel: geometry.numel(),
+            dtype,
+            result,
+        });
         Ok(true)
+    }
+}
+
+impl<'a> TensorIterator<'a> {
+    /// Builds a call of a tensor and a number.
+    ///
+    /// # Errors
+    /// Those of [`build`](Self::build).
+    pub fn build_number_op(&mut self, a: &'a Tensor, number: Scalar, config: Config) -> Result<()> {
+        let number = Tensor::wrapped_number(number)?;
+        if stays(a.dtype(), number.dtype())
+            && self.build_plain(&[a, a], config)?
+            && let Some(plain) = &mut self.plain
+        {
+            plain.number = Some(1);
+            plain.owned = Some(number);
+            return Ok(());
+        }
+        self.add_input(a);
+        self.add_owned_input(number);
+        self.build(config)
     }
 }
 
@@ -140,8 +171,8 @@ impl<'a> Plain<'a> {
     #[inline]
     pub(crate) fn pointers<const N: usize>(&self) -> (*mut u8, [*const u8; N]) {
         let mut from = [std::ptr::null(); N];
-        for (place, input) in from.iter_mut().zip(&self.inputs) {
-            *place = input.data_ptr().cast_const();
+        for (i, place) in from.iter_mut().enumerate() {
+            *place = self.input(i).data_ptr().cast_const();
         }
         (self.output().data_ptr(), from)
     }
@@ -149,13 +180,21 @@ impl<'a> Plain<'a> {
     /// Which input is a number, and its type.
     #[inline]
     pub(crate) fn number(&self) -> Option<(usize, ScalarType)> {
-        self.number.map(|i| (i, self.inputs[i].dtype()))
+        self.number.map(|i| (i, self.input(i).dtype()))
+    }
+
+    #[inline]
+    fn input(&self, i: usize) -> &Tensor {
+        match &self.owned {
+            Some(number) if self.number == Some(i) => number,
+            _ => self.inputs[i],
+        }
     }
 
     /// Calls `body` under the guards of all operands.
     #[inline]
     pub(crate) fn with_guards<R>(&self, name: &str, body: impl FnOnce() -> R) -> Result<R> {
-        let [a, b, c] = self.inputs.map(|t| (t.storage(), Access::Read));
+        let [a, b, c] = [0, 1, 2].map(|i| (self.input(i).storage(), Access::Read));
         let out = (self.output().storage(), Access::Write);
         ensure_has_elements(self.output()).map_err(|e| e.context(name))?;
         let wanted = [a, b, c, out];
@@ -182,7 +221,10 @@ impl<'a> Plain<'a> {
             output.fresh = true;
         }
         operands.push(output);
-        operands.extend(self.inputs[..self.count].iter().map(|t| Operand::input(t)));
+        operands.extend((0..self.count).map(|i| match &self.owned {
+            Some(number) if self.number == Some(i) => Operand::owned_input(number.clone()),
+            _ => Operand::input(self.inputs[i]),
+        }));
         for (place, operand) in operands.iter_mut().enumerate() {
             let repeated = self.number.is_some_and(|i| place == 1 + i);
             operand.strides.push(if repeated { 0 } else { operand.dtype.size() as i64 });
