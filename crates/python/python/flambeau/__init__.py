@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str):
     """Modules that not every program needs are imported when they are first asked for."""
-    if name in ("nn", "optim", "utils"):
+    if name in ("nn", "optim", "utils", "viz"):
         from importlib import import_module
 
         return import_module(f"flambeau.{name}")
