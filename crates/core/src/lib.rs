@@ -12,6 +12,8 @@ pub mod layout;
 pub mod scalar;
 pub mod scalar_type;
 pub mod shape;
+#[cfg(all(target_os = "linux", not(loom)))]
+pub mod shared_memory;
 pub mod sizes_and_strides;
 pub mod storage;
 pub mod storage_guards;

@@ -248,6 +248,12 @@ impl Storage {
         Self::wrap(data, nbytes, device, Source::Foreign, true)
     }
 
+    /// Bytes of a chunk of shared memory, which frees it.
+    #[cfg(all(target_os = "linux", not(loom)))]
+    pub(crate) fn from_shared(data: DataPtr, nbytes: usize) -> Self {
+        Self::wrap(data, nbytes, Device::CPU, Source::Foreign, false)
+    }
+
     #[inline]
     fn wrap(data: DataPtr, nbytes: usize, device: Device, source: Source, read_only: bool) -> Self {
         Storage(IntrusivePtr::new_with(|| StorageImpl::new(data, nbytes, device, source, read_only)))
@@ -318,6 +324,24 @@ impl Storage {
     pub fn pin(&self) -> Result<()> {
         // Under a guard, so that no other thread is moving them now.
         with_guards(&[(self, Access::Read)], || self.pinned.store(true, Relaxed))
+    }
+
+    /// Moves the bytes to `data`, where they stay. No write: their values are what they were.
+    #[cfg(all(target_os = "linux", not(loom)))]
+    pub(crate) fn relocate(&self, data: DataPtr) -> Result<()> {
+        let version = self.version();
+        let wanted = [(self, Access::Write)];
+        let _exclusive = StorageGuards::acquire(&wanted)?;
+        self.ensure_resizable()?;
+        ensure_enough(&data, self.nbytes())?;
+        // SAFETY: both are live, distinct and that long; one is fresh and the other locked.
+        unsafe { std::ptr::copy_nonoverlapping(self.data_ptr(), data.as_ptr(), self.nbytes()) };
+        self.address.store(data.as_ptr(), Relaxed);
+        // SAFETY: invariant 1: the exclusive lock is held.
+        drop(std::mem::replace(unsafe { &mut *self.data.get() }, data));
+        self.pinned.store(true, Relaxed);
+        self.version.store(version, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Replaces the bytes. The caller holds the exclusive lock.

@@ -8,7 +8,7 @@
 //! | [`types`], [`return_types`] | dtypes, devices, generators; results with names |
 //! | [`autograd`] | gradients, hooks, modes |
 //! | [`numpy`], [`dlpack`], [`buffer`], [`foreign`] | exchange with other libraries, without a copy |
-//! | [`storage`] | the bytes below tensors |
+//! | [`storage`], `shared_memory` | the bytes below tensors, and those that other processes see |
 //! | [`settings`] | seeds, threads, default types |
 //! | [`errors`] | errors as exceptions |
 //! | `generated` | for every operator the overloads behind its name |
@@ -25,6 +25,8 @@ mod generated;
 mod numpy;
 mod return_types;
 mod settings;
+#[cfg(target_os = "linux")]
+mod shared_memory;
 mod storage;
 mod tensor;
 mod types;

@@ -20,13 +20,13 @@ globals().update((alias, getattr(_flambeau, name)) for alias, name in _methods.A
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     # What `__getattr__` imports, for editors and type checkers.
-    from . import nn, optim, utils
+    from . import multiprocessing, nn, optim, utils
     from .serialization import load, save
 
 
 def __getattr__(name: str):
     """Modules that not every program needs are imported when they are first asked for."""
-    if name in ("nn", "optim", "utils", "viz"):
+    if name in ("multiprocessing", "nn", "optim", "utils", "viz"):
         from importlib import import_module
 
         return import_module(f"flambeau.{name}")

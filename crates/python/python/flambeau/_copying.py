@@ -21,6 +21,18 @@ def untyped_storage(self):
     return found
 
 
+def share_memory_(self):
+    """Moves the elements to shared memory: processes that get the tensor, or are forked, see the same ones."""
+    if not self.is_meta:
+        self.untyped_storage().share_memory_()
+    return self
+
+
+def is_shared(self):
+    """Whether the elements are in shared memory."""
+    return not self.is_meta and self.untyped_storage().is_shared()
+
+
 def _reduce_storage(self):
     return UntypedStorage.frombytes, (self.tobytes(),)
 
@@ -107,7 +119,7 @@ def __deepcopy__(self, memo):
 
 def install(tensor):
     """Puts the methods on the classes."""
-    for method in (untyped_storage, __reduce_ex__, __copy__, __deepcopy__):
+    for method in (untyped_storage, share_memory_, is_shared, __reduce_ex__, __copy__, __deepcopy__):
         setattr(tensor, method.__name__, method)
     UntypedStorage.__reduce__ = _reduce_storage
     UntypedStorage.__deepcopy__ = _deepcopy_storage

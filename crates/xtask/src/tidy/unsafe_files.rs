@@ -14,6 +14,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
         "crates/core/src/intrusive_ptr/thin.rs",
         "owns memory through a raw pointer and its own reference count",
     ),
+    ("crates/core/src/shared_memory/", "maps memory that other processes see, and counts there"),
     ("crates/core/src/storage.rs", "replaces bytes under the exclusive lock, takes foreign memory over"),
     ("crates/core/src/tensor_impl.rs", "geometries are replaced behind shared references"),
     ("crates/ops/src/dispatch/operator.rs", "kernels of one function type are thin pointers in atomics"),
