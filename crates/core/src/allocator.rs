@@ -15,6 +15,7 @@ pub use size_class::ALIGNMENT;
 pub use stats::MemoryStats;
 pub use switches::{Fill, MemoryEvent, MemoryReporter};
 
+use crate::fork::Guard;
 use crate::{DeviceType, Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use std::fmt;
@@ -147,6 +148,23 @@ impl Drop for DataPtr {
 impl fmt::Debug for DataPtr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes at {:p}", self.bytes, self.data)
+    }
+}
+
+/// The locks of the host's allocator, held across a fork, in the order in which statistics take them.
+pub(crate) struct LocksOfAllocator {
+    threads: Guard<thread_cache::Threads>,
+    _cache: Guard<shared_cache::Cache>,
+}
+
+impl LocksOfAllocator {
+    pub(crate) fn take() -> Self {
+        LocksOfAllocator { threads: thread_cache::Threads::lock(), _cache: shared_cache::lock() }
+    }
+
+    /// Forgets the threads that the child does not have.
+    pub(crate) fn begin_child(&mut self) {
+        self.threads.begin_child();
     }
 }
 

@@ -6,6 +6,7 @@ pub mod autograd_meta;
 pub mod device;
 pub mod dispatch_key;
 pub mod error;
+mod fork;
 pub mod generator;
 pub mod intrusive_ptr;
 pub mod layout;

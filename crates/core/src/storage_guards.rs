@@ -9,7 +9,7 @@ mod set;
 
 use crate::storage::{Storage, StorageImpl};
 use crate::storage_lock::Access;
-use crate::{Error, ErrorKind, Result, bail, ensure};
+use crate::{Error, ErrorKind, Result, bail, ensure, fork};
 use set::Set;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -67,13 +67,20 @@ fn lock_contended(storage: &StorageImpl, access: Access) -> Result<()> {
     if conflicts_with_own(storage, access) {
         return Err(busy("this thread holds an accessor to them; drop it first"));
     }
-    let deadline = (HELD.with(Cell::get) > 0).then(|| Instant::now() + PATIENCE);
+    let patience = match () {
+        () if HELD.with(Cell::get) > 0 => Some(PATIENCE),
+        () if fork::in_child() => Some(fork::PATIENCE),
+        () => None,
+    };
+    let deadline = patience.map(|patience| Instant::now() + patience);
     if storage.lock.lock(access, deadline) {
         return Ok(());
     }
-    Err(busy(
-        "another accessor or operator holds them, and this thread waited for it in vain while holding others",
-    ))
+    Err(busy(if patience == Some(PATIENCE) {
+        "another accessor or operator holds them, and this thread waited for it in vain while holding others"
+    } else {
+        "another thread holds them, perhaps one that was running an operator when this process was forked"
+    }))
 }
 
 /// Whether an accessor of this thread excludes the access.

@@ -8,6 +8,9 @@ use std::time::Instant;
 
 mod parking;
 
+#[cfg(not(loom))]
+pub(crate) use parking::LocksOfSleepers;
+
 /// What a guard allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {

@@ -6,7 +6,7 @@
 
 use super::size_class::{CLASSES, SMALL_CLASSES, class_bytes, class_of};
 use super::system;
-use parking_lot::Mutex;
+use crate::fork::{Guard, HeldAcross};
 use std::ptr::{self, NonNull};
 
 /// How many bytes are kept unless [`set_limit`] says otherwise.
@@ -14,7 +14,12 @@ const DEFAULT_LIMIT: usize = 1 << 30;
 
 const LARGE_CLASSES: usize = CLASSES - SMALL_CLASSES;
 
-static CACHE: Mutex<Cache> = Mutex::new(Cache::new(DEFAULT_LIMIT));
+static CACHE: HeldAcross<Cache> = HeldAcross::new(Cache::new(DEFAULT_LIMIT));
+
+/// The lock, to be held across a fork.
+pub(super) fn lock() -> Guard<Cache> {
+    CACHE.lock()
+}
 
 /// A block of at least `bytes`, which is more than [`SMALL_MAX`](super::size_class::SMALL_MAX), zero if asked for,
 /// or `None` if the system has no memory.
@@ -111,7 +116,7 @@ struct Bin {
     used: u64,
 }
 
-struct Cache {
+pub(super) struct Cache {
     bins: [Bin; LARGE_CLASSES],
     bytes: usize,
     limit: usize,

@@ -9,7 +9,7 @@
 use super::size_class::{ALIGNMENT, SMALL_CLASSES, SMALL_MAX, class_bytes, class_of};
 use super::stats::Counters;
 use super::{shared_cache, system};
-use parking_lot::{Mutex, MutexGuard};
+use crate::fork::{self, Guard, HeldAcross};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -66,7 +66,7 @@ impl Drop for Exit {
 }
 
 /// The threads that statistics must ask.
-static THREADS: Mutex<Threads> = Mutex::new(Threads(Vec::new()));
+static THREADS: HeldAcross<Threads> = HeldAcross::new(Threads(Vec::new()));
 
 pub(super) struct Threads(Vec<NonNull<Shared>>);
 
@@ -74,8 +74,16 @@ pub(super) struct Threads(Vec<NonNull<Shared>>);
 unsafe impl Send for Threads {}
 
 impl Threads {
-    pub(super) fn lock() -> MutexGuard<'static, Threads> {
+    pub(super) fn lock() -> Guard<Threads> {
         THREADS.lock()
+    }
+
+    /// In a forked child: what other threads counted is published, and they are gone. Their memory is still there, but will
+    /// be that of new threads.
+    pub(super) fn begin_child(&mut self) {
+        let own: *const Shared = THREAD.with(|thread| &raw const thread.shared);
+        self.iter().filter(|shared| !ptr::eq(*shared, own)).for_each(|shared| shared.counters.publish());
+        self.0.retain(|shared| ptr::eq(shared.as_ptr(), own));
     }
 
     /// The state of every registered thread.
@@ -209,6 +217,7 @@ impl Thread {
             return self.phase.set(Phase::Exited);
         }
         self.phase.set(Phase::Registered);
+        fork::watch();
         THREADS.lock().0.push(NonNull::from(&self.shared));
         self.shared.counters.open();
         for (class, room) in self.shared.room.iter().enumerate() {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 #[cfg(not(loom))]
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard};
 
 #[cfg(loom)]
 use loom::sync::{Condvar, Mutex, MutexGuard};
@@ -51,25 +51,40 @@ impl Locked {
     }
 }
 
+/// Every bed's mutex, held across a fork, so that the child finds them free.
+#[cfg(not(loom))]
+pub(crate) struct LocksOfSleepers {
+    _all: [MutexGuard<'static, ()>; BEDS],
+}
+
+#[cfg(not(loom))]
+impl LocksOfSleepers {
+    #[cfg_attr(not(unix), allow(dead_code, reason = "nothing forks there"))]
+    pub(crate) fn take() -> Self {
+        LocksOfSleepers { _all: std::array::from_fn(|i| imp::lock(&ALL[i].mutex)) }
+    }
+}
+
 #[cfg(not(loom))]
 mod imp {
     use super::*;
+    use std::sync::PoisonError;
 
     pub(super) fn lock(mutex: &'static Mutex<()>) -> MutexGuard<'static, ()> {
-        mutex.lock()
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn wait<'a>(
         condvar: &Condvar,
-        mut guard: MutexGuard<'a, ()>,
+        guard: MutexGuard<'a, ()>,
         deadline: Option<Instant>,
     ) -> Option<MutexGuard<'a, ()>> {
-        match deadline {
-            None => condvar.wait(&mut guard),
-            Some(at) if condvar.wait_until(&mut guard, at).timed_out() => return None,
-            Some(_) => {}
-        }
-        Some(guard)
+        let Some(at) = deadline else {
+            return Some(condvar.wait(guard).unwrap_or_else(PoisonError::into_inner));
+        };
+        let left = at.saturating_duration_since(Instant::now());
+        let (guard, result) = condvar.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner);
+        (!result.timed_out()).then_some(guard)
     }
 }
 

@@ -54,9 +54,9 @@ class ProcessContext:
     def join(self, timeout: float | None = None) -> bool:
         """Waits until all have ended, and says whether they have; raises what the first to fail raised."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while any(process.is_alive() for process in self.processes):
+        while running := [process.sentinel for process in self.processes if process.is_alive()]:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            ready = wait([process.sentinel for process in self.processes if process.is_alive()], left)
+            ready = wait(running, left)
             self._check()
             if not ready:
                 return False
