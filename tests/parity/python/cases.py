@@ -1,0 +1,190 @@
+"""One case: the same call in PyTorch and here, forwards, with `out=`, and backwards twice; each gives a list of (kind, words)."""
+
+import torch
+
+import compare
+import flambeau
+from convert import here, tensor_there, tensors, twin
+
+
+class Case:
+    """Arguments of a call, as PyTorch's database gives them."""
+
+    def __init__(self, sample):
+        self.arguments = (sample.input, tuple(sample.args), dict(sample.kwargs))
+        self.after = sample.output_process_fn_grad
+
+    def theirs(self):
+        return twin(self.arguments)
+
+    def ours(self):
+        return here(self.arguments)
+
+    def words(self):
+        return told(self.arguments)[:400]
+
+
+def told(value):
+    """An argument in few words."""
+    if isinstance(value, torch.Tensor):
+        few = f" {value.tolist()}" if value.numel() <= 6 else ""
+        return f"<{str(value.dtype)[6:]} {list(value.shape)}{'' if value.is_contiguous() else f' steps {list(value.stride())}'}{few}>"
+    if isinstance(value, (list, tuple)):
+        return "(" + ", ".join(told(item) for item in value) + ")"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}={told(item)}" for key, item in value.items()) + "}"
+    return repr(value)
+
+
+def attempt(function, arguments, **more):
+    """What a call gives, or what it raises."""
+    first, rest, named = arguments
+    try:
+        return function(first, *rest, **named, **more), None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a panic that comes through is a finding
+        return None, error
+
+
+def forward(case, theirs, ours, has_values=True):
+    """The call itself, and what it has written into its arguments."""
+    a, b = case.theirs(), case.ours()
+    result, error = attempt(theirs, a)
+    mine, my_error = attempt(ours, b)
+    found = compare.refusals(error, my_error)
+    if found or error is not None:
+        return found
+    found = compare.results(result, mine, has_values)
+    if any(kind == "values" for kind, _ in found) and is_nearer(case, theirs, result, mine):
+        found = [f for f in found if f[0] != "values"]
+    if has_values:
+        pairs = enumerate(zip(tensors(list(a)), tensors(list(b))))
+        found += [f for i, (x, y) in pairs for f in compare.of_tensors(x, y, f"argument {i} afterwards") if f[0] != "strides"]
+    if (result is a[0]) != (mine is b[0]):
+        found.append(("identity", f"the input itself there: {result is a[0]}, here: {mine is b[0]}"))
+    return found
+
+
+def in_double(value):
+    """An argument with every floating point number in 64 bits."""
+    if isinstance(value, torch.Tensor):
+        return value.double() if value.is_floating_point() else value
+    if isinstance(value, torch.dtype):
+        return torch.float64 if value.is_floating_point else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(in_double(item) for item in value)
+    if isinstance(value, dict):
+        return {key: in_double(item) for key, item in value.items()}
+    return value
+
+
+def is_nearer(case, theirs, result, mine):
+    """Whether, where the two differ in rounding, ours is as near to what 64 bits give as theirs is."""
+    exact, error = attempt(theirs, in_double(case.theirs()))
+    if error is not None:
+        return False
+    for a, b, c in zip(tensors(exact), tensors(result), tensors(mine)):
+        if not b.is_floating_point() or b.dtype == torch.float64:
+            if compare.values(b, c):
+                return False
+            continue
+        finite = torch.isfinite(a)
+        away, ours_away = ((x.double() - a.double())[finite].abs().max() if finite.any() else 0 for x in (b, tensor_there(c)))
+        if compare.values(b[~finite], here(tensor_there(c)[~finite])) or not ours_away <= away:
+            return False
+    return any(t.dtype != torch.float64 for t in tensors(result))
+
+
+def out(case, theirs, ours, has_values=True):
+    """With results to write into: of the right sizes, of others, and of another type."""
+    result, error = attempt(theirs, case.theirs())
+    if error is not None or not tensors(result) or any(t.layout != torch.strided for t in tensors(result)):
+        return []
+    found = []
+    kinds = {"alike": torch.empty_like, "empty": lambda t: t.new_empty(0), "int8": lambda t: torch.empty_like(t, dtype=torch.int8),
+             "float64": lambda t: torch.empty_like(t, dtype=torch.float64), "transposed": lambda t: t.new_empty(t.shape[::-1]).T if t.dim() < 3 else torch.empty_like(t)}
+    for name, make in kinds.items():
+        blank = lambda t: make(t).zero_()
+        there = blank(result) if isinstance(result, torch.Tensor) else tuple(blank(t) for t in result)
+        mine = here(there)
+        a, error = attempt(theirs, case.theirs(), out=there)
+        b, my_error = attempt(ours, case.ours(), out=mine)
+        new = compare.refusals(error, my_error)
+        if not new and error is None:
+            new = compare.results(there, mine, has_values, "out")
+            if isinstance(a, torch.Tensor) and (a is there) != (b is mine):
+                new.append(("identity", f"the given result comes back there: {a is there}, here: {b is mine}"))
+        found += [(f"out {kind}", f"{name}: {words}") for kind, words in new]
+    return found
+
+
+def cotangents(results, seed):
+    """Random tensors to send back from each of the results."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t.dtype) for t in results]
+
+
+def tracked(values):
+    return [t for t in tensors(values) if t.requires_grad]
+
+
+def gradients(grad, results, sources, with_, again):
+    """Gradients of the sources that get one; None stands for the others."""
+    try:
+        return grad(results, sources, with_, allow_unused=True, create_graph=again), None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return None, error
+
+
+def same_gradients(theirs, ours, place):
+    found = []
+    for i, (a, b) in enumerate(zip(theirs, ours)):
+        if a is None or b is None:
+            # No gradient and one of zeros say the same.
+            rest = a if b is None else b
+            if rest is not None and bool((rest != 0).any()):
+                found.append((place, f"source {i}: {'none' if a is None else 'some'} there, {'none' if b is None else 'some'} here"))
+            continue
+        found += [(place, f"source {i}: {kind} {words}") for kind, words in compare.of_tensors(a.detach(), b.detach(), "")
+                  if kind in ("values", "sizes", "type")]
+    return found
+
+
+def backward(case, theirs, ours, twice):
+    """Gradients of the tensors that want them, and, of those, gradients once more."""
+    a, b = case.theirs(), case.ours()
+    result, error = attempt(theirs, a)
+    mine, my_error = attempt(ours, b)
+    if error is not None or my_error is not None:
+        return []  # the forward comparison has said it
+    found = [f for f in compare.results(result, mine, True) if f[0] in ("requires_grad", "is_leaf", "structure", "sizes", "type")]
+    results, my_results = tracked(case.after(result)), tracked(mine)
+    sources, my_sources = tracked(list(a)), tracked(list(b))
+    if found or not results or len(results) != len(my_results):
+        return found
+    with_ = cotangents(results, 0)
+    got, error = gradients(torch.autograd.grad, results, sources, with_, twice)
+    my_got, my_error = gradients(flambeau.autograd.grad, my_results, my_sources, here(with_), twice)
+    found = [(f"gradient {kind}", words) for kind, words in compare.refusals(error, my_error)]
+    if found or error is not None:
+        return found
+    found = same_gradients(got, my_got, "gradient")
+    return found if found or not twice else second(got, my_got, sources, my_sources)
+
+
+def second(got, my_got, sources, my_sources):
+    """The gradients of random combinations of first gradients."""
+    chosen = [i for i, t in enumerate(got) if t is not None and t.requires_grad]
+    mine = [i for i in chosen if my_got[i] is not None and my_got[i].requires_grad]
+    if not mine:
+        return []
+    # Where ours is a constant and theirs a graph of zeros, the others must still agree.
+    results, my_results = [got[i] for i in mine], [my_got[i] for i in mine]
+    with_ = cotangents(results, 1)
+    twice, error = gradients(torch.autograd.grad, results, sources, with_, False)
+    my_twice, my_error = gradients(flambeau.autograd.grad, my_results, my_sources, here(with_), False)
+    found = [(f"second {kind}", words) for kind, words in compare.refusals(error, my_error)]
+    return found or ([] if error is not None else same_gradients(twice, my_twice, "second gradient"))

@@ -1,0 +1,81 @@
+"""What two results, or two refusals, differ in: a list of (kind, words), empty where they agree."""
+
+import torch
+
+import flambeau
+from convert import tensor_there
+
+# Of the same rank in PyTorch's eyes: it raises RuntimeError where Python would say something narrower, and the other way.
+REFUSALS = (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, ZeroDivisionError, OverflowError,
+            AttributeError, AssertionError)
+
+
+def steps(tensor):
+    """Strides of the dimensions that have any."""
+    return [stride for size, stride in zip(tensor.shape, tensor.stride()) if size > 1]
+
+
+def values(theirs, ours):
+    """In what the elements differ, by PyTorch's tolerances for their type."""
+    ours = tensor_there(ours)
+    try:
+        torch.testing.assert_close(ours, theirs.detach(), equal_nan=True, check_stride=False)
+    except AssertionError as error:
+        return " ".join(str(error).split())[:200]
+    return None
+
+
+def of_tensors(theirs, ours, place, has_values=True):
+    if not isinstance(ours, flambeau.Tensor):
+        return [("structure", f"{place}: a tensor there, {type(ours).__name__} here")]
+    found = []
+    if tuple(theirs.shape) != tuple(ours.shape):
+        return [("sizes", f"{place}: {tuple(theirs.shape)} there, {tuple(ours.shape)} here")]
+    if str(theirs.dtype).split(".")[1] != str(ours.dtype).split(".")[1]:
+        return [("type", f"{place}: {theirs.dtype} there, {ours.dtype} here")]
+    if theirs.numel() and steps(theirs) != steps(ours):
+        found.append(("strides", f"{place}: sizes {tuple(theirs.shape)}, {theirs.stride()} there, {tuple(ours.stride())} here"))
+    if theirs.requires_grad != ours.requires_grad:
+        found.append(("requires_grad", f"{place}: {theirs.requires_grad} there, {ours.requires_grad} here"))
+    elif theirs.is_leaf != ours.is_leaf:
+        found.append(("is_leaf", f"{place}: {theirs.is_leaf} there, {ours.is_leaf} here"))
+    words = values(theirs, ours) if has_values else None
+    return found + ([("values", f"{place}: {words}")] if words else [])
+
+
+def results(theirs, ours, has_values=True, place="result"):
+    """Everything two results differ in."""
+    if isinstance(theirs, torch.Tensor):
+        return of_tensors(theirs, ours, place, has_values)
+    if isinstance(theirs, (list, tuple)):
+        if not isinstance(ours, (list, tuple)) or len(ours) != len(theirs):
+            return [("structure", f"{place}: {len(theirs)} values there, {ours if not hasattr(ours, '__len__') else len(ours)} here")]
+        if isinstance(theirs, list) != isinstance(ours, list):
+            return [("structure", f"{place}: {type(theirs).__name__} there, {type(ours).__name__} here")]
+        fields = getattr(type(theirs), "_fields", None) or [n for n in dir(type(theirs)) if type(getattr(type(theirs), n)).__name__ == "member_descriptor"]
+        missing = [name for name in fields if not hasattr(ours, name)]
+        if missing:
+            return [("structure", f"{place}: fields {missing} are missing")]
+        pairs = enumerate(zip(theirs, ours))
+        return [found for i, (a, b) in pairs for found in results(a, b, has_values, f"{place}[{i}]")]
+    if isinstance(theirs, (torch.dtype, torch.device, torch.layout)):
+        same = str(theirs).split(".")[-1] == str(ours).split(".")[-1]
+    elif isinstance(theirs, float) and isinstance(ours, float):
+        same = abs(theirs - ours) <= 1e-5 * abs(theirs) + 1e-8 or theirs == ours or (theirs != theirs and ours != ours)
+    else:
+        same = type(theirs) is type(ours) and (theirs == ours or not has_values)
+    return [] if same else [("values", f"{place}: {theirs!r} there, {ours!r} here")]
+
+
+def refusals(theirs, ours):
+    """Whether both raised, and the same: a subclass of theirs will do."""
+    said = lambda error: f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    if theirs is None and ours is None:
+        return []
+    if theirs is None:
+        return [("refuses", said(ours))]
+    if ours is None:
+        return [("accepts", f"there {said(theirs)}")]
+    if not isinstance(ours, type(theirs)) and not isinstance(theirs, type(ours)):
+        return [("exception", f"there {said(theirs)}; here {said(ours)}")]
+    return []
