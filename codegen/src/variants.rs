@@ -13,11 +13,17 @@ pub enum Variant {
     Out,
 }
 
+/// What PyTorch calls overloads that write into arguments, where the name does not say so.
+const OUT_BY_ANOTHER_NAME: &[&str] = &["dim_max", "dim_min", "out_mode", "values", "values_stable"];
+
 /// Which variant a sibling's name asks for.
 pub fn variant_of(name: &OperatorName) -> Variant {
+    let overload = name.overload.as_str();
     // `xlogy.OutTensor` is the one family that says it first.
-    let is_out =
-        name.overload == "out" || name.overload.ends_with("_out") || name.overload.starts_with("Out");
+    let is_out = overload == "out"
+        || overload.ends_with("_out")
+        || overload.starts_with("Out")
+        || OUT_BY_ANOTHER_NAME.contains(&overload);
     match () {
         () if name.is_in_place() => Variant::InPlace,
         () if is_out => Variant::Out,
@@ -135,6 +141,7 @@ mod tests {
                 .unwrap(),
             "topk.values_out(Tensor self, SymInt k, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)"
         );
+        assert!(derive("sort(Tensor self) -> (Tensor values, Tensor indices)", "sort.values").is_ok());
         assert_eq!(
             derive("full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", "full.out").unwrap(),
             "full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)"

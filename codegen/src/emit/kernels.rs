@@ -152,6 +152,31 @@ fn pattern(names: &[String]) -> String {
     }
 }
 
+/// Operators without a structured kernel whose `out` may be of another type than the result, as far as that can be cast:
+/// in PyTorch they end in a tensor iterator or in `cat`. All others refuse such an `out`.
+const CONVERT_TO_OUT: &[&str] = &[
+    "addr",
+    "column_stack",
+    "concat",
+    "concatenate",
+    "dstack",
+    "floor_divide",
+    "hstack",
+    "linalg_vector_norm",
+    "logsumexp",
+    "max",
+    "mean",
+    "min",
+    "outer",
+    "row_stack",
+    "square",
+    "stack",
+    "std",
+    "true_divide",
+    "var",
+    "vstack",
+];
+
 /// A sibling of an operator that is not structured: the result, copied to where it is wanted.
 fn composed(operator: &Operator<'_>, kernel: &OperatorKernel, derived: Variant) -> String {
     let schema = &operator.schema;
@@ -161,10 +186,12 @@ fn composed(operator: &Operator<'_>, kernel: &OperatorKernel, derived: Variant) 
     if derived == Variant::InPlace {
         return format!("{made}copy_to_self({:?}, &{}, self_)", schema.name.to_string(), pattern(&results));
     }
+    let converts = CONVERT_TO_OUT.contains(&schema.name.base.as_str());
+    let copy = if converts { "convert_to_out" } else { "copy_to_out" };
     let mut copies: Vec<String> = results
         .iter()
         .zip(schema.out.iter().map(calls::name))
-        .map(|(result, out)| format!("copy_to_out(&{result}, {out})"))
+        .map(|(result, out)| format!("{copy}(&{result}, {out})"))
         .collect();
     let last = copies.pop().unwrap_or_default();
     let copies: String = copies.iter().map(|copy| format!("{copy}?;\n")).collect();

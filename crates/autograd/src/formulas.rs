@@ -212,27 +212,45 @@ impl Backward for AsStrided {
 ///
 /// Works in a piece of memory that covers both: the gradient is summed over dimensions that repeat an element (stride 0),
 /// copied to where the view lies, and read as the base lies.
-///
-/// # Errors
-/// `NotImplemented` where elements of the view, or of the base, overlap in another way.
 fn scatter_strided(grad: &Tensor, base: &Geometry, view: &Geometry) -> Result<Tensor> {
     let (grad, view) = sum_repeated(grad, view)?;
-    ensure!(
-        !shape::has_internal_overlap(view.sizes(), view.strides())
-            && !shape::has_internal_overlap(base.sizes(), base.strides()),
-        NotImplemented,
-        "the derivative for 'as_strided' is not implemented where elements overlap: base {base:?}, view {view:?}"
-    );
     let start = base.storage_offset().min(view.storage_offset());
     let end = |g: &Geometry| -> Result<i64> {
         let extent = shape::extent(g.sizes(), g.strides())?;
         Ok(g.storage_offset() - start + extent.map_or(0, |last| last + 1))
     };
     let memory = zeros(&[end(base)?.max(end(&view)?)], &grad)?;
+    let overlaps = |g: &Geometry| shape::has_internal_overlap(g.sizes(), g.strides());
+    if overlaps(base) || overlaps(&view) {
+        return scatter_overlapping(&grad, &memory, start, base, &view);
+    }
     let place =
         |g: &Geometry| ops::as_strided(&memory, g.sizes(), g.strides(), Some(g.storage_offset() - start));
     ops::copy_(&place(&view)?, &grad, false)?;
     place(base)
+}
+
+/// The same where elements overlap: what meets in one place of `memory` is added up, and what a base reads several times is
+/// shared out among its elements, as in PyTorch.
+fn scatter_overlapping(
+    grad: &Tensor,
+    memory: &Tensor,
+    start: i64,
+    base: &Geometry,
+    view: &Geometry,
+) -> Result<Tensor> {
+    let numbers =
+        ops::arange(Scalar::Int(memory.numel()), Some(ScalarType::I64), None, Some(grad.device()), None)?;
+    let places = |g: &Geometry| {
+        let seen = ops::as_strided(&numbers, g.sizes(), g.strides(), Some(g.storage_offset() - start))?;
+        ops::reshape(&seen, &[-1])
+    };
+    let add = |at: &Tensor, values: &Tensor| ops::index_add(memory, 0, at, values, Scalar::Int(1));
+    let own = places(base)?;
+    let ones = ops::ones_like(&own, Some(grad.dtype()), None, None, None, None)?;
+    let readers = ops::clamp_min(&add(&own, &ones)?, Scalar::Int(1))?;
+    let met = ops::div_tensor(&add(&places(view)?, &ops::reshape(grad, &[-1])?)?, &readers)?;
+    ops::reshape(&ops::index_select(&met, 0, &own)?, base.sizes())
 }
 
 /// Dimensions of stride 0 summed away, in the gradient and in the geometry.

@@ -47,6 +47,7 @@ mod stored;
 pub mod ternary;
 pub mod triangular;
 pub mod unary;
+pub mod unique;
 pub mod view;
 pub mod view_backward;
 pub mod view_in_place;

@@ -21,12 +21,30 @@ pub struct TensorSpec {
     format: MemoryFormat,
     dtype: ScalarType,
     device: Device,
+    of_another_type: OfAnotherType,
+}
+
+/// What becomes of an `out` whose elements are not of the result's type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OfAnotherType {
+    /// It is an error, as in most operators of PyTorch that do not go through a tensor iterator.
+    Refused,
+    /// The result is converted: `cat`.
+    Converted,
+    /// The result has the type of `out`: `cumsum`.
+    Followed,
 }
 
 impl TensorSpec {
     /// A row-major output.
     pub fn new(sizes: &[i64], dtype: ScalarType, device: Device) -> Self {
-        TensorSpec { sizes: DimVec::from_slice(sizes), format: MemoryFormat::Contiguous, dtype, device }
+        TensorSpec {
+            sizes: DimVec::from_slice(sizes),
+            format: MemoryFormat::Contiguous,
+            dtype,
+            device,
+            of_another_type: OfAnotherType::Refused,
+        }
     }
 
     /// An output of other sizes but the type and device of `tensor`.
@@ -37,6 +55,16 @@ impl TensorSpec {
     /// With elements of `dtype`.
     pub fn with_dtype(self, dtype: ScalarType) -> Self {
         TensorSpec { dtype, ..self }
+    }
+
+    /// To be converted where `out` is of another type, if types of that kind may be.
+    pub fn converted_to_out(self) -> Self {
+        TensorSpec { of_another_type: OfAnotherType::Converted, ..self }
+    }
+
+    /// To be computed in the type of `out`, whatever that is.
+    pub fn in_type_of_out(self) -> Self {
+        TensorSpec { of_another_type: OfAnotherType::Followed, ..self }
     }
 
     /// With dimensions in the order of `format`.
@@ -83,13 +111,25 @@ impl TensorSpec {
             self.device,
             out.device()
         );
-        ensure!(
-            self.dtype.can_cast(out.dtype()),
-            Dtype,
-            "{name}: result type {} can't be cast to the desired output type {}",
-            self.dtype,
-            out.dtype()
-        );
+        match self.of_another_type {
+            OfAnotherType::Followed if out.dtype() != self.dtype => {
+                return self.clone().with_dtype(out.dtype()).for_out(name, out, inputs);
+            }
+            OfAnotherType::Converted => ensure!(
+                self.dtype.can_cast(out.dtype()),
+                Dtype,
+                "{name}: result type {} can't be cast to the desired output type {}",
+                self.dtype,
+                out.dtype()
+            ),
+            _ => ensure!(
+                self.dtype == out.dtype(),
+                Dtype,
+                "{name}: Expected out tensor to have dtype {}, but got {} instead",
+                self.dtype,
+                out.dtype()
+            ),
+        }
         if out.sizes() != self.sizes.as_slice() {
             resize_out(out, &self.sizes).map_err(|e| e.context(name))?;
         }
@@ -119,13 +159,7 @@ impl TensorSpec {
     }
 
     fn target(&self, name: &str, out: &Tensor, inputs: &[&Tensor]) -> Result<Target> {
-        ensure!(
-            out.is_contiguous() || !shape::has_internal_overlap(out.sizes(), out.strides()),
-            Aliasing,
-            "{name}: expected an output of which every element has memory of its own but got sizes {:?} with strides {:?}",
-            out.sizes(),
-            out.strides()
-        );
+        ensure_written_once(out).map_err(|e| e.context(name))?;
         let direct =
             out.dtype() == self.dtype && !inputs.iter().any(|i| Storage::ptr_eq(i.storage(), out.storage()));
         let tensor = if direct { out.clone() } else { self.allocate(name)? };
@@ -177,8 +211,27 @@ pub fn resize(tensor: &Tensor, sizes: &[i64], format: MemoryFormat) -> Result<()
 /// Copies a result into `out`, resized to fit: what an `out=` sibling of an operator without a structured kernel does.
 ///
 /// # Errors
-/// `Dtype` where the result cannot be cast to `out`, and those of [`resize_out`].
+/// `Dtype` where `out` is of another type, `Aliasing` where it overlaps itself, and those of [`resize_out`].
 pub fn copy_to_out(result: &Tensor, out: &Tensor) -> Result<()> {
+    ensure!(
+        result.dtype() == out.dtype(),
+        Dtype,
+        "Expected out tensor to have dtype {}, but got {} instead",
+        result.dtype(),
+        out.dtype()
+    );
+    if out.sizes() != result.sizes() {
+        resize_out(out, result.sizes())?;
+    }
+    ensure_written_once(out)?;
+    crate::ops::copy_(out, result, false)
+}
+
+/// The same for an `out` of any type that the result can be cast to.
+///
+/// # Errors
+/// `Dtype` where it cannot, and those of [`copy_to_out`].
+pub fn convert_to_out(result: &Tensor, out: &Tensor) -> Result<()> {
     ensure!(
         result.dtype().can_cast(out.dtype()),
         Dtype,
@@ -186,10 +239,11 @@ pub fn copy_to_out(result: &Tensor, out: &Tensor) -> Result<()> {
         result.dtype(),
         out.dtype()
     );
-    if out.sizes() != result.sizes() {
-        resize_out(out, result.sizes())?;
+    if result.dtype() == out.dtype() {
+        return copy_to_out(result, out);
     }
-    crate::ops::copy_(out, result, false)
+    let converted = crate::ops::_to_copy(result, Some(out.dtype()), None, None, None, false, None)?;
+    copy_to_out(&converted, out)
 }
 
 /// The same for an in-place sibling, whose shape is fixed.
@@ -204,7 +258,26 @@ pub fn copy_to_self(name: &str, result: &Tensor, self_: &Tensor) -> Result<()> {
         self_.sizes(),
         result.sizes()
     );
-    copy_to_out(result, self_).map_err(|e| e.context(name))
+    ensure!(
+        result.dtype().can_cast(self_.dtype()),
+        Dtype,
+        "{name}: result type {} can't be cast to the desired output type {}",
+        result.dtype(),
+        self_.dtype()
+    );
+    crate::ops::copy_(self_, result, false)
+}
+
+/// Refuses a tensor of which two elements share memory.
+fn ensure_written_once(out: &Tensor) -> Result<()> {
+    ensure!(
+        out.is_contiguous() || !shape::has_internal_overlap(out.sizes(), out.strides()),
+        Aliasing,
+        "expected an output of which every element has memory of its own but got sizes {:?} with strides {:?}",
+        out.sizes(),
+        out.strides()
+    );
+    Ok(())
 }
 
 /// Calls `body` under shared guards on `reads` and exclusive ones on `writes`.

@@ -15,17 +15,19 @@ def steps(tensor):
     return [stride for size, stride in zip(tensor.shape, tensor.stride()) if size > 1]
 
 
-def values(theirs, ours):
-    """In what the elements differ, by PyTorch's tolerances for their type."""
-    ours = tensor_there(ours)
+def values(theirs, ours, computed=None):
+    """In what the elements differ, by PyTorch's tolerances for the type they were computed in, where that is not their own."""
+    theirs, ours = theirs.detach(), tensor_there(ours)
+    if computed is not None and computed.is_floating_point and theirs.is_floating_point() and computed.itemsize < theirs.itemsize:
+        theirs, ours = theirs.to(computed), ours.to(computed)
     try:
-        torch.testing.assert_close(ours, theirs.detach(), equal_nan=True, check_stride=False)
+        torch.testing.assert_close(ours, theirs, equal_nan=True, check_stride=False)
     except AssertionError as error:
         return " ".join(str(error).split())[:200]
     return None
 
 
-def of_tensors(theirs, ours, place, has_values=True):
+def of_tensors(theirs, ours, place, has_values=True, computed=None):
     if not isinstance(ours, flambeau.Tensor):
         return [("structure", f"{place}: a tensor there, {type(ours).__name__} here")]
     found = []
@@ -39,14 +41,14 @@ def of_tensors(theirs, ours, place, has_values=True):
         found.append(("requires_grad", f"{place}: {theirs.requires_grad} there, {ours.requires_grad} here"))
     elif theirs.is_leaf != ours.is_leaf:
         found.append(("is_leaf", f"{place}: {theirs.is_leaf} there, {ours.is_leaf} here"))
-    words = values(theirs, ours) if has_values else None
+    words = values(theirs, ours, computed) if has_values else None
     return found + ([("values", f"{place}: {words}")] if words else [])
 
 
-def results(theirs, ours, has_values=True, place="result"):
+def results(theirs, ours, has_values=True, place="result", computed=()):
     """Everything two results differ in."""
     if isinstance(theirs, torch.Tensor):
-        return of_tensors(theirs, ours, place, has_values)
+        return of_tensors(theirs, ours, place, has_values, *computed[:1])
     if isinstance(theirs, (list, tuple)):
         if not isinstance(ours, (list, tuple)) or len(ours) != len(theirs):
             return [("structure", f"{place}: {len(theirs)} values there, {ours if not hasattr(ours, '__len__') else len(ours)} here")]
@@ -57,7 +59,7 @@ def results(theirs, ours, has_values=True, place="result"):
         if missing:
             return [("structure", f"{place}: fields {missing} are missing")]
         pairs = enumerate(zip(theirs, ours))
-        return [found for i, (a, b) in pairs for found in results(a, b, has_values, f"{place}[{i}]")]
+        return [found for i, (a, b) in pairs for found in results(a, b, has_values, f"{place}[{i}]", computed[i : i + 1])]
     if isinstance(theirs, (torch.dtype, torch.device, torch.layout)):
         same = str(theirs).split(".")[-1] == str(ours).split(".")[-1]
     elif isinstance(theirs, float) and isinstance(ours, float):

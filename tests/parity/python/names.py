@@ -21,9 +21,9 @@ def path(name, start):
     return start
 
 
-def rebuilt(function):
-    """The database's small function around an operator, with our module where it says `torch`."""
-    spaces = dict(function.__globals__, torch=flambeau, wrapper_set_seed=lambda call, *args, **kwargs: call(*args, **kwargs))
+def rebuilt(function, module=flambeau):
+    """The database's small function around an operator, with our module where it says `torch`, and no seed set each time."""
+    spaces = dict(function.__globals__, torch=module, wrapper_set_seed=lambda call, *args, **kwargs: call(*args, **kwargs))
     copy = types.FunctionType(function.__code__, spaces, function.__name__, function.__defaults__, function.__closure__)
     copy.__kwdefaults__ = function.__kwdefaults__
     return copy

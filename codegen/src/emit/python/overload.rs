@@ -38,7 +38,9 @@ fn parameters(overload: &Overload<'_>) -> String {
 fn call(overload: &Overload<'_>) -> String {
     let schema = &overload.operator.schema;
     let out = overload.out.map_or(String::new(), |out| {
-        write_out(out, schema.inputs().count() + usize::from(overload.is_factory()))
+        let options = schema.inputs().position(|argument| argument.name == "dtype");
+        let index = schema.inputs().count() + usize::from(overload.is_factory());
+        write_out(out, index, options.filter(|_| overload.is_factory()))
     });
     let values: Vec<String> =
         schema.inputs().enumerate().map(|(index, argument)| parameter::value(index, argument)).collect();
@@ -74,20 +76,22 @@ fn operator_call<'a>(function: String, arguments: impl Iterator<Item = &'a Argum
     format!("ops::{function}({})", passed.join(", "))
 }
 
-/// The call that writes into `out=`, where that is given.
-fn write_out(out: &crate::model::Operator<'_>, index: usize) -> String {
+/// The call that writes into `out=`, where that is given; it must be of the type, on the device and in the layout that a
+/// factory is asked for, whose arguments start at `options`.
+fn write_out(out: &crate::model::Operator<'_>, index: usize, options: Option<usize>) -> String {
     let inputs = out.schema.inputs().map(parameter::passed);
     let several = out.schema.out.len() > 1;
     let outs: Vec<String> = (0..out.schema.out.len())
         .map(|nr| if several { format!("&out[{nr}]") } else { "&out".to_owned() })
         .collect();
     let passed: Vec<String> = inputs.chain(outs).collect();
+    let check = options.map_or(String::new(), |dtype| format!("a.agree({dtype}, &out)?; "));
     let (asked, kind) = match several {
         true => (format!("a.out_tensors({index}, {})?", out.schema.out.len()), "out"),
         false => (format!("a.optional_tensor({index})?"), "out"),
     };
     format!(
-        "if let Some({kind}) = {asked} {{ return a.writes({index}, || ops::{}({})); }}\n",
+        "if let Some({kind}) = {asked} {{ {check}return a.writes({index}, || ops::{}({})); }}\n",
         out.function(),
         passed.join(", ")
     )

@@ -67,7 +67,9 @@ pub(super) fn entry(base: &str, argument: &Argument, keyword: bool) -> String {
     if keyword {
         entry += ".by_keyword()";
     }
-    if argument.ty.is_optional() {
+    // PyTorch's signatures write an empty list as None, and take it: `stride=None`.
+    let empty = argument.default.as_ref().is_some_and(|default| default.value == Literal::List(vec![]));
+    if argument.ty.is_optional() || empty {
         entry += ".or_none()";
     }
     if let Some(default) = &argument.default {

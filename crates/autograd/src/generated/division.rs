@@ -95,7 +95,7 @@ fn div__tensor_mode(
 
 register!(DIV__TENSOR_MODE, Autograd, div__tensor_mode);
 
-fn div_tensor_mode_out(
+fn div_out_mode(
     _: DispatchKeySet,
     self_: &Tensor,
     other: &Tensor,
@@ -104,10 +104,10 @@ fn div_tensor_mode_out(
 ) -> Result<()> {
     record::check_out("div", [self_, other, out])?;
     let _below = record::below();
-    ops::div_tensor_mode_out(self_, other, rounding_mode, out)
+    ops::div_out_mode(self_, other, rounding_mode, out)
 }
 
-register!(DIV_TENSOR_MODE_OUT, Autograd, div_tensor_mode_out);
+register!(DIV_OUT_MODE, Autograd, div_out_mode);
 
 pub(super) struct DivBackward3 {
     pub(super) other: Scalar,

@@ -7,6 +7,19 @@ use crate::record::register;
 use flambeau_core::{Device, DispatchKeySet, Layout, MemoryFormat, Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
+fn empty_out(
+    _: DispatchKeySet,
+    size: &[i64],
+    memory_format: Option<MemoryFormat>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("empty", [out])?;
+    let _below = record::below();
+    ops::empty_out(size, memory_format, out)
+}
+
+register!(EMPTY_OUT, Autograd, empty_out);
+
 fn full_out(_: DispatchKeySet, size: &[i64], fill_value: Scalar, out: &Tensor) -> Result<()> {
     record::check_out("full", [out])?;
     let _below = record::below();

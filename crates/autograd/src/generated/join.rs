@@ -46,6 +46,22 @@ fn cat_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Res
 
 register!(CAT_OUT, Autograd, cat_out);
 
+fn concat_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
+    record::check_out_of("concat", &[&tensors, &out])?;
+    let _below = record::below();
+    ops::concat_out(tensors, dim, out)
+}
+
+register!(CONCAT_OUT, Autograd, concat_out);
+
+fn concatenate_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
+    record::check_out_of("concatenate", &[&tensors, &out])?;
+    let _below = record::below();
+    ops::concatenate_out(tensors, dim, out)
+}
+
+register!(CONCATENATE_OUT, Autograd, concatenate_out);
+
 pub(super) struct StackBackward0 {
     pub(super) dim: i64,
 }

@@ -45,6 +45,7 @@ mod split;
 mod ternary;
 mod triangular;
 mod unary;
+mod unique;
 mod view;
 mod view_backward;
 mod view_in_place;

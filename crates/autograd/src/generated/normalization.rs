@@ -488,6 +488,42 @@ fn native_batch_norm(
 
 register!(NATIVE_BATCH_NORM, Autograd, native_batch_norm);
 
+fn native_batch_norm_out(
+    _: DispatchKeySet,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    record::check_out_of(
+        "native_batch_norm",
+        &[&input, &weight, &bias, &running_mean, &running_var, &out0, &out1, &out2],
+    )?;
+    let _below = record::below();
+    ops::native_batch_norm_out(
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        training,
+        momentum,
+        eps,
+        out0,
+        out1,
+        out2,
+    )
+}
+
+register!(NATIVE_BATCH_NORM_OUT, Autograd, native_batch_norm_out);
+
 pub(super) struct NativeBatchNormBackwardBackward0 {
     pub(super) eps: f64,
     pub(super) grad_out: SavedVariable,

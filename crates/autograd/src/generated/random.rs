@@ -40,10 +40,10 @@ fn uniform_(
 
 register!(UNIFORM_, Autograd, uniform_);
 
-pub(super) struct NormalBackward0;
+pub(super) struct NormalBackward3;
 
-impl Backward for NormalBackward0 {
-    const NAME: &'static str = "NormalBackward0";
+impl Backward for NormalBackward3 {
+    const NAME: &'static str = "NormalBackward3";
     const SAVES: bool = false;
 
     fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
@@ -68,7 +68,7 @@ fn normal_(
         let _below = record::below();
         ops::normal_(self_, mean, std, generator)?;
     }
-    record::rebase_history(self_, edges, NormalBackward0)
+    record::rebase_history(self_, edges, NormalBackward3)
 }
 
 register!(NORMAL_, Autograd, normal_);

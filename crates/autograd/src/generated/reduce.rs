@@ -644,6 +644,29 @@ fn max_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result
 
 register!(MAX_DIM, Autograd, max_dim);
 
+fn max_dim_max(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    record::check_out("max", [self_, values, indices])?;
+    let _below = record::below();
+    ops::max_dim_max(self_, dim, keepdim, values, indices)
+}
+
+register!(MAX_DIM_MAX, Autograd, max_dim_max);
+
+fn max_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("max", [self_, other, out])?;
+    let _below = record::below();
+    ops::max_out(self_, other, out)
+}
+
+register!(MAX_OUT, Autograd, max_out);
+
 pub(super) struct AmaxBackward0 {
     pub(super) dim: DimVec,
     pub(super) keepdim: bool,
@@ -800,6 +823,29 @@ fn min_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result
 }
 
 register!(MIN_DIM, Autograd, min_dim);
+
+fn min_dim_min(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    record::check_out("min", [self_, values, indices])?;
+    let _below = record::below();
+    ops::min_dim_min(self_, dim, keepdim, values, indices)
+}
+
+register!(MIN_DIM_MIN, Autograd, min_dim_min);
+
+fn min_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("min", [self_, other, out])?;
+    let _below = record::below();
+    ops::min_out(self_, other, out)
+}
+
+register!(MIN_OUT, Autograd, min_out);
 
 pub(super) struct AminBackward0 {
     pub(super) dim: DimVec,

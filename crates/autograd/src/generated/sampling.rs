@@ -2,10 +2,31 @@
 
 //! Recording of the operators in `sampling`.
 
-use crate::record;
 use crate::record::register;
+use crate::{Backward, Context, Gradients, record};
 use flambeau_core::{Device, DispatchKeySet, Generator, Layout, MemoryFormat, Result, ScalarType};
 use flambeau_ops::{Tensor, ops};
+
+fn rand_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
+    record::check_out("rand", [out])?;
+    let _below = record::below();
+    ops::rand_out(size, out)
+}
+
+register!(RAND_OUT, Autograd, rand_out);
+
+fn rand_generator_out(
+    _: DispatchKeySet,
+    size: &[i64],
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("rand", [out])?;
+    let _below = record::below();
+    ops::rand_generator_out(size, generator, out)
+}
+
+register!(RAND_GENERATOR_OUT, Autograd, rand_generator_out);
 
 fn rand_like(
     _: DispatchKeySet,
@@ -22,6 +43,27 @@ fn rand_like(
 
 register!(RAND_LIKE, Autograd, rand_like);
 
+fn randn_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
+    record::check_out("randn", [out])?;
+    let _below = record::below();
+    ops::randn_out(size, out)
+}
+
+register!(RANDN_OUT, Autograd, randn_out);
+
+fn randn_generator_out(
+    _: DispatchKeySet,
+    size: &[i64],
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("randn", [out])?;
+    let _below = record::below();
+    ops::randn_generator_out(size, generator, out)
+}
+
+register!(RANDN_GENERATOR_OUT, Autograd, randn_generator_out);
+
 fn randn_like(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -36,6 +78,224 @@ fn randn_like(
 }
 
 register!(RANDN_LIKE, Autograd, randn_like);
+
+fn randint_out(_: DispatchKeySet, high: i64, size: &[i64], out: &Tensor) -> Result<()> {
+    record::check_out("randint", [out])?;
+    let _below = record::below();
+    ops::randint_out(high, size, out)
+}
+
+register!(RANDINT_OUT, Autograd, randint_out);
+
+fn randint_generator_out(
+    _: DispatchKeySet,
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("randint", [out])?;
+    let _below = record::below();
+    ops::randint_generator_out(high, size, generator, out)
+}
+
+register!(RANDINT_GENERATOR_OUT, Autograd, randint_generator_out);
+
+fn randint_low_out(_: DispatchKeySet, low: i64, high: i64, size: &[i64], out: &Tensor) -> Result<()> {
+    record::check_out("randint", [out])?;
+    let _below = record::below();
+    ops::randint_low_out(low, high, size, out)
+}
+
+register!(RANDINT_LOW_OUT, Autograd, randint_low_out);
+
+fn randint_low_generator_out(
+    _: DispatchKeySet,
+    low: i64,
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("randint", [out])?;
+    let _below = record::below();
+    ops::randint_low_generator_out(low, high, size, generator, out)
+}
+
+register!(RANDINT_LOW_GENERATOR_OUT, Autograd, randint_low_generator_out);
+
+fn normal_float_float_out(
+    _: DispatchKeySet,
+    mean: f64,
+    std: f64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("normal", [out])?;
+    let _below = record::below();
+    ops::normal_float_float_out(mean, std, size, generator, out)
+}
+
+register!(NORMAL_FLOAT_FLOAT_OUT, Autograd, normal_float_float_out);
+
+pub(super) struct NormalBackward0;
+
+impl Backward for NormalBackward0 {
+    const NAME: &'static str = "NormalBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
+    }
+}
+
+fn normal_tensor_float(
+    _: DispatchKeySet,
+    mean: &Tensor,
+    std: f64,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::normal_tensor_float(mean, std, generator)?
+    };
+    if let Some(edges) = record::recorded_edges([mean])? {
+        record::set_history(&mut result, edges, NormalBackward0);
+    }
+    Ok(result)
+}
+
+register!(NORMAL_TENSOR_FLOAT, Autograd, normal_tensor_float);
+
+fn normal_tensor_float_out(
+    _: DispatchKeySet,
+    mean: &Tensor,
+    std: f64,
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("normal", [mean, out])?;
+    let _below = record::below();
+    ops::normal_tensor_float_out(mean, std, generator, out)
+}
+
+register!(NORMAL_TENSOR_FLOAT_OUT, Autograd, normal_tensor_float_out);
+
+pub(super) struct NormalBackward1;
+
+impl Backward for NormalBackward1 {
+    const NAME: &'static str = "NormalBackward1";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
+    }
+}
+
+fn normal_float_tensor(
+    _: DispatchKeySet,
+    mean: f64,
+    std: &Tensor,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::normal_float_tensor(mean, std, generator)?
+    };
+    if let Some(edges) = record::recorded_edges([std])? {
+        record::set_history(&mut result, edges, NormalBackward1);
+    }
+    Ok(result)
+}
+
+register!(NORMAL_FLOAT_TENSOR, Autograd, normal_float_tensor);
+
+fn normal_float_tensor_out(
+    _: DispatchKeySet,
+    mean: f64,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("normal", [std, out])?;
+    let _below = record::below();
+    ops::normal_float_tensor_out(mean, std, generator, out)
+}
+
+register!(NORMAL_FLOAT_TENSOR_OUT, Autograd, normal_float_tensor_out);
+
+pub(super) struct NormalBackward2;
+
+impl Backward for NormalBackward2 {
+    const NAME: &'static str = "NormalBackward2";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [&|| ops::zeros_like(grad, None, None, None, None, None), &|| {
+                ops::zeros_like(grad, None, None, None, None, None)
+            }],
+        )
+    }
+}
+
+fn normal_tensor_tensor(
+    _: DispatchKeySet,
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::normal_tensor_tensor(mean, std, generator)?
+    };
+    if let Some(edges) = record::recorded_edges([mean, std])? {
+        record::set_history(&mut result, edges, NormalBackward2);
+    }
+    Ok(result)
+}
+
+register!(NORMAL_TENSOR_TENSOR, Autograd, normal_tensor_tensor);
+
+fn normal_tensor_tensor_out(
+    _: DispatchKeySet,
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("normal", [mean, std, out])?;
+    let _below = record::below();
+    ops::normal_tensor_tensor_out(mean, std, generator, out)
+}
+
+register!(NORMAL_TENSOR_TENSOR_OUT, Autograd, normal_tensor_tensor_out);
+
+fn randperm_out(_: DispatchKeySet, n: i64, out: &Tensor) -> Result<()> {
+    record::check_out("randperm", [out])?;
+    let _below = record::below();
+    ops::randperm_out(n, out)
+}
+
+register!(RANDPERM_OUT, Autograd, randperm_out);
+
+fn randperm_generator_out(
+    _: DispatchKeySet,
+    n: i64,
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("randperm", [out])?;
+    let _below = record::below();
+    ops::randperm_generator_out(n, generator, out)
+}
+
+register!(RANDPERM_GENERATOR_OUT, Autograd, randperm_generator_out);
 
 fn multinomial(
     _: DispatchKeySet,

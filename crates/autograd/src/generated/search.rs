@@ -2,8 +2,8 @@
 
 //! Recording of the operators in `search`.
 
+use crate::record;
 use crate::record::register;
-use crate::{Backward, Context, Gradients, record};
 use flambeau_core::{DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
@@ -54,6 +54,23 @@ fn searchsorted_scalar(
 
 register!(SEARCHSORTED_SCALAR, Autograd, searchsorted_scalar);
 
+fn searchsorted_scalar_out(
+    _: DispatchKeySet,
+    sorted_sequence: &Tensor,
+    self_: Scalar,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("searchsorted", [out])?;
+    let _below = record::below();
+    ops::searchsorted_scalar_out(sorted_sequence, self_, out_int32, right, side, sorter, out)
+}
+
+register!(SEARCHSORTED_SCALAR_OUT, Autograd, searchsorted_scalar_out);
+
 fn bucketize_tensor(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -82,72 +99,21 @@ fn bucketize_tensor_out(
 
 register!(BUCKETIZE_TENSOR_OUT, Autograd, bucketize_tensor_out);
 
-pub(super) struct Unique2Backward0;
-
-impl Backward for Unique2Backward0 {
-    const NAME: &'static str = "Unique2Backward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::gradients(cx, [&|| record::not_implemented("_unique2")])
-    }
-}
-
-fn _unique2(
+fn bucketize_scalar(
     _: DispatchKeySet,
-    self_: &Tensor,
-    sorted: bool,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (result0, result1, result2) = {
+    self_: Scalar,
+    boundaries: &Tensor,
+    out_int32: bool,
+    right: bool,
+) -> Result<Tensor> {
+    let mut result = {
         let _below = record::below();
-        ops::_unique2(self_, sorted, return_inverse, return_counts)?
+        ops::bucketize_scalar(self_, boundaries, out_int32, right)?
     };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history_of_some(
-            &[&result0, &result1, &result2],
-            &[true, false, false],
-            edges,
-            Unique2Backward0,
-        );
+    if let Some(edges) = record::recorded_edges([boundaries])? {
+        record::set_history(&mut result, edges, record::NotImplemented("bucketize"));
     }
-    Ok((result0, result1, result2))
+    Ok(result)
 }
 
-register!(_UNIQUE2, Autograd, _unique2);
-
-pub(super) struct UniqueConsecutiveBackward0;
-
-impl Backward for UniqueConsecutiveBackward0 {
-    const NAME: &'static str = "UniqueConsecutiveBackward0";
-    const SAVES: bool = false;
-
-    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
-        record::gradients(cx, [&|| record::not_implemented("unique_consecutive")])
-    }
-}
-
-fn unique_consecutive(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    return_inverse: bool,
-    return_counts: bool,
-    dim: Option<i64>,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (result0, result1, result2) = {
-        let _below = record::below();
-        ops::unique_consecutive(self_, return_inverse, return_counts, dim)?
-    };
-    if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history_of_some(
-            &[&result0, &result1, &result2],
-            &[true, false, false],
-            edges,
-            UniqueConsecutiveBackward0,
-        );
-    }
-    Ok((result0, result1, result2))
-}
-
-register!(UNIQUE_CONSECUTIVE, Autograd, unique_consecutive);
+register!(BUCKETIZE_SCALAR, Autograd, bucketize_scalar);

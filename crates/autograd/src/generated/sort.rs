@@ -45,6 +45,21 @@ fn sort(_: DispatchKeySet, self_: &Tensor, dim: i64, descending: bool) -> Result
 
 register!(SORT, Autograd, sort);
 
+fn sort_values(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    descending: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    record::check_out("sort", [self_, values, indices])?;
+    let _below = record::below();
+    ops::sort_values(self_, dim, descending, values, indices)
+}
+
+register!(SORT_VALUES, Autograd, sort_values);
+
 pub(super) struct SortBackward1 {
     pub(super) dim: i64,
     pub(super) self_sizes: DimVec,
@@ -88,6 +103,37 @@ fn sort_stable(
 }
 
 register!(SORT_STABLE, Autograd, sort_stable);
+
+fn sort_values_stable(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    record::check_out("sort", [self_, values, indices])?;
+    let _below = record::below();
+    ops::sort_values_stable(self_, stable, dim, descending, values, indices)
+}
+
+register!(SORT_VALUES_STABLE, Autograd, sort_values_stable);
+
+fn argsort_stable_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    stable: bool,
+    dim: i64,
+    descending: bool,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("argsort", [self_, out])?;
+    let _below = record::below();
+    ops::argsort_stable_out(self_, stable, dim, descending, out)
+}
+
+register!(ARGSORT_STABLE_OUT, Autograd, argsort_stable_out);
 
 fn msort_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("msort", [self_, out])?;
@@ -141,3 +187,20 @@ fn topk(
 }
 
 register!(TOPK, Autograd, topk);
+
+fn topk_values(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    largest: bool,
+    sorted: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    record::check_out("topk", [self_, values, indices])?;
+    let _below = record::below();
+    ops::topk_values(self_, k, dim, largest, sorted, values, indices)
+}
+
+register!(TOPK_VALUES, Autograd, topk_values);

@@ -203,6 +203,21 @@ fn select_scatter(_: DispatchKeySet, self_: &Tensor, src: &Tensor, dim: i64, ind
 
 register!(SELECT_SCATTER, Autograd, select_scatter);
 
+fn select_scatter_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    index: i64,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("select_scatter", [self_, src, out])?;
+    let _below = record::below();
+    ops::select_scatter_out(self_, src, dim, index, out)
+}
+
+register!(SELECT_SCATTER_OUT, Autograd, select_scatter_out);
+
 pub(super) struct SliceScatterBackward0 {
     pub(super) dim: i64,
     pub(super) end: Option<i64>,
@@ -265,6 +280,23 @@ fn slice_scatter(
 
 register!(SLICE_SCATTER, Autograd, slice_scatter);
 
+fn slice_scatter_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("slice_scatter", [self_, src, out])?;
+    let _below = record::below();
+    ops::slice_scatter_out(self_, src, dim, start, end, step, out)
+}
+
+register!(SLICE_SCATTER_OUT, Autograd, slice_scatter_out);
+
 pub(super) struct DiagonalScatterBackward0 {
     pub(super) dim1: i64,
     pub(super) dim2: i64,
@@ -322,6 +354,22 @@ fn diagonal_scatter(
 }
 
 register!(DIAGONAL_SCATTER, Autograd, diagonal_scatter);
+
+fn diagonal_scatter_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    src: &Tensor,
+    offset: i64,
+    dim1: i64,
+    dim2: i64,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("diagonal_scatter", [self_, src, out])?;
+    let _below = record::below();
+    ops::diagonal_scatter_out(self_, src, offset, dim1, dim2, out)
+}
+
+register!(DIAGONAL_SCATTER_OUT, Autograd, diagonal_scatter_out);
 
 pub(super) struct DiagEmbedBackward0 {
     pub(super) dim1: i64,

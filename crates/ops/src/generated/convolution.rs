@@ -62,6 +62,139 @@ fn conv1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `conv1d.padding`.
+pub type Conv1dPaddingFn =
+    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, &[i64], &str, &[i64], i64) -> Result<Tensor>;
+
+/// The operator `conv1d.padding`.
+pub static CONV1D_PADDING: Operator<Conv1dPaddingFn> = Operator::new(
+    "conv1d.padding",
+    "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, str padding=\"valid\", SymInt[1] dilation=1, SymInt groups=1) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conv1d_padding_composite as Conv1dPaddingFn)],
+    conv1d_padding_boxed,
+);
+
+/// A convolution of signals, with no padding, or `same`: as much as keeps the size.
+///
+/// `conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, str padding="valid", SymInt[1] dilation=1, SymInt groups=1) -> Tensor`
+#[inline]
+pub fn conv1d_padding(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &str,
+    dilation: &[i64],
+    groups: i64,
+) -> Result<Tensor> {
+    let (keys, kernel) = CONV1D_PADDING.select(input.key_set() | weight.key_set() | bias.key_set())?;
+    kernel(keys, input, weight, bias, stride, padding, dilation, groups)
+}
+
+fn conv1d_padding_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &str,
+    dilation: &[i64],
+    groups: i64,
+) -> Result<Tensor> {
+    native::convolution::conv1d_padding(input, weight, bias, stride, padding, dilation, groups)
+}
+
+fn conv1d_padding_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("conv1d.padding", given, 7)?;
+    conv1d_padding(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.ints()?,
+        arguments.str()?,
+        arguments.ints()?,
+        arguments.int()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `conv_transpose1d`.
+pub type ConvTranspose1dFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    &Tensor,
+    Option<&Tensor>,
+    &[i64],
+    &[i64],
+    &[i64],
+    i64,
+    &[i64],
+) -> Result<Tensor>;
+
+/// The operator `conv_transpose1d`.
+pub static CONV_TRANSPOSE1D: Operator<ConvTranspose1dFn> = Operator::new(
+    "conv_transpose1d",
+    "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] output_padding=0, SymInt groups=1, SymInt[1] dilation=1) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conv_transpose1d_composite as ConvTranspose1dFn)],
+    conv_transpose1d_boxed,
+);
+
+/// The transpose of a convolution of signals, with `weight` of `c x filters/groups x k`.
+///
+/// `conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] output_padding=0, SymInt groups=1, SymInt[1] dilation=1) -> Tensor`
+#[inline]
+pub fn conv_transpose1d(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    output_padding: &[i64],
+    groups: i64,
+    dilation: &[i64],
+) -> Result<Tensor> {
+    let (keys, kernel) = CONV_TRANSPOSE1D.select(input.key_set() | weight.key_set() | bias.key_set())?;
+    kernel(keys, input, weight, bias, stride, padding, output_padding, groups, dilation)
+}
+
+fn conv_transpose1d_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    output_padding: &[i64],
+    groups: i64,
+    dilation: &[i64],
+) -> Result<Tensor> {
+    native::convolution::conv_transpose1d(
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
+    )
+}
+
+fn conv_transpose1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("conv_transpose1d", given, 8)?;
+    conv_transpose1d(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.int()?,
+        arguments.ints()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `conv2d`.
 pub type Conv2dFn =
     fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, &[i64], &[i64], &[i64], i64) -> Result<Tensor>;
@@ -112,6 +245,62 @@ fn conv2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.optional_tensor()?,
         arguments.ints()?,
         arguments.ints()?,
+        arguments.ints()?,
+        arguments.int()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `conv2d.padding`.
+pub type Conv2dPaddingFn =
+    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, &[i64], &str, &[i64], i64) -> Result<Tensor>;
+
+/// The operator `conv2d.padding`.
+pub static CONV2D_PADDING: Operator<Conv2dPaddingFn> = Operator::new(
+    "conv2d.padding",
+    "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, str padding=\"valid\", SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conv2d_padding_composite as Conv2dPaddingFn)],
+    conv2d_padding_boxed,
+);
+
+/// A convolution of images, with no padding, or `same`: as much as keeps the size.
+///
+/// `conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, str padding="valid", SymInt[2] dilation=1, SymInt groups=1) -> Tensor`
+#[inline]
+pub fn conv2d_padding(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &str,
+    dilation: &[i64],
+    groups: i64,
+) -> Result<Tensor> {
+    let (keys, kernel) = CONV2D_PADDING.select(input.key_set() | weight.key_set() | bias.key_set())?;
+    kernel(keys, input, weight, bias, stride, padding, dilation, groups)
+}
+
+fn conv2d_padding_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &str,
+    dilation: &[i64],
+    groups: i64,
+) -> Result<Tensor> {
+    native::convolution::conv2d_padding(input, weight, bias, stride, padding, dilation, groups)
+}
+
+fn conv2d_padding_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("conv2d.padding", given, 7)?;
+    conv2d_padding(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.ints()?,
+        arguments.str()?,
         arguments.ints()?,
         arguments.int()?,
     )

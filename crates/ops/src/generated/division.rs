@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::division`.
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
-use crate::structured::copy_to_out;
+use crate::structured::{convert_to_out, copy_to_out};
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -112,68 +112,58 @@ fn div__tensor_mode_boxed(given: &[Value]) -> Result<Vec<Value>> {
         .map(IntoValues::into_values)
 }
 
-/// A kernel of `div.Tensor_mode_out`.
-pub type DivTensorModeOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&str>, &Tensor) -> Result<()>;
+/// A kernel of `div.out_mode`.
+pub type DivOutModeFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&str>, &Tensor) -> Result<()>;
 
-/// The operator `div.Tensor_mode_out`.
-pub static DIV_TENSOR_MODE_OUT: Operator<DivTensorModeOutFn> = Operator::new(
-    "div.Tensor_mode_out",
-    "div.Tensor_mode_out(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)",
+/// The operator `div.out_mode`.
+pub static DIV_OUT_MODE: Operator<DivOutModeFn> = Operator::new(
+    "div.out_mode",
+    "div.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, div_tensor_mode_out_cpu as DivTensorModeOutFn),
-        Kernel::new(DispatchKey::Meta, div_tensor_mode_out_meta as DivTensorModeOutFn),
+        Kernel::new(DispatchKey::Cpu, div_out_mode_cpu as DivOutModeFn),
+        Kernel::new(DispatchKey::Meta, div_out_mode_meta as DivOutModeFn),
     ],
-    div_tensor_mode_out_boxed,
+    div_out_mode_boxed,
 );
 
 /// `self / other`, rounded towards zero (`trunc`), down (`floor`) or not at all; an integer divided by 0 is an error.
 ///
-/// `div.Tensor_mode_out(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)`
+/// `div.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
-pub fn div_tensor_mode_out(
-    self_: &Tensor,
-    other: &Tensor,
-    rounding_mode: Option<&str>,
-    out: &Tensor,
-) -> Result<()> {
-    let (keys, kernel) = DIV_TENSOR_MODE_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
+pub fn div_out_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = DIV_OUT_MODE.select(self_.key_set() | other.key_set() | out.key_set())?;
     kernel(keys, self_, other, rounding_mode, out)
 }
 
-fn div_tensor_mode_out_cpu(
+fn div_out_mode_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     other: &Tensor,
     rounding_mode: Option<&str>,
     out: &Tensor,
 ) -> Result<()> {
-    let mut iter = TensorIterator::out("div.Tensor_mode_out", out);
+    let mut iter = TensorIterator::out("div.out_mode", out);
     native::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
     native::division::div_mode(&mut iter, self_, other, rounding_mode)?;
     iter.finish()
 }
 
-fn div_tensor_mode_out_meta(
+fn div_out_mode_meta(
     _keys: DispatchKeySet,
     self_: &Tensor,
     other: &Tensor,
     rounding_mode: Option<&str>,
     out: &Tensor,
 ) -> Result<()> {
-    let mut iter = TensorIterator::out("div.Tensor_mode_out", out);
+    let mut iter = TensorIterator::out("div.out_mode", out);
     native::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
     iter.finish()
 }
 
-fn div_tensor_mode_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("div.Tensor_mode_out", given, 4)?;
-    div_tensor_mode_out(
-        arguments.tensor()?,
-        arguments.tensor()?,
-        arguments.optional_str()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
+fn div_out_mode_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("div.out_mode", given, 4)?;
+    div_out_mode(arguments.tensor()?, arguments.tensor()?, arguments.optional_str()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
 }
 
 /// A kernel of `div.Scalar_mode`.
@@ -485,7 +475,7 @@ fn floor_divide_scalar_out_composite(
     out: &Tensor,
 ) -> Result<()> {
     let result = native::division::floor_divide_scalar(self_, other)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn floor_divide_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -585,7 +575,7 @@ fn true_divide_out_composite(
     out: &Tensor,
 ) -> Result<()> {
     let result = native::division::true_divide(self_, other)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn true_divide_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -72,6 +72,52 @@ fn empty_memory_format_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `empty.out`.
+pub type EmptyOutFn = fn(DispatchKeySet, &[i64], Option<MemoryFormat>, &Tensor) -> Result<()>;
+
+/// The operator `empty.out`.
+pub static EMPTY_OUT: Operator<EmptyOutFn> = Operator::new(
+    "empty.out",
+    "empty.out(SymInt[] size, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, empty_out_kernel as EmptyOutFn),
+        Kernel::new(DispatchKey::Meta, empty_out_kernel as EmptyOutFn),
+    ],
+    empty_out_boxed,
+);
+
+/// A tensor without values.
+///
+/// `empty.out(SymInt[] size, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn empty_out(size: &[i64], memory_format: Option<MemoryFormat>, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = EMPTY_OUT.select(out.key_set())?;
+    kernel(keys, size, memory_format, out)
+}
+
+fn empty_out_kernel(
+    _keys: DispatchKeySet,
+    size: &[i64],
+    memory_format: Option<MemoryFormat>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::factory::empty(
+        size,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+        memory_format,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn empty_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("empty.out", given, 3)?;
+    empty_out(arguments.ints()?, arguments.optional_memory_format()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
 /// A kernel of `full`.
 pub type FullFn = fn(
     DispatchKeySet,

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::join`.
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
-use crate::structured::copy_to_out;
+use crate::structured::convert_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -114,6 +114,36 @@ fn concat_boxed(given: &[Value]) -> Result<Vec<Value>> {
     concat(arguments.tensors()?, arguments.int()?).map(IntoValues::into_values)
 }
 
+/// A kernel of `concat.out`.
+pub type ConcatOutFn = fn(DispatchKeySet, &[Tensor], i64, &Tensor) -> Result<()>;
+
+/// The operator `concat.out`.
+pub static CONCAT_OUT: Operator<ConcatOutFn> = Operator::new(
+    "concat.out",
+    "concat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, concat_out_composite as ConcatOutFn)],
+    concat_out_boxed,
+);
+
+/// Another name of `cat`.
+///
+/// `concat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn concat_out(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = CONCAT_OUT.select(tensors.key_set() | out.key_set())?;
+    kernel(keys, tensors, dim, out)
+}
+
+fn concat_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
+    let result = native::join::concat(tensors, dim)?;
+    convert_to_out(&result, out)
+}
+
+fn concat_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("concat.out", given, 3)?;
+    concat_out(arguments.tensors()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
 /// A kernel of `concatenate`.
 pub type ConcatenateFn = fn(DispatchKeySet, &[Tensor], i64) -> Result<Tensor>;
 
@@ -141,6 +171,41 @@ fn concatenate_composite(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64) ->
 fn concatenate_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("concatenate", given, 2)?;
     concatenate(arguments.tensors()?, arguments.int()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `concatenate.out`.
+pub type ConcatenateOutFn = fn(DispatchKeySet, &[Tensor], i64, &Tensor) -> Result<()>;
+
+/// The operator `concatenate.out`.
+pub static CONCATENATE_OUT: Operator<ConcatenateOutFn> = Operator::new(
+    "concatenate.out",
+    "concatenate.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, concatenate_out_composite as ConcatenateOutFn)],
+    concatenate_out_boxed,
+);
+
+/// Another name of `cat`.
+///
+/// `concatenate.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn concatenate_out(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = CONCATENATE_OUT.select(tensors.key_set() | out.key_set())?;
+    kernel(keys, tensors, dim, out)
+}
+
+fn concatenate_out_composite(
+    _keys: DispatchKeySet,
+    tensors: &[Tensor],
+    dim: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::join::concat(tensors, dim)?;
+    convert_to_out(&result, out)
+}
+
+fn concatenate_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("concatenate.out", given, 3)?;
+    concatenate_out(arguments.tensors()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
 /// A kernel of `stack`.
@@ -194,7 +259,7 @@ pub fn stack_out(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
 
 fn stack_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
     let result = native::join::stack(tensors, dim)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn stack_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -253,7 +318,7 @@ pub fn hstack_out(tensors: &[Tensor], out: &Tensor) -> Result<()> {
 
 fn hstack_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
     let result = native::join::hstack(tensors)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn hstack_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -312,7 +377,7 @@ pub fn vstack_out(tensors: &[Tensor], out: &Tensor) -> Result<()> {
 
 fn vstack_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
     let result = native::join::vstack(tensors)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn vstack_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -371,7 +436,7 @@ pub fn dstack_out(tensors: &[Tensor], out: &Tensor) -> Result<()> {
 
 fn dstack_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
     let result = native::join::dstack(tensors)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn dstack_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -430,7 +495,7 @@ pub fn row_stack_out(tensors: &[Tensor], out: &Tensor) -> Result<()> {
 
 fn row_stack_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
     let result = native::join::vstack(tensors)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn row_stack_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -489,7 +554,7 @@ pub fn column_stack_out(tensors: &[Tensor], out: &Tensor) -> Result<()> {
 
 fn column_stack_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
     let result = native::join::column_stack(tensors)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn column_stack_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::linear`.
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
-use crate::structured::{copy_to_out, copy_to_self};
+use crate::structured::{convert_to_out, copy_to_out, copy_to_self};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
 
@@ -279,7 +279,7 @@ fn addr_out_composite(
     out: &Tensor,
 ) -> Result<()> {
     let result = native::linear::addr(self_, vec1, vec2, beta, alpha)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn addr_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -346,7 +346,7 @@ pub fn outer_out(self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
 
 fn outer_out_composite(_keys: DispatchKeySet, self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
     let result = native::linear::outer(self_, vec2)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn outer_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -759,6 +759,42 @@ fn bitwise_and_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
         .map(IntoValues::into_values)
 }
 
+/// A kernel of `bitwise_and.Scalar_Tensor`.
+pub type BitwiseAndScalarTensorFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
+
+/// The operator `bitwise_and.Scalar_Tensor`.
+pub static BITWISE_AND_SCALAR_TENSOR: Operator<BitwiseAndScalarTensorFn> = Operator::new(
+    "bitwise_and.Scalar_Tensor",
+    "bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        bitwise_and_scalar_tensor_composite as BitwiseAndScalarTensorFn,
+    )],
+    bitwise_and_scalar_tensor_boxed,
+);
+
+/// The same with a number on the left.
+///
+/// `bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
+#[inline]
+pub fn bitwise_and_scalar_tensor(self_: Scalar, other: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = BITWISE_AND_SCALAR_TENSOR.select(other.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn bitwise_and_scalar_tensor_composite(
+    _keys: DispatchKeySet,
+    self_: Scalar,
+    other: &Tensor,
+) -> Result<Tensor> {
+    native::logical::bitwise_and_scalar_tensor(self_, other)
+}
+
+fn bitwise_and_scalar_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("bitwise_and.Scalar_Tensor", given, 2)?;
+    bitwise_and_scalar_tensor(arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
 /// A kernel of `bitwise_and.Scalar`.
 pub type BitwiseAndScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
 
@@ -996,6 +1032,42 @@ fn bitwise_or_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
         .map(IntoValues::into_values)
 }
 
+/// A kernel of `bitwise_or.Scalar_Tensor`.
+pub type BitwiseOrScalarTensorFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
+
+/// The operator `bitwise_or.Scalar_Tensor`.
+pub static BITWISE_OR_SCALAR_TENSOR: Operator<BitwiseOrScalarTensorFn> = Operator::new(
+    "bitwise_or.Scalar_Tensor",
+    "bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        bitwise_or_scalar_tensor_composite as BitwiseOrScalarTensorFn,
+    )],
+    bitwise_or_scalar_tensor_boxed,
+);
+
+/// The same with a number on the left.
+///
+/// `bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
+#[inline]
+pub fn bitwise_or_scalar_tensor(self_: Scalar, other: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = BITWISE_OR_SCALAR_TENSOR.select(other.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn bitwise_or_scalar_tensor_composite(
+    _keys: DispatchKeySet,
+    self_: Scalar,
+    other: &Tensor,
+) -> Result<Tensor> {
+    native::logical::bitwise_or_scalar_tensor(self_, other)
+}
+
+fn bitwise_or_scalar_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("bitwise_or.Scalar_Tensor", given, 2)?;
+    bitwise_or_scalar_tensor(arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
 /// A kernel of `bitwise_or.Scalar`.
 pub type BitwiseOrScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
 
@@ -1228,6 +1300,42 @@ fn bitwise_xor_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("bitwise_xor.Tensor_out", given, 3)?;
     bitwise_xor_tensor_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
         .map(IntoValues::into_values)
+}
+
+/// A kernel of `bitwise_xor.Scalar_Tensor`.
+pub type BitwiseXorScalarTensorFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tensor>;
+
+/// The operator `bitwise_xor.Scalar_Tensor`.
+pub static BITWISE_XOR_SCALAR_TENSOR: Operator<BitwiseXorScalarTensorFn> = Operator::new(
+    "bitwise_xor.Scalar_Tensor",
+    "bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        bitwise_xor_scalar_tensor_composite as BitwiseXorScalarTensorFn,
+    )],
+    bitwise_xor_scalar_tensor_boxed,
+);
+
+/// The same with a number on the left.
+///
+/// `bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
+#[inline]
+pub fn bitwise_xor_scalar_tensor(self_: Scalar, other: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = BITWISE_XOR_SCALAR_TENSOR.select(other.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn bitwise_xor_scalar_tensor_composite(
+    _keys: DispatchKeySet,
+    self_: Scalar,
+    other: &Tensor,
+) -> Result<Tensor> {
+    native::logical::bitwise_xor_scalar_tensor(self_, other)
+}
+
+fn bitwise_xor_scalar_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("bitwise_xor.Scalar_Tensor", given, 2)?;
+    bitwise_xor_scalar_tensor(arguments.scalar()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
 /// A kernel of `bitwise_xor.Scalar`.

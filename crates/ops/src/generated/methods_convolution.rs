@@ -19,6 +19,42 @@ impl Tensor {
         super::convolution::conv1d(input, weight, bias, stride, padding, dilation, groups)
     }
 
+    /// A convolution of signals, with no padding, or `same`: as much as keeps the size.
+    pub fn conv1d_padding(
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &str,
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor> {
+        super::convolution::conv1d_padding(input, weight, bias, stride, padding, dilation, groups)
+    }
+
+    /// The transpose of a convolution of signals, with `weight` of `c x filters/groups x k`.
+    pub fn conv_transpose1d(
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        output_padding: &[i64],
+        groups: i64,
+        dilation: &[i64],
+    ) -> Result<Tensor> {
+        super::convolution::conv_transpose1d(
+            input,
+            weight,
+            bias,
+            stride,
+            padding,
+            output_padding,
+            groups,
+            dilation,
+        )
+    }
+
     /// A convolution of images, `n x c x h x w` or `c x h x w`, with `weight` of `filters x c/groups x kh x kw`.
     pub fn conv2d(
         input: &Tensor,
@@ -30,6 +66,19 @@ impl Tensor {
         groups: i64,
     ) -> Result<Tensor> {
         super::convolution::conv2d(input, weight, bias, stride, padding, dilation, groups)
+    }
+
+    /// A convolution of images, with no padding, or `same`: as much as keeps the size.
+    pub fn conv2d_padding(
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &str,
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor> {
+        super::convolution::conv2d_padding(input, weight, bias, stride, padding, dilation, groups)
     }
 
     /// The transpose of a convolution of images, with `weight` of `c x filters/groups x kh x kw`.

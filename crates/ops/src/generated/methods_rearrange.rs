@@ -11,6 +11,11 @@ impl Tensor {
         super::rearrange::narrow(self, dim, start, length)
     }
 
+    /// `length` indices of a dimension from the place that is the number in a tensor.
+    pub fn narrow_tensor(&self, dim: i64, start: &Tensor, length: i64) -> Result<Tensor> {
+        super::rearrange::narrow_tensor(self, dim, start, length)
+    }
+
     /// The same elements in the sizes of `other`, without a copy.
     pub fn view_as(&self, other: &Tensor) -> Result<Tensor> {
         super::rearrange::view_as(self, other)

@@ -96,6 +96,11 @@ impl Tensor {
         super::reduce::max_dim(self, dim, keepdim)
     }
 
+    /// Another name of `maximum`.
+    pub fn max_other(&self, other: &Tensor) -> Result<Tensor> {
+        super::reduce::max_other(self, other)
+    }
+
     /// The greatest along the given dimensions, or of all elements where the list is empty; NaN where there is one.
     pub fn amax(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
         super::reduce::amax(self, dim, keepdim)
@@ -114,6 +119,11 @@ impl Tensor {
     /// The least along a dimension and the index of the first that equals it; NaN counts as the least.
     pub fn min_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
         super::reduce::min_dim(self, dim, keepdim)
+    }
+
+    /// Another name of `minimum`.
+    pub fn min_other(&self, other: &Tensor) -> Result<Tensor> {
+        super::reduce::min_other(self, other)
     }
 
     /// The least along the given dimensions, or of all elements where the list is empty; NaN where there is one.

@@ -139,6 +139,21 @@ impl Tensor {
         )
     }
 
+    /// Normal numbers of a mean each and one standard deviation.
+    pub fn normal_tensor_float(mean: &Tensor, std: f64) -> Result<Tensor> {
+        super::sampling::normal_tensor_float(mean, std, None)
+    }
+
+    /// Normal numbers of one mean and a standard deviation each.
+    pub fn normal_float_tensor(mean: f64, std: &Tensor) -> Result<Tensor> {
+        super::sampling::normal_float_tensor(mean, std, None)
+    }
+
+    /// Normal numbers of a mean and a standard deviation each.
+    pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor) -> Result<Tensor> {
+        super::sampling::normal_tensor_tensor(mean, std, None)
+    }
+
     /// The numbers from 0 to below `n`, in a random order.
     pub fn randperm(n: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();

@@ -36,6 +36,15 @@ impl Tensor {
         super::split::tensor_split_indices(self, indices, dim)
     }
 
+    /// Views between places, or as many views, as a tensor says.
+    pub fn tensor_split_tensor_indices_or_sections(
+        &self,
+        tensor_indices_or_sections: &Tensor,
+        dim: i64,
+    ) -> Result<Vec<Tensor>> {
+        super::split::tensor_split_tensor_indices_or_sections(self, tensor_indices_or_sections, dim)
+    }
+
     /// Every index of a dimension, as a view without it.
     pub fn unbind(&self, dim: i64) -> Result<Vec<Tensor>> {
         super::split::unbind_int(self, dim)

@@ -982,6 +982,110 @@ fn native_batch_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `native_batch_norm.out`.
+pub type NativeBatchNormOutFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    bool,
+    f64,
+    f64,
+    &Tensor,
+    &Tensor,
+    &Tensor,
+) -> Result<()>;
+
+/// The operator `native_batch_norm.out`.
+pub static NATIVE_BATCH_NORM_OUT: Operator<NativeBatchNormOutFn> = Operator::new(
+    "native_batch_norm.out",
+    "native_batch_norm.out(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
+    &[
+        Kernel::new(DispatchKey::Cpu, native_batch_norm_out_kernel as NativeBatchNormOutFn),
+        Kernel::new(DispatchKey::Meta, native_batch_norm_out_kernel as NativeBatchNormOutFn),
+    ],
+    native_batch_norm_out_boxed,
+);
+
+/// Batch normalization, with the mean and the inverse deviation of each channel; updates the running statistics in training.
+///
+/// `native_batch_norm.out(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
+#[inline]
+pub fn native_batch_norm_out(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = NATIVE_BATCH_NORM_OUT.select(
+        input.key_set()
+            | weight.key_set()
+            | bias.key_set()
+            | running_mean.key_set()
+            | running_var.key_set()
+            | out0.key_set()
+            | out1.key_set()
+            | out2.key_set(),
+    )?;
+    kernel(keys, input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2)
+}
+
+fn native_batch_norm_out_kernel(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    let (result0, result1, result2) = native::normalization::native_batch_norm(
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        training,
+        momentum,
+        eps,
+    )?;
+    copy_to_out(&result0, out0)?;
+    copy_to_out(&result1, out1)?;
+    copy_to_out(&result2, out2)
+}
+
+fn native_batch_norm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("native_batch_norm.out", given, 11)?;
+    native_batch_norm_out(
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.optional_tensor()?,
+        arguments.optional_tensor()?,
+        arguments.optional_tensor()?,
+        arguments.bool()?,
+        arguments.float()?,
+        arguments.float()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `native_batch_norm_backward`.
 pub type NativeBatchNormBackwardFn = fn(
     DispatchKeySet,

@@ -42,6 +42,42 @@ fn narrow_boxed(given: &[Value]) -> Result<Vec<Value>> {
         .map(IntoValues::into_values)
 }
 
+/// A kernel of `narrow.Tensor`.
+pub type NarrowTensorFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, i64) -> Result<Tensor>;
+
+/// The operator `narrow.Tensor`.
+pub static NARROW_TENSOR: Operator<NarrowTensorFn> = Operator::new(
+    "narrow.Tensor",
+    "narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, narrow_tensor_composite as NarrowTensorFn)],
+    narrow_tensor_boxed,
+);
+
+/// `length` indices of a dimension from the place that is the number in a tensor.
+///
+/// `narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)`
+#[inline]
+pub fn narrow_tensor(self_: &Tensor, dim: i64, start: &Tensor, length: i64) -> Result<Tensor> {
+    let (keys, kernel) = NARROW_TENSOR.select(self_.key_set() | start.key_set())?;
+    kernel(keys, self_, dim, start, length)
+}
+
+fn narrow_tensor_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    start: &Tensor,
+    length: i64,
+) -> Result<Tensor> {
+    native::rearrange::narrow_tensor(self_, dim, start, length)
+}
+
+fn narrow_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("narrow.Tensor", given, 4)?;
+    narrow_tensor(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.int()?)
+        .map(IntoValues::into_values)
+}
+
 /// A kernel of `view_as`.
 pub type ViewAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::reduce`.
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
-use crate::structured::copy_to_out;
+use crate::structured::{convert_to_out, copy_to_out};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar, ScalarType};
 
@@ -393,7 +393,7 @@ fn mean_dtype_out_composite(
     out: &Tensor,
 ) -> Result<()> {
     let result = native::reduce::mean_all(self_, dtype)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn mean_dtype_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1437,7 +1437,7 @@ fn logsumexp_out_composite(
     out: &Tensor,
 ) -> Result<()> {
     let result = native::reduce::logsumexp(self_, dim, keepdim)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn logsumexp_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1563,6 +1563,131 @@ fn max_dim_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) 
 fn max_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("max.dim", given, 3)?;
     max_dim(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `max.dim_max`.
+pub type MaxDimMaxFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `max.dim_max`.
+pub static MAX_DIM_MAX: Operator<MaxDimMaxFn> = Operator::new(
+    "max.dim_max",
+    "max.dim_max(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+    &[
+        Kernel::new(DispatchKey::Cpu, max_dim_max_cpu as MaxDimMaxFn),
+        Kernel::new(DispatchKey::Meta, max_dim_max_meta as MaxDimMaxFn),
+    ],
+    max_dim_max_boxed,
+);
+
+/// The greatest along a dimension and the index of the first that equals it; NaN counts as the greatest.
+///
+/// `max.dim_max(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
+#[inline]
+pub fn max_dim_max(self_: &Tensor, dim: i64, keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
+    let (keys, kernel) = MAX_DIM_MAX.select(self_.key_set() | values.key_set() | indices.key_set())?;
+    kernel(keys, self_, dim, keepdim, values, indices)
+}
+
+fn max_dim_max_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::reduce::max_dim_meta(self_, dim, keepdim)?;
+    let target0 = spec0.for_out("max.dim_max", values, &[self_])?;
+    let target1 = spec1.for_out("max.dim_max", indices, &[self_])?;
+    native::reduce::max_dim(self_, dim, keepdim, target0.tensor(), target1.tensor())?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn max_dim_max_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::reduce::max_dim_meta(self_, dim, keepdim)?;
+    let target0 = spec0.for_out("max.dim_max", values, &[self_])?;
+    let target1 = spec1.for_out("max.dim_max", indices, &[self_])?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn max_dim_max_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("max.dim_max", given, 5)?;
+    max_dim_max(
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.bool()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `max.other`.
+pub type MaxOtherFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `max.other`.
+pub static MAX_OTHER: Operator<MaxOtherFn> = Operator::new(
+    "max.other",
+    "max.other(Tensor self, Tensor other) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, max_other_composite as MaxOtherFn)],
+    max_other_boxed,
+);
+
+/// Another name of `maximum`.
+///
+/// `max.other(Tensor self, Tensor other) -> Tensor`
+#[inline]
+pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = MAX_OTHER.select(self_.key_set() | other.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn max_other_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    native::reduce::max_other(self_, other)
+}
+
+fn max_other_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("max.other", given, 2)?;
+    max_other(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `max.out`.
+pub type MaxOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `max.out`.
+pub static MAX_OUT: Operator<MaxOutFn> = Operator::new(
+    "max.out",
+    "max.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, max_out_composite as MaxOutFn)],
+    max_out_boxed,
+);
+
+/// Another name of `maximum`.
+///
+/// `max.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn max_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = MAX_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
+    kernel(keys, self_, other, out)
+}
+
+fn max_out_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let result = native::reduce::max_other(self_, other)?;
+    convert_to_out(&result, out)
+}
+
+fn max_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("max.out", given, 3)?;
+    max_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
 /// A kernel of `amax`.
@@ -1867,6 +1992,131 @@ fn min_dim_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) 
 fn min_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("min.dim", given, 3)?;
     min_dim(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `min.dim_min`.
+pub type MinDimMinFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `min.dim_min`.
+pub static MIN_DIM_MIN: Operator<MinDimMinFn> = Operator::new(
+    "min.dim_min",
+    "min.dim_min(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+    &[
+        Kernel::new(DispatchKey::Cpu, min_dim_min_cpu as MinDimMinFn),
+        Kernel::new(DispatchKey::Meta, min_dim_min_meta as MinDimMinFn),
+    ],
+    min_dim_min_boxed,
+);
+
+/// The least along a dimension and the index of the first that equals it; NaN counts as the least.
+///
+/// `min.dim_min(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
+#[inline]
+pub fn min_dim_min(self_: &Tensor, dim: i64, keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
+    let (keys, kernel) = MIN_DIM_MIN.select(self_.key_set() | values.key_set() | indices.key_set())?;
+    kernel(keys, self_, dim, keepdim, values, indices)
+}
+
+fn min_dim_min_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::reduce::min_dim_meta(self_, dim, keepdim)?;
+    let target0 = spec0.for_out("min.dim_min", values, &[self_])?;
+    let target1 = spec1.for_out("min.dim_min", indices, &[self_])?;
+    native::reduce::min_dim(self_, dim, keepdim, target0.tensor(), target1.tensor())?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn min_dim_min_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::reduce::min_dim_meta(self_, dim, keepdim)?;
+    let target0 = spec0.for_out("min.dim_min", values, &[self_])?;
+    let target1 = spec1.for_out("min.dim_min", indices, &[self_])?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn min_dim_min_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("min.dim_min", given, 5)?;
+    min_dim_min(
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.bool()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `min.other`.
+pub type MinOtherFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `min.other`.
+pub static MIN_OTHER: Operator<MinOtherFn> = Operator::new(
+    "min.other",
+    "min.other(Tensor self, Tensor other) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, min_other_composite as MinOtherFn)],
+    min_other_boxed,
+);
+
+/// Another name of `minimum`.
+///
+/// `min.other(Tensor self, Tensor other) -> Tensor`
+#[inline]
+pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = MIN_OTHER.select(self_.key_set() | other.key_set())?;
+    kernel(keys, self_, other)
+}
+
+fn min_other_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    native::reduce::min_other(self_, other)
+}
+
+fn min_other_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("min.other", given, 2)?;
+    min_other(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `min.out`.
+pub type MinOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `min.out`.
+pub static MIN_OUT: Operator<MinOutFn> = Operator::new(
+    "min.out",
+    "min.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, min_out_composite as MinOutFn)],
+    min_out_boxed,
+);
+
+/// Another name of `minimum`.
+///
+/// `min.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn min_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = MIN_OUT.select(self_.key_set() | other.key_set() | out.key_set())?;
+    kernel(keys, self_, other, out)
+}
+
+fn min_out_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    let result = native::reduce::min_other(self_, other)?;
+    convert_to_out(&result, out)
+}
+
+fn min_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("min.out", given, 3)?;
+    min_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
 /// A kernel of `amin`.
@@ -2277,7 +2527,7 @@ fn var_out_composite(
     out: &Tensor,
 ) -> Result<()> {
     let result = native::reduce::var_dim(self_, dim, unbiased, keepdim)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn var_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2703,7 +2953,7 @@ fn std_out_composite(
     out: &Tensor,
 ) -> Result<()> {
     let result = native::reduce::std_dim(self_, dim, unbiased, keepdim)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn std_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -65,6 +65,37 @@ fn rand_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `rand.out`.
+pub type RandOutFn = fn(DispatchKeySet, &[i64], &Tensor) -> Result<()>;
+
+/// The operator `rand.out`.
+pub static RAND_OUT: Operator<RandOutFn> = Operator::new(
+    "rand.out",
+    "rand.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, rand_out_composite as RandOutFn)],
+    rand_out_boxed,
+);
+
+/// Uniform numbers from 0 to below 1.
+///
+/// `rand.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn rand_out(size: &[i64], out: &Tensor) -> Result<()> {
+    let (keys, kernel) = RAND_OUT.select(out.key_set())?;
+    kernel(keys, size, out)
+}
+
+fn rand_out_composite(_keys: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
+    let result =
+        native::sampling::rand(size, Some(out.dtype()), Some(out.layout()), Some(out.device()), None)?;
+    copy_to_out(&result, out)
+}
+
+fn rand_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("rand.out", given, 2)?;
+    rand_out(arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
 /// A kernel of `rand.generator`.
 pub type RandGeneratorFn = fn(
     DispatchKeySet,
@@ -123,6 +154,52 @@ fn rand_generator_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.optional_bool()?,
     )
     .map(IntoValues::into_values)
+}
+
+/// A kernel of `rand.generator_out`.
+pub type RandGeneratorOutFn = fn(DispatchKeySet, &[i64], Option<&Generator>, &Tensor) -> Result<()>;
+
+/// The operator `rand.generator_out`.
+pub static RAND_GENERATOR_OUT: Operator<RandGeneratorOutFn> = Operator::new(
+    "rand.generator_out",
+    "rand.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        rand_generator_out_composite as RandGeneratorOutFn,
+    )],
+    rand_generator_out_boxed,
+);
+
+/// Uniform numbers from 0 to below 1, from a generator.
+///
+/// `rand.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn rand_generator_out(size: &[i64], generator: Option<&Generator>, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = RAND_GENERATOR_OUT.select(out.key_set())?;
+    kernel(keys, size, generator, out)
+}
+
+fn rand_generator_out_composite(
+    _keys: DispatchKeySet,
+    size: &[i64],
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::sampling::rand_generator(
+        size,
+        generator,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn rand_generator_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("rand.generator_out", given, 3)?;
+    rand_generator_out(arguments.ints()?, arguments.optional_generator()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
 }
 
 /// A kernel of `rand_like`.
@@ -241,6 +318,37 @@ fn randn_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `randn.out`.
+pub type RandnOutFn = fn(DispatchKeySet, &[i64], &Tensor) -> Result<()>;
+
+/// The operator `randn.out`.
+pub static RANDN_OUT: Operator<RandnOutFn> = Operator::new(
+    "randn.out",
+    "randn.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, randn_out_composite as RandnOutFn)],
+    randn_out_boxed,
+);
+
+/// Normal numbers of mean 0 and standard deviation 1.
+///
+/// `randn.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn randn_out(size: &[i64], out: &Tensor) -> Result<()> {
+    let (keys, kernel) = RANDN_OUT.select(out.key_set())?;
+    kernel(keys, size, out)
+}
+
+fn randn_out_composite(_keys: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
+    let result =
+        native::sampling::randn(size, Some(out.dtype()), Some(out.layout()), Some(out.device()), None)?;
+    copy_to_out(&result, out)
+}
+
+fn randn_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("randn.out", given, 2)?;
+    randn_out(arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
 /// A kernel of `randn.generator`.
 pub type RandnGeneratorFn = fn(
     DispatchKeySet,
@@ -299,6 +407,52 @@ fn randn_generator_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.optional_bool()?,
     )
     .map(IntoValues::into_values)
+}
+
+/// A kernel of `randn.generator_out`.
+pub type RandnGeneratorOutFn = fn(DispatchKeySet, &[i64], Option<&Generator>, &Tensor) -> Result<()>;
+
+/// The operator `randn.generator_out`.
+pub static RANDN_GENERATOR_OUT: Operator<RandnGeneratorOutFn> = Operator::new(
+    "randn.generator_out",
+    "randn.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        randn_generator_out_composite as RandnGeneratorOutFn,
+    )],
+    randn_generator_out_boxed,
+);
+
+/// Normal numbers of mean 0 and standard deviation 1, from a generator.
+///
+/// `randn.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn randn_generator_out(size: &[i64], generator: Option<&Generator>, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = RANDN_GENERATOR_OUT.select(out.key_set())?;
+    kernel(keys, size, generator, out)
+}
+
+fn randn_generator_out_composite(
+    _keys: DispatchKeySet,
+    size: &[i64],
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::sampling::randn_generator(
+        size,
+        generator,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn randn_generator_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("randn.generator_out", given, 3)?;
+    randn_generator_out(arguments.ints()?, arguments.optional_generator()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
 }
 
 /// A kernel of `randn_like`.
@@ -421,6 +575,43 @@ fn randint_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `randint.out`.
+pub type RandintOutFn = fn(DispatchKeySet, i64, &[i64], &Tensor) -> Result<()>;
+
+/// The operator `randint.out`.
+pub static RANDINT_OUT: Operator<RandintOutFn> = Operator::new(
+    "randint.out",
+    "randint.out(SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_out_composite as RandintOutFn)],
+    randint_out_boxed,
+);
+
+/// Whole numbers from 0 to below `high`.
+///
+/// `randint.out(SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn randint_out(high: i64, size: &[i64], out: &Tensor) -> Result<()> {
+    let (keys, kernel) = RANDINT_OUT.select(out.key_set())?;
+    kernel(keys, high, size, out)
+}
+
+fn randint_out_composite(_keys: DispatchKeySet, high: i64, size: &[i64], out: &Tensor) -> Result<()> {
+    let result = native::sampling::randint(
+        high,
+        size,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn randint_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("randint.out", given, 3)?;
+    randint_out(arguments.int()?, arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
 /// A kernel of `randint.generator`.
 pub type RandintGeneratorFn = fn(
     DispatchKeySet,
@@ -481,6 +672,64 @@ fn randint_generator_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.optional_layout()?,
         arguments.optional_device()?,
         arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `randint.generator_out`.
+pub type RandintGeneratorOutFn = fn(DispatchKeySet, i64, &[i64], Option<&Generator>, &Tensor) -> Result<()>;
+
+/// The operator `randint.generator_out`.
+pub static RANDINT_GENERATOR_OUT: Operator<RandintGeneratorOutFn> = Operator::new(
+    "randint.generator_out",
+    "randint.generator_out(SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        randint_generator_out_composite as RandintGeneratorOutFn,
+    )],
+    randint_generator_out_boxed,
+);
+
+/// Whole numbers from 0 to below `high`, from a generator.
+///
+/// `randint.generator_out(SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn randint_generator_out(
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = RANDINT_GENERATOR_OUT.select(out.key_set())?;
+    kernel(keys, high, size, generator, out)
+}
+
+fn randint_generator_out_composite(
+    _keys: DispatchKeySet,
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::sampling::randint_generator(
+        high,
+        size,
+        generator,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn randint_generator_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("randint.generator_out", given, 4)?;
+    randint_generator_out(
+        arguments.int()?,
+        arguments.ints()?,
+        arguments.optional_generator()?,
+        arguments.tensor()?,
     )
     .map(IntoValues::into_values)
 }
@@ -547,6 +796,51 @@ fn randint_low_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.optional_bool()?,
     )
     .map(IntoValues::into_values)
+}
+
+/// A kernel of `randint.low_out`.
+pub type RandintLowOutFn = fn(DispatchKeySet, i64, i64, &[i64], &Tensor) -> Result<()>;
+
+/// The operator `randint.low_out`.
+pub static RANDINT_LOW_OUT: Operator<RandintLowOutFn> = Operator::new(
+    "randint.low_out",
+    "randint.low_out(SymInt low, SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_low_out_composite as RandintLowOutFn)],
+    randint_low_out_boxed,
+);
+
+/// Whole numbers from `low` to below `high`.
+///
+/// `randint.low_out(SymInt low, SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn randint_low_out(low: i64, high: i64, size: &[i64], out: &Tensor) -> Result<()> {
+    let (keys, kernel) = RANDINT_LOW_OUT.select(out.key_set())?;
+    kernel(keys, low, high, size, out)
+}
+
+fn randint_low_out_composite(
+    _keys: DispatchKeySet,
+    low: i64,
+    high: i64,
+    size: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::sampling::randint_low(
+        low,
+        high,
+        size,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn randint_low_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("randint.low_out", given, 4)?;
+    randint_low_out(arguments.int()?, arguments.int()?, arguments.ints()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
 }
 
 /// A kernel of `randint.low_generator`.
@@ -616,6 +910,69 @@ fn randint_low_generator_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.optional_layout()?,
         arguments.optional_device()?,
         arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `randint.low_generator_out`.
+pub type RandintLowGeneratorOutFn =
+    fn(DispatchKeySet, i64, i64, &[i64], Option<&Generator>, &Tensor) -> Result<()>;
+
+/// The operator `randint.low_generator_out`.
+pub static RANDINT_LOW_GENERATOR_OUT: Operator<RandintLowGeneratorOutFn> = Operator::new(
+    "randint.low_generator_out",
+    "randint.low_generator_out(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        randint_low_generator_out_composite as RandintLowGeneratorOutFn,
+    )],
+    randint_low_generator_out_boxed,
+);
+
+/// Whole numbers from `low` to below `high`, from a generator.
+///
+/// `randint.low_generator_out(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn randint_low_generator_out(
+    low: i64,
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = RANDINT_LOW_GENERATOR_OUT.select(out.key_set())?;
+    kernel(keys, low, high, size, generator, out)
+}
+
+fn randint_low_generator_out_composite(
+    _keys: DispatchKeySet,
+    low: i64,
+    high: i64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::sampling::randint_low_generator(
+        low,
+        high,
+        size,
+        generator,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn randint_low_generator_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("randint.low_generator_out", given, 5)?;
+    randint_low_generator_out(
+        arguments.int()?,
+        arguments.int()?,
+        arguments.ints()?,
+        arguments.optional_generator()?,
+        arguments.tensor()?,
     )
     .map(IntoValues::into_values)
 }
@@ -691,6 +1048,334 @@ fn normal_float_float_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `normal.float_float_out`.
+pub type NormalFloatFloatOutFn =
+    fn(DispatchKeySet, f64, f64, &[i64], Option<&Generator>, &Tensor) -> Result<()>;
+
+/// The operator `normal.float_float_out`.
+pub static NORMAL_FLOAT_FLOAT_OUT: Operator<NormalFloatFloatOutFn> = Operator::new(
+    "normal.float_float_out",
+    "normal.float_float_out(float mean, float std, SymInt[] size, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        normal_float_float_out_composite as NormalFloatFloatOutFn,
+    )],
+    normal_float_float_out_boxed,
+);
+
+/// Normal numbers of one mean and one standard deviation.
+///
+/// `normal.float_float_out(float mean, float std, SymInt[] size, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn normal_float_float_out(
+    mean: f64,
+    std: f64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = NORMAL_FLOAT_FLOAT_OUT.select(out.key_set())?;
+    kernel(keys, mean, std, size, generator, out)
+}
+
+fn normal_float_float_out_composite(
+    _keys: DispatchKeySet,
+    mean: f64,
+    std: f64,
+    size: &[i64],
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::sampling::normal(
+        mean,
+        std,
+        size,
+        generator,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn normal_float_float_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("normal.float_float_out", given, 5)?;
+    normal_float_float_out(
+        arguments.float()?,
+        arguments.float()?,
+        arguments.ints()?,
+        arguments.optional_generator()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `normal.Tensor_float`.
+pub type NormalTensorFloatFn = fn(DispatchKeySet, &Tensor, f64, Option<&Generator>) -> Result<Tensor>;
+
+/// The operator `normal.Tensor_float`.
+pub static NORMAL_TENSOR_FLOAT: Operator<NormalTensorFloatFn> = Operator::new(
+    "normal.Tensor_float",
+    "normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        normal_tensor_float_composite as NormalTensorFloatFn,
+    )],
+    normal_tensor_float_boxed,
+);
+
+/// Normal numbers of a mean each and one standard deviation.
+///
+/// `normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor`
+#[inline]
+pub fn normal_tensor_float(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    let (keys, kernel) = NORMAL_TENSOR_FLOAT.select(mean.key_set())?;
+    kernel(keys, mean, std, generator)
+}
+
+fn normal_tensor_float_composite(
+    _keys: DispatchKeySet,
+    mean: &Tensor,
+    std: f64,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    native::sampling::normal_tensor_float(mean, std, generator)
+}
+
+fn normal_tensor_float_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("normal.Tensor_float", given, 3)?;
+    normal_tensor_float(arguments.tensor()?, arguments.float()?, arguments.optional_generator()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `normal.Tensor_float_out`.
+pub type NormalTensorFloatOutFn = fn(DispatchKeySet, &Tensor, f64, Option<&Generator>, &Tensor) -> Result<()>;
+
+/// The operator `normal.Tensor_float_out`.
+pub static NORMAL_TENSOR_FLOAT_OUT: Operator<NormalTensorFloatOutFn> = Operator::new(
+    "normal.Tensor_float_out",
+    "normal.Tensor_float_out(Tensor mean, float std=1, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        normal_tensor_float_out_composite as NormalTensorFloatOutFn,
+    )],
+    normal_tensor_float_out_boxed,
+);
+
+/// Normal numbers of a mean each and one standard deviation.
+///
+/// `normal.Tensor_float_out(Tensor mean, float std=1, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn normal_tensor_float_out(
+    mean: &Tensor,
+    std: f64,
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = NORMAL_TENSOR_FLOAT_OUT.select(mean.key_set() | out.key_set())?;
+    kernel(keys, mean, std, generator, out)
+}
+
+fn normal_tensor_float_out_composite(
+    _keys: DispatchKeySet,
+    mean: &Tensor,
+    std: f64,
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::sampling::normal_tensor_float(mean, std, generator)?;
+    copy_to_out(&result, out)
+}
+
+fn normal_tensor_float_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("normal.Tensor_float_out", given, 4)?;
+    normal_tensor_float_out(
+        arguments.tensor()?,
+        arguments.float()?,
+        arguments.optional_generator()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `normal.float_Tensor`.
+pub type NormalFloatTensorFn = fn(DispatchKeySet, f64, &Tensor, Option<&Generator>) -> Result<Tensor>;
+
+/// The operator `normal.float_Tensor`.
+pub static NORMAL_FLOAT_TENSOR: Operator<NormalFloatTensorFn> = Operator::new(
+    "normal.float_Tensor",
+    "normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        normal_float_tensor_composite as NormalFloatTensorFn,
+    )],
+    normal_float_tensor_boxed,
+);
+
+/// Normal numbers of one mean and a standard deviation each.
+///
+/// `normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor`
+#[inline]
+pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    let (keys, kernel) = NORMAL_FLOAT_TENSOR.select(std.key_set())?;
+    kernel(keys, mean, std, generator)
+}
+
+fn normal_float_tensor_composite(
+    _keys: DispatchKeySet,
+    mean: f64,
+    std: &Tensor,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    native::sampling::normal_float_tensor(mean, std, generator)
+}
+
+fn normal_float_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("normal.float_Tensor", given, 3)?;
+    normal_float_tensor(arguments.float()?, arguments.tensor()?, arguments.optional_generator()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `normal.float_Tensor_out`.
+pub type NormalFloatTensorOutFn = fn(DispatchKeySet, f64, &Tensor, Option<&Generator>, &Tensor) -> Result<()>;
+
+/// The operator `normal.float_Tensor_out`.
+pub static NORMAL_FLOAT_TENSOR_OUT: Operator<NormalFloatTensorOutFn> = Operator::new(
+    "normal.float_Tensor_out",
+    "normal.float_Tensor_out(float mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        normal_float_tensor_out_composite as NormalFloatTensorOutFn,
+    )],
+    normal_float_tensor_out_boxed,
+);
+
+/// Normal numbers of one mean and a standard deviation each.
+///
+/// `normal.float_Tensor_out(float mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn normal_float_tensor_out(
+    mean: f64,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = NORMAL_FLOAT_TENSOR_OUT.select(std.key_set() | out.key_set())?;
+    kernel(keys, mean, std, generator, out)
+}
+
+fn normal_float_tensor_out_composite(
+    _keys: DispatchKeySet,
+    mean: f64,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::sampling::normal_float_tensor(mean, std, generator)?;
+    copy_to_out(&result, out)
+}
+
+fn normal_float_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("normal.float_Tensor_out", given, 4)?;
+    normal_float_tensor_out(
+        arguments.float()?,
+        arguments.tensor()?,
+        arguments.optional_generator()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `normal.Tensor_Tensor`.
+pub type NormalTensorTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Generator>) -> Result<Tensor>;
+
+/// The operator `normal.Tensor_Tensor`.
+pub static NORMAL_TENSOR_TENSOR: Operator<NormalTensorTensorFn> = Operator::new(
+    "normal.Tensor_Tensor",
+    "normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        normal_tensor_tensor_composite as NormalTensorTensorFn,
+    )],
+    normal_tensor_tensor_boxed,
+);
+
+/// Normal numbers of a mean and a standard deviation each.
+///
+/// `normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor`
+#[inline]
+pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    let (keys, kernel) = NORMAL_TENSOR_TENSOR.select(mean.key_set() | std.key_set())?;
+    kernel(keys, mean, std, generator)
+}
+
+fn normal_tensor_tensor_composite(
+    _keys: DispatchKeySet,
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    native::sampling::normal_tensor_tensor(mean, std, generator)
+}
+
+fn normal_tensor_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("normal.Tensor_Tensor", given, 3)?;
+    normal_tensor_tensor(arguments.tensor()?, arguments.tensor()?, arguments.optional_generator()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `normal.Tensor_Tensor_out`.
+pub type NormalTensorTensorOutFn =
+    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Generator>, &Tensor) -> Result<()>;
+
+/// The operator `normal.Tensor_Tensor_out`.
+pub static NORMAL_TENSOR_TENSOR_OUT: Operator<NormalTensorTensorOutFn> = Operator::new(
+    "normal.Tensor_Tensor_out",
+    "normal.Tensor_Tensor_out(Tensor mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        normal_tensor_tensor_out_composite as NormalTensorTensorOutFn,
+    )],
+    normal_tensor_tensor_out_boxed,
+);
+
+/// Normal numbers of a mean and a standard deviation each.
+///
+/// `normal.Tensor_Tensor_out(Tensor mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn normal_tensor_tensor_out(
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = NORMAL_TENSOR_TENSOR_OUT.select(mean.key_set() | std.key_set() | out.key_set())?;
+    kernel(keys, mean, std, generator, out)
+}
+
+fn normal_tensor_tensor_out_composite(
+    _keys: DispatchKeySet,
+    mean: &Tensor,
+    std: &Tensor,
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::sampling::normal_tensor_tensor(mean, std, generator)?;
+    copy_to_out(&result, out)
+}
+
+fn normal_tensor_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("normal.Tensor_Tensor_out", given, 4)?;
+    normal_tensor_tensor_out(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.optional_generator()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `randperm`.
 pub type RandpermFn = fn(
     DispatchKeySet,
@@ -745,6 +1430,37 @@ fn randperm_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.optional_bool()?,
     )
     .map(IntoValues::into_values)
+}
+
+/// A kernel of `randperm.out`.
+pub type RandpermOutFn = fn(DispatchKeySet, i64, &Tensor) -> Result<()>;
+
+/// The operator `randperm.out`.
+pub static RANDPERM_OUT: Operator<RandpermOutFn> = Operator::new(
+    "randperm.out",
+    "randperm.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, randperm_out_composite as RandpermOutFn)],
+    randperm_out_boxed,
+);
+
+/// The numbers from 0 to below `n`, in a random order.
+///
+/// `randperm.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn randperm_out(n: i64, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = RANDPERM_OUT.select(out.key_set())?;
+    kernel(keys, n, out)
+}
+
+fn randperm_out_composite(_keys: DispatchKeySet, n: i64, out: &Tensor) -> Result<()> {
+    let result =
+        native::sampling::randperm(n, Some(out.dtype()), Some(out.layout()), Some(out.device()), None)?;
+    copy_to_out(&result, out)
+}
+
+fn randperm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("randperm.out", given, 2)?;
+    randperm_out(arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
 /// A kernel of `randperm.generator`.
@@ -808,6 +1524,52 @@ fn randperm_generator_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.optional_bool()?,
     )
     .map(IntoValues::into_values)
+}
+
+/// A kernel of `randperm.generator_out`.
+pub type RandpermGeneratorOutFn = fn(DispatchKeySet, i64, Option<&Generator>, &Tensor) -> Result<()>;
+
+/// The operator `randperm.generator_out`.
+pub static RANDPERM_GENERATOR_OUT: Operator<RandpermGeneratorOutFn> = Operator::new(
+    "randperm.generator_out",
+    "randperm.generator_out(SymInt n, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        randperm_generator_out_composite as RandpermGeneratorOutFn,
+    )],
+    randperm_generator_out_boxed,
+);
+
+/// The numbers from 0 to below `n`, in a random order, from a generator.
+///
+/// `randperm.generator_out(SymInt n, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn randperm_generator_out(n: i64, generator: Option<&Generator>, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = RANDPERM_GENERATOR_OUT.select(out.key_set())?;
+    kernel(keys, n, generator, out)
+}
+
+fn randperm_generator_out_composite(
+    _keys: DispatchKeySet,
+    n: i64,
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::sampling::randperm_generator(
+        n,
+        generator,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn randperm_generator_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("randperm.generator_out", given, 3)?;
+    randperm_generator_out(arguments.int()?, arguments.optional_generator()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
 }
 
 /// A kernel of `multinomial`.

@@ -181,6 +181,67 @@ fn searchsorted_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `searchsorted.Scalar_out`.
+pub type SearchsortedScalarOutFn =
+    fn(DispatchKeySet, &Tensor, Scalar, bool, bool, Option<&str>, Option<&Tensor>, &Tensor) -> Result<()>;
+
+/// The operator `searchsorted.Scalar_out`.
+pub static SEARCHSORTED_SCALAR_OUT: Operator<SearchsortedScalarOutFn> = Operator::new(
+    "searchsorted.Scalar_out",
+    "searchsorted.Scalar_out(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, searchsorted_scalar_out_kernel as SearchsortedScalarOutFn),
+        Kernel::new(DispatchKey::Meta, searchsorted_scalar_out_kernel as SearchsortedScalarOutFn),
+    ],
+    searchsorted_scalar_out_boxed,
+);
+
+/// The place in `sorted_sequence` where a number would be put in, before or behind equal elements.
+///
+/// `searchsorted.Scalar_out(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn searchsorted_scalar_out(
+    sorted_sequence: &Tensor,
+    self_: Scalar,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) =
+        SEARCHSORTED_SCALAR_OUT.select(sorted_sequence.key_set() | sorter.key_set() | out.key_set())?;
+    kernel(keys, sorted_sequence, self_, out_int32, right, side, sorter, out)
+}
+
+fn searchsorted_scalar_out_kernel(
+    _keys: DispatchKeySet,
+    sorted_sequence: &Tensor,
+    self_: Scalar,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::search::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter)?;
+    copy_to_out(&result, out)
+}
+
+fn searchsorted_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("searchsorted.Scalar_out", given, 7)?;
+    searchsorted_scalar_out(
+        arguments.tensor()?,
+        arguments.scalar()?,
+        arguments.bool()?,
+        arguments.bool()?,
+        arguments.optional_str()?,
+        arguments.optional_tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `bucketize.Tensor`.
 pub type BucketizeTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, bool, bool) -> Result<Tensor>;
 
@@ -274,91 +335,41 @@ fn bucketize_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
-/// A kernel of `_unique2`.
-pub type _Unique2Fn = fn(DispatchKeySet, &Tensor, bool, bool, bool) -> Result<(Tensor, Tensor, Tensor)>;
+/// A kernel of `bucketize.Scalar`.
+pub type BucketizeScalarFn = fn(DispatchKeySet, Scalar, &Tensor, bool, bool) -> Result<Tensor>;
 
-/// The operator `_unique2`.
-pub static _UNIQUE2: Operator<_Unique2Fn> = Operator::new(
-    "_unique2",
-    "_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+/// The operator `bucketize.Scalar`.
+pub static BUCKETIZE_SCALAR: Operator<BucketizeScalarFn> = Operator::new(
+    "bucketize.Scalar",
+    "bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, _unique2_kernel as _Unique2Fn),
-        Kernel::new(DispatchKey::Meta, _unique2_kernel as _Unique2Fn),
+        Kernel::new(DispatchKey::Cpu, bucketize_scalar_kernel as BucketizeScalarFn),
+        Kernel::new(DispatchKey::Meta, bucketize_scalar_kernel as BucketizeScalarFn),
     ],
-    _unique2_boxed,
+    bucketize_scalar_boxed,
 );
 
-/// The distinct values in order; for each element the number of its value, for each value how often it is there.
+/// The number of the interval between `boundaries` that a number lies in.
 ///
-/// `_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)`
+/// `bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor`
 #[inline]
-pub fn _unique2(
-    self_: &Tensor,
-    sorted: bool,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = _UNIQUE2.select(self_.key_set())?;
-    kernel(keys, self_, sorted, return_inverse, return_counts)
+pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
+    let (keys, kernel) = BUCKETIZE_SCALAR.select(boundaries.key_set())?;
+    kernel(keys, self_, boundaries, out_int32, right)
 }
 
-fn _unique2_kernel(
+fn bucketize_scalar_kernel(
     _keys: DispatchKeySet,
-    self_: &Tensor,
-    sorted: bool,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    native::search::unique2(self_, sorted, return_inverse, return_counts)
+    self_: Scalar,
+    boundaries: &Tensor,
+    out_int32: bool,
+    right: bool,
+) -> Result<Tensor> {
+    native::search::bucketize_scalar(self_, boundaries, out_int32, right)
 }
 
-fn _unique2_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("_unique2", given, 4)?;
-    _unique2(arguments.tensor()?, arguments.bool()?, arguments.bool()?, arguments.bool()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `unique_consecutive`.
-pub type UniqueConsecutiveFn =
-    fn(DispatchKeySet, &Tensor, bool, bool, Option<i64>) -> Result<(Tensor, Tensor, Tensor)>;
-
-/// The operator `unique_consecutive`.
-pub static UNIQUE_CONSECUTIVE: Operator<UniqueConsecutiveFn> = Operator::new(
-    "unique_consecutive",
-    "unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)",
-    &[
-        Kernel::new(DispatchKey::Cpu, unique_consecutive_kernel as UniqueConsecutiveFn),
-        Kernel::new(DispatchKey::Meta, unique_consecutive_kernel as UniqueConsecutiveFn),
-    ],
-    unique_consecutive_boxed,
-);
-
-/// The first of each run of equal elements; for each element the number of its run, for each run its length.
-///
-/// `unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)`
-#[inline]
-pub fn unique_consecutive(
-    self_: &Tensor,
-    return_inverse: bool,
-    return_counts: bool,
-    dim: Option<i64>,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let (keys, kernel) = UNIQUE_CONSECUTIVE.select(self_.key_set())?;
-    kernel(keys, self_, return_inverse, return_counts, dim)
-}
-
-fn unique_consecutive_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    return_inverse: bool,
-    return_counts: bool,
-    dim: Option<i64>,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    native::search::unique_consecutive(self_, return_inverse, return_counts, dim)
-}
-
-fn unique_consecutive_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("unique_consecutive", given, 4)?;
-    unique_consecutive(arguments.tensor()?, arguments.bool()?, arguments.bool()?, arguments.optional_int()?)
+fn bucketize_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("bucketize.Scalar", given, 4)?;
+    bucketize_scalar(arguments.scalar()?, arguments.tensor()?, arguments.bool()?, arguments.bool()?)
         .map(IntoValues::into_values)
 }

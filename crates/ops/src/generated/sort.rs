@@ -44,6 +44,60 @@ fn sort_boxed(given: &[Value]) -> Result<Vec<Value>> {
     sort(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
 }
 
+/// A kernel of `sort.values`.
+pub type SortValuesFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `sort.values`.
+pub static SORT_VALUES: Operator<SortValuesFn> = Operator::new(
+    "sort.values",
+    "sort.values(Tensor self, int dim=-1, bool descending=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+    &[
+        Kernel::new(DispatchKey::Cpu, sort_values_kernel as SortValuesFn),
+        Kernel::new(DispatchKey::Meta, sort_values_kernel as SortValuesFn),
+    ],
+    sort_values_boxed,
+);
+
+/// The elements along `dim` in order, and the indices where they stood; equal elements keep their order, and NaN is the greatest.
+///
+/// `sort.values(Tensor self, int dim=-1, bool descending=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
+#[inline]
+pub fn sort_values(
+    self_: &Tensor,
+    dim: i64,
+    descending: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = SORT_VALUES.select(self_.key_set() | values.key_set() | indices.key_set())?;
+    kernel(keys, self_, dim, descending, values, indices)
+}
+
+fn sort_values_kernel(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    descending: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (result0, result1) = native::sort::sort_default(self_, dim, descending)?;
+    copy_to_out(&result0, values)?;
+    copy_to_out(&result1, indices)
+}
+
+fn sort_values_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sort.values", given, 5)?;
+    sort_values(
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.bool()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `sort.stable`.
 pub type SortStableFn = fn(DispatchKeySet, &Tensor, Option<bool>, i64, bool) -> Result<(Tensor, Tensor)>;
 
@@ -101,6 +155,83 @@ fn sort_stable_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("sort.stable", given, 4)?;
     sort_stable(arguments.tensor()?, arguments.optional_bool()?, arguments.int()?, arguments.bool()?)
         .map(IntoValues::into_values)
+}
+
+/// A kernel of `sort.values_stable`.
+pub type SortValuesStableFn =
+    fn(DispatchKeySet, &Tensor, Option<bool>, i64, bool, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `sort.values_stable`.
+pub static SORT_VALUES_STABLE: Operator<SortValuesStableFn> = Operator::new(
+    "sort.values_stable",
+    "sort.values_stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+    &[
+        Kernel::new(DispatchKey::Cpu, sort_values_stable_cpu as SortValuesStableFn),
+        Kernel::new(DispatchKey::Meta, sort_values_stable_meta as SortValuesStableFn),
+    ],
+    sort_values_stable_boxed,
+);
+
+/// The elements along `dim` in order, and the indices where they stood; equal elements keep their order, and NaN is the greatest.
+///
+/// `sort.values_stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
+#[inline]
+pub fn sort_values_stable(
+    self_: &Tensor,
+    stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = SORT_VALUES_STABLE.select(self_.key_set() | values.key_set() | indices.key_set())?;
+    kernel(keys, self_, stable, dim, descending, values, indices)
+}
+
+fn sort_values_stable_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::sort::sort_meta(self_, stable, dim, descending)?;
+    let target0 = spec0.for_out("sort.values_stable", values, &[self_])?;
+    let target1 = spec1.for_out("sort.values_stable", indices, &[self_])?;
+    native::sort::sort(self_, stable, dim, descending, target0.tensor(), target1.tensor())?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn sort_values_stable_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::sort::sort_meta(self_, stable, dim, descending)?;
+    let target0 = spec0.for_out("sort.values_stable", values, &[self_])?;
+    let target1 = spec1.for_out("sort.values_stable", indices, &[self_])?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn sort_values_stable_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("sort.values_stable", given, 6)?;
+    sort_values_stable(
+        arguments.tensor()?,
+        arguments.optional_bool()?,
+        arguments.int()?,
+        arguments.bool()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
 }
 
 /// A kernel of `argsort`.
@@ -166,6 +297,59 @@ fn argsort_stable_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("argsort.stable", given, 4)?;
     argsort_stable(arguments.tensor()?, arguments.bool()?, arguments.int()?, arguments.bool()?)
         .map(IntoValues::into_values)
+}
+
+/// A kernel of `argsort.stable_out`.
+pub type ArgsortStableOutFn = fn(DispatchKeySet, &Tensor, bool, i64, bool, &Tensor) -> Result<()>;
+
+/// The operator `argsort.stable_out`.
+pub static ARGSORT_STABLE_OUT: Operator<ArgsortStableOutFn> = Operator::new(
+    "argsort.stable_out",
+    "argsort.stable_out(Tensor self, *, bool stable, int dim=-1, bool descending=False, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        argsort_stable_out_composite as ArgsortStableOutFn,
+    )],
+    argsort_stable_out_boxed,
+);
+
+/// The indices that put the elements along `dim` in order; equal elements keep theirs.
+///
+/// `argsort.stable_out(Tensor self, *, bool stable, int dim=-1, bool descending=False, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn argsort_stable_out(
+    self_: &Tensor,
+    stable: bool,
+    dim: i64,
+    descending: bool,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = ARGSORT_STABLE_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, stable, dim, descending, out)
+}
+
+fn argsort_stable_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    stable: bool,
+    dim: i64,
+    descending: bool,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::sort::argsort_stable(self_, stable, dim, descending)?;
+    copy_to_out(&result, out)
+}
+
+fn argsort_stable_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("argsort.stable_out", given, 5)?;
+    argsort_stable_out(
+        arguments.tensor()?,
+        arguments.bool()?,
+        arguments.int()?,
+        arguments.bool()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
 }
 
 /// A kernel of `msort`.
@@ -278,4 +462,84 @@ fn topk_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("topk", given, 5)?;
     topk(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.bool()?, arguments.bool()?)
         .map(IntoValues::into_values)
+}
+
+/// A kernel of `topk.values`.
+pub type TopkValuesFn = fn(DispatchKeySet, &Tensor, i64, i64, bool, bool, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `topk.values`.
+pub static TOPK_VALUES: Operator<TopkValuesFn> = Operator::new(
+    "topk.values",
+    "topk.values(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+    &[
+        Kernel::new(DispatchKey::Cpu, topk_values_cpu as TopkValuesFn),
+        Kernel::new(DispatchKey::Meta, topk_values_meta as TopkValuesFn),
+    ],
+    topk_values_boxed,
+);
+
+/// The `k` greatest (or least) elements along `dim`, in order, and the indices where they stood; of equal elements the first.
+///
+/// `topk.values(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
+#[inline]
+pub fn topk_values(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    largest: bool,
+    sorted: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = TOPK_VALUES.select(self_.key_set() | values.key_set() | indices.key_set())?;
+    kernel(keys, self_, k, dim, largest, sorted, values, indices)
+}
+
+fn topk_values_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    largest: bool,
+    sorted: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest, sorted)?;
+    let target0 = spec0.for_out("topk.values", values, &[self_])?;
+    let target1 = spec1.for_out("topk.values", indices, &[self_])?;
+    native::sort::topk(self_, k, dim, largest, sorted, target0.tensor(), target1.tensor())?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn topk_values_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    largest: bool,
+    sorted: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest, sorted)?;
+    let target0 = spec0.for_out("topk.values", values, &[self_])?;
+    let target1 = spec1.for_out("topk.values", indices, &[self_])?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn topk_values_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("topk.values", given, 7)?;
+    topk_values(
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.int()?,
+        arguments.bool()?,
+        arguments.bool()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
 }

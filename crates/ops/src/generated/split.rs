@@ -213,6 +213,51 @@ fn tensor_split_indices_boxed(given: &[Value]) -> Result<Vec<Value>> {
         .map(IntoValues::into_values)
 }
 
+/// A kernel of `tensor_split.tensor_indices_or_sections`.
+pub type TensorSplitTensorIndicesOrSectionsFn =
+    fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Vec<Tensor>>;
+
+/// The operator `tensor_split.tensor_indices_or_sections`.
+pub static TENSOR_SPLIT_TENSOR_INDICES_OR_SECTIONS: Operator<TensorSplitTensorIndicesOrSectionsFn> =
+    Operator::new(
+        "tensor_split.tensor_indices_or_sections",
+        "tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]",
+        &[Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            tensor_split_tensor_indices_or_sections_composite as TensorSplitTensorIndicesOrSectionsFn,
+        )],
+        tensor_split_tensor_indices_or_sections_boxed,
+    );
+
+/// Views between places, or as many views, as a tensor says.
+///
+/// `tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]`
+#[inline]
+pub fn tensor_split_tensor_indices_or_sections(
+    self_: &Tensor,
+    tensor_indices_or_sections: &Tensor,
+    dim: i64,
+) -> Result<Vec<Tensor>> {
+    let (keys, kernel) = TENSOR_SPLIT_TENSOR_INDICES_OR_SECTIONS
+        .select(self_.key_set() | tensor_indices_or_sections.key_set())?;
+    kernel(keys, self_, tensor_indices_or_sections, dim)
+}
+
+fn tensor_split_tensor_indices_or_sections_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    tensor_indices_or_sections: &Tensor,
+    dim: i64,
+) -> Result<Vec<Tensor>> {
+    native::split::tensor_split_tensor(self_, tensor_indices_or_sections, dim)
+}
+
+fn tensor_split_tensor_indices_or_sections_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("tensor_split.tensor_indices_or_sections", given, 3)?;
+    tensor_split_tensor_indices_or_sections(arguments.tensor()?, arguments.tensor()?, arguments.int()?)
+        .map(IntoValues::into_values)
+}
+
 /// A kernel of `unbind.int`.
 pub type UnbindIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
 

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::unary`.
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
-use crate::structured::copy_to_out;
+use crate::structured::convert_to_out;
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -1754,7 +1754,7 @@ pub fn square_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn square_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let result = native::unary::square(self_)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn square_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

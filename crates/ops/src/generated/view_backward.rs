@@ -232,6 +232,53 @@ fn select_scatter_boxed(given: &[Value]) -> Result<Vec<Value>> {
         .map(IntoValues::into_values)
 }
 
+/// A kernel of `select_scatter.out`.
+pub type SelectScatterOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, &Tensor) -> Result<()>;
+
+/// The operator `select_scatter.out`.
+pub static SELECT_SCATTER_OUT: Operator<SelectScatterOutFn> = Operator::new(
+    "select_scatter.out",
+    "select_scatter.out(Tensor self, Tensor src, int dim, SymInt index, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        select_scatter_out_composite as SelectScatterOutFn,
+    )],
+    select_scatter_out_boxed,
+);
+
+/// A copy of `self` with `src` at one index of a dimension.
+///
+/// `select_scatter.out(Tensor self, Tensor src, int dim, SymInt index, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn select_scatter_out(self_: &Tensor, src: &Tensor, dim: i64, index: i64, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SELECT_SCATTER_OUT.select(self_.key_set() | src.key_set() | out.key_set())?;
+    kernel(keys, self_, src, dim, index, out)
+}
+
+fn select_scatter_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    index: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::view_backward::select_scatter(self_, src, dim, index)?;
+    copy_to_out(&result, out)
+}
+
+fn select_scatter_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("select_scatter.out", given, 5)?;
+    select_scatter_out(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.int()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `slice_scatter`.
 pub type SliceScatterFn =
     fn(DispatchKeySet, &Tensor, &Tensor, i64, Option<i64>, Option<i64>, i64) -> Result<Tensor>;
@@ -285,6 +332,63 @@ fn slice_scatter_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `slice_scatter.out`.
+pub type SliceScatterOutFn =
+    fn(DispatchKeySet, &Tensor, &Tensor, i64, Option<i64>, Option<i64>, i64, &Tensor) -> Result<()>;
+
+/// The operator `slice_scatter.out`.
+pub static SLICE_SCATTER_OUT: Operator<SliceScatterOutFn> = Operator::new(
+    "slice_scatter.out",
+    "slice_scatter.out(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_scatter_out_composite as SliceScatterOutFn)],
+    slice_scatter_out_boxed,
+);
+
+/// A copy of `self` with `src` in a slice of a dimension.
+///
+/// `slice_scatter.out(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn slice_scatter_out(
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = SLICE_SCATTER_OUT.select(self_.key_set() | src.key_set() | out.key_set())?;
+    kernel(keys, self_, src, dim, start, end, step, out)
+}
+
+fn slice_scatter_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::view_backward::slice_scatter(self_, src, dim, start, end, step)?;
+    copy_to_out(&result, out)
+}
+
+fn slice_scatter_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("slice_scatter.out", given, 7)?;
+    slice_scatter_out(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.optional_int()?,
+        arguments.optional_int()?,
+        arguments.int()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `diagonal_scatter`.
 pub type DiagonalScatterFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, i64) -> Result<Tensor>;
 
@@ -324,6 +428,62 @@ fn diagonal_scatter_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.int()?,
         arguments.int()?,
         arguments.int()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `diagonal_scatter.out`.
+pub type DiagonalScatterOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, i64, &Tensor) -> Result<()>;
+
+/// The operator `diagonal_scatter.out`.
+pub static DIAGONAL_SCATTER_OUT: Operator<DiagonalScatterOutFn> = Operator::new(
+    "diagonal_scatter.out",
+    "diagonal_scatter.out(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        diagonal_scatter_out_composite as DiagonalScatterOutFn,
+    )],
+    diagonal_scatter_out_boxed,
+);
+
+/// A copy of `self` with `src` on a diagonal.
+///
+/// `diagonal_scatter.out(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn diagonal_scatter_out(
+    self_: &Tensor,
+    src: &Tensor,
+    offset: i64,
+    dim1: i64,
+    dim2: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = DIAGONAL_SCATTER_OUT.select(self_.key_set() | src.key_set() | out.key_set())?;
+    kernel(keys, self_, src, offset, dim1, dim2, out)
+}
+
+fn diagonal_scatter_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    src: &Tensor,
+    offset: i64,
+    dim1: i64,
+    dim2: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::view_backward::diagonal_scatter(self_, src, offset, dim1, dim2)?;
+    copy_to_out(&result, out)
+}
+
+fn diagonal_scatter_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("diagonal_scatter.out", given, 6)?;
+    diagonal_scatter_out(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.int()?,
+        arguments.int()?,
+        arguments.tensor()?,
     )
     .map(IntoValues::into_values)
 }

@@ -9,9 +9,9 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 formulas! { number_kernel(NumberFormula, Number) -> V:
     /// max(x, 0); NaN stays NaN.
-    fn relu, relu_meta = build_unary_op(self_: x) => x.maximum(V::zero());
+    fn relu, relu_meta = build_converted_op(self_: x) => x.maximum(V::zero());
     /// x above the threshold, else the value.
-    fn threshold, threshold_meta = build_unary_op(self_: x; threshold: Scalar, value: Scalar) =>
+    fn threshold, threshold_meta = build_converted_op(self_: x; threshold: Scalar, value: Scalar) =>
         V::select(x.le(V::scalar(threshold)), V::scalar(value), x);
     /// The gradient where x is above the threshold, else 0.
     fn threshold_backward, threshold_backward_meta = build_binary_op(grad_output: g, self_: x; threshold: Scalar) =>
@@ -132,7 +132,7 @@ fn is_tanh(name: &str, approximate: &str) -> Result<bool> {
 /// Shape and type of [`gelu`].
 pub fn gelu_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, approximate: &str) -> Result<()> {
     is_tanh(iter.name(), approximate)?;
-    iter.build_unary_op(self_)
+    super::formulas::build_unary_op(iter, self_)
 }
 
 /// x times the probability of less than x.

@@ -4,7 +4,7 @@ use crate::loops;
 use crate::tensor_iterator::{Config, TensorIterator};
 use crate::vectorized::Vector;
 use crate::{Tensor, ops};
-use flambeau_core::{Result, Scalar, bail, ensure};
+use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
 
 type MaskOf<V> = <V as Vector>::Mask;
 
@@ -32,7 +32,7 @@ formulas! { comparison_kernel(Comparison, Number) -> MaskOf<V>:
     /// Whether it is infinite and below zero.
     fn isneginf, isneginf_meta = build_unary_bool_op(self_: x) => x.lt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
     /// Whether it is below zero.
-    fn is_negative, signbit_meta = build_unary_bool_op(self_: x) => x.lt(V::zero());
+    fn is_negative, is_negative_meta = build_unary_bool_op(self_: x) => x.lt(V::zero());
 }
 
 formulas! { float_comparison_kernel(FloatComparison, Float) -> MaskOf<V>:
@@ -48,6 +48,12 @@ formulas! { float_comparison_kernel(FloatComparison, Float) -> MaskOf<V>:
         let close = a.eq(b) | ((difference * V::zero()).eq(V::zero()) & difference.le(allowed));
         if equal_nan { close | (a.ne(a) & b.ne(b)) } else { close }
     };
+}
+
+/// Shape and type of [`signbit`].
+pub fn signbit_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
+    iter.build_unary_bool_op(self_)?;
+    super::formulas::check_out(iter, ScalarType::Bool)
 }
 
 /// Whether the sign is set: of -0 and negative NaN too.

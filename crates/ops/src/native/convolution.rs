@@ -13,7 +13,7 @@ use super::matmul::ensure_same_device;
 use crate::gemm::{GemmElement, Scratch, Shared};
 use crate::structured::{TensorSpec, with_guards};
 use crate::{Tensor, dispatch_all_types, ops};
-use flambeau_core::{DimVec, Element, MemoryFormat, Result, Scalar, ScalarType, ensure};
+use flambeau_core::{DimVec, Element, MemoryFormat, Result, Scalar, ScalarType, bail, ensure};
 use shape::{Conv, Given, Parameters};
 use std::ops::{Add, AddAssign};
 use unfold::Images;
@@ -173,7 +173,7 @@ fn input_gradient(conv: &Conv, gy: &Tensor, w: &Tensor, sizes: &[i64]) -> Result
     if conv.flipped().is_none() {
         super::copy::zero_(&gx)?;
     }
-    dispatch_all_types!(floats, gy.dtype(), "convolution_backward", T => input_gradient_of::<T>(conv, gy, w, &gx))?;
+    dispatch_all_types!(numbers, gy.dtype(), "convolution_backward", T => input_gradient_of::<T>(conv, gy, w, &gx))?;
     Ok(gx)
 }
 
@@ -495,4 +495,79 @@ fn batched(
     let one = ops::view(input, &[&[1], input.sizes()].concat())?;
     let made = f(&one)?;
     ops::view(&made, &made.sizes()[1..])
+}
+
+/// The transposed [`convolution`] over one dimension, of a batch of signals or of one.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn conv_transpose1d(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    output_padding: &[i64],
+    groups: i64,
+    dilation: &[i64],
+) -> Result<Tensor> {
+    batched("conv_transpose1d", 1, input, |input| {
+        ops::convolution(input, weight, bias, stride, padding, dilation, true, output_padding, groups)
+    })
+}
+
+macro_rules! padded_by_name {
+    ($($function:ident, $name:literal, $spatial:literal;)*) => {$(
+        #[doc = concat!("[`", $name, "`](crate::ops::", $name, ") with padding by name.")]
+        pub fn $function(
+            input: &Tensor,
+            weight: &Tensor,
+            bias: Option<&Tensor>,
+            stride: &[i64],
+            padding: &str,
+            dilation: &[i64],
+            groups: i64,
+        ) -> Result<Tensor> {
+            batched($name, $spatial, input, |input| {
+                let (input, padding) = padded(input, weight, stride, padding, dilation, $spatial)?;
+                ops::convolution(&input, weight, bias, stride, &padding, dilation, false, &[0; $spatial], groups)
+            })
+        }
+    )*};
+}
+
+padded_by_name! {
+    conv1d_padding, "conv1d", 1;
+    conv2d_padding, "conv2d", 2;
+}
+
+/// No padding, or as much as keeps the size; of an odd number of places the last is added to the input itself.
+fn padded(
+    input: &Tensor,
+    weight: &Tensor,
+    stride: &[i64],
+    padding: &str,
+    dilation: &[i64],
+    spatial: usize,
+) -> Result<(Tensor, Vec<i64>)> {
+    match padding {
+        "valid" => return Ok((input.clone(), vec![0; spatial])),
+        "same" => {}
+        other => bail!(InvalidArgument, "Invalid padding string: '{other}'"),
+    }
+    ensure!(
+        stride.iter().all(|s| *s == 1),
+        InvalidArgument,
+        "padding='same' is not supported for strided convolutions"
+    );
+    ensure!(
+        weight.dim() == spatial + 2,
+        Shape,
+        "expected a weight of {} dimensions but got {}",
+        spatial + 2,
+        weight.dim()
+    );
+    let total = |d: usize| dilation[d.min(dilation.len() - 1)] * (weight.sizes()[d + 2] - 1);
+    let odd: Vec<i64> = (0..spatial).rev().flat_map(|d| [0, total(d) % 2]).collect();
+    let input =
+        if odd.contains(&1) { ops::constant_pad_nd(input, &odd, Scalar::Int(0))? } else { input.clone() };
+    Ok((input, (0..spatial).map(|d| total(d) / 2).collect()))
 }

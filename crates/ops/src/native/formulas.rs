@@ -3,7 +3,7 @@
 use crate::Tensor;
 use crate::tensor_iterator::{Config, TensorIterator, result_type_of};
 use crate::vectorized::Float;
-use flambeau_core::{Result, Scalar};
+use flambeau_core::{Result, Scalar, ScalarType, ensure};
 use smallvec::SmallVec;
 
 /// The chain rule: `grad * slope`, but what arrived where that is 0, so that a branch that was not taken leaves no NaN even where
@@ -11,6 +11,23 @@ use smallvec::SmallVec;
 #[inline(always)]
 pub(super) fn chained<V: Float>(grad: V, slope: V) -> V {
     V::select(grad.eq(V::zero()), grad, grad * slope)
+}
+
+/// Builds for one tensor and a result of its type, which an `out` must have too.
+#[inline]
+pub(super) fn build_unary_op<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
+    iter.build_unary_op(self_)?;
+    check_out(iter, iter.common_dtype())
+}
+
+/// Refuses an `out` of another type than `expected`.
+#[inline]
+pub(super) fn check_out(iter: &TensorIterator<'_>, expected: ScalarType) -> Result<()> {
+    if iter.plain().is_none() {
+        let got = iter.operands()[0].dtype();
+        ensure!(expected == got, Dtype, "{}: Found dtype {got} but expected {expected}", iter.name());
+    }
+    Ok(())
 }
 
 /// A list of structured operators, each a formula on lanes.
@@ -35,7 +52,7 @@ macro_rules! formulas {
             $($tensor: &'a $crate::Tensor,)+
             $($(_: $ty),+)?
         ) -> flambeau_core::Result<()> {
-            iter.$build($($tensor),+)
+            formulas!(@build $build iter $($tensor),+)
         }
 
         $(#[$doc])*
@@ -60,6 +77,11 @@ macro_rules! formulas {
         }
     )*};
     (@tensor $tensor:ident) => { &$crate::Tensor };
+    (@build build_unary_op $iter:ident $tensor:ident) => { $crate::native::formulas::build_unary_op($iter, $tensor) };
+    (@build build_converted_op $iter:ident $tensor:ident) => {
+        $iter.build_from([$tensor], $crate::tensor_iterator::Config::SAME)
+    };
+    (@build $build:ident $iter:ident $($tensor:ident),+) => { $iter.$build($($tensor),+) };
 }
 
 /// The forms of an operator that take a number: it is wrapped, so that it ranks below tensors in promotion.

@@ -27,7 +27,9 @@ pub(super) fn check_range(name: &str, index: &[i64], walk: &Walk<1>, dim: usize,
         }
     });
     match wrong {
-        Some(i) => bail!(Index, "{name}: index {i} is out of bounds for dimension {dim} with size {size}"),
+        Some(i) => {
+            bail!(InvalidArgument, "{name}: index {i} is out of bounds for dimension {dim} with size {size}")
+        }
         None => Ok(()),
     }
 }
@@ -225,7 +227,7 @@ fn check_fits(name: &str, index: &Tensor, which: &str, tensor: &Tensor, except: 
 pub fn gather_meta(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool) -> Result<TensorSpec> {
     let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("gather"))?;
     ensure!(
-        matches!(index.dtype(), ScalarType::I64 | ScalarType::I32),
+        matches!(index.dtype(), ScalarType::I64 | ScalarType::I32) || index.numel() == 0,
         Dtype,
         "gather: Expected dtype int32/int64 for index but got {}",
         index.dtype()
@@ -285,10 +287,10 @@ fn scatter(
         self_.dtype(),
         src.dtype()
     );
-    let index = long_index(name, index)?;
     if index.numel() == 0 {
         return Ok(());
     }
+    let index = long_index(name, index)?;
     check_fits(name, &index, "self", self_, Some(dim))?;
     if !one_value {
         check_fits(name, &index, "src", src, None)?;
@@ -481,11 +483,18 @@ fn extreme(dtype: ScalarType, sign: f64) -> Scalar {
     Scalar::Int(if sign < 0.0 { least } else { greatest })
 }
 
+/// Indices of which negative ones count from the end of `size`.
+fn counted_from_start(indices: &Tensor, size: i64) -> Result<Tensor> {
+    let from_end = ops::lt_scalar(indices, Scalar::Int(0))?;
+    ops::where_self(&from_end, &ops::add_scalar(indices, Scalar::Int(size), Scalar::Int(1))?, indices)
+}
+
 /// [`gather`] with an index that broadcasts against `self_` in the other dimensions.
 pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
     const NAME: &str = "take_along_dim";
     let Some(dim) = dim else {
-        return ops::gather(&ops::reshape(self_, &[-1])?, 0, &ops::reshape(indices, &[-1])?, false);
+        let indices = counted_from_start(&ops::reshape(indices, &[-1])?, self_.numel())?;
+        return ops::gather(&ops::reshape(self_, &[-1])?, 0, &indices, false);
     };
     ensure!(
         self_.dim() == indices.dim(),
@@ -507,7 +516,8 @@ pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Res
     sizes[d] = self_.sizes()[d];
     let source = ops::expand(self_, &sizes, false)?;
     sizes[d] = indices.sizes()[d];
-    ops::gather(&source, d as i64, &ops::expand(indices, &sizes, false)?, false)
+    let indices = counted_from_start(indices, self_.sizes()[d])?;
+    ops::gather(&source, d as i64, &ops::expand(&indices, &sizes, false)?, false)
 }
 
 /// What `self_` of [`gather`] receives: `grad` added up at the places it was read from.

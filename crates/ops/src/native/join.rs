@@ -46,7 +46,9 @@ pub fn cat_meta(tensors: &[Tensor], dim: i64) -> Result<TensorSpec> {
         };
         sizes[d] = total;
     }
-    Ok(TensorSpec::new(&sizes, result_type(tensors)?, first.device()).with_format(common_format(tensors)))
+    Ok(TensorSpec::new(&sizes, result_type(tensors)?, first.device())
+        .with_format(common_format(tensors))
+        .converted_to_out())
 }
 
 fn check_beside(first: &Tensor, tensor: &Tensor, dim: usize, number: usize) -> Result<()> {

@@ -3,7 +3,7 @@
 use super::view;
 use crate::dispatch::DispatchKey;
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, Result, Scalar, ensure, shape};
+use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure, shape};
 
 const ONE: Scalar = Scalar::Int(1);
 
@@ -132,6 +132,10 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
         ensure!(vector.dim() == 1, Shape, "addr: Expected 1-D argument {name}, but got {}-D", vector.dim());
     }
     let sizes = [vec1.sizes()[0], vec2.sizes()[0]];
+    // Truth values stay truth values, whatever the factors.
+    let truths = [self_, vec1, vec2].iter().all(|t| t.dtype() == ScalarType::Bool);
+    let factor = |s: Scalar| if truths { Scalar::Bool(s.to_bool()) } else { s };
+    let (beta, alpha) = (factor(beta), factor(alpha));
     let addend = ops::expand(self_, &sizes, false).map_err(|e| e.context("addr"))?;
     let product = ops::outer(vec1, vec2)?;
     let scaled = if alpha == ONE { product } else { ops::mul_scalar(&product, alpha)? };

@@ -1,6 +1,8 @@
 //! Truth values and bits.
 
 use crate::vectorized::{Number, Vector};
+use crate::{Tensor, ops};
+use flambeau_core::{Result, Scalar};
 
 type MaskOf<V> = <V as Vector>::Mask;
 
@@ -36,4 +38,19 @@ with_numbers! {
     bitwise_and_scalar, bitwise_and_scalar_() = bitwise_and_tensor, bitwise_and__tensor;
     bitwise_or_scalar, bitwise_or_scalar_() = bitwise_or_tensor, bitwise_or__tensor;
     bitwise_xor_scalar, bitwise_xor_scalar_() = bitwise_xor_tensor, bitwise_xor__tensor;
+}
+
+/// [`and`](crate::ops::bitwise_and_tensor) with a number on the left.
+pub fn bitwise_and_scalar_tensor(self_: Scalar, other: &Tensor) -> Result<Tensor> {
+    ops::bitwise_and_tensor(&Tensor::wrapped_number(self_)?, other)
+}
+
+/// [`or`](crate::ops::bitwise_or_tensor) with a number on the left.
+pub fn bitwise_or_scalar_tensor(self_: Scalar, other: &Tensor) -> Result<Tensor> {
+    ops::bitwise_or_tensor(&Tensor::wrapped_number(self_)?, other)
+}
+
+/// [`xor`](crate::ops::bitwise_xor_tensor) with a number on the left.
+pub fn bitwise_xor_scalar_tensor(self_: Scalar, other: &Tensor) -> Result<Tensor> {
+    ops::bitwise_xor_tensor(&Tensor::wrapped_number(self_)?, other)
 }

@@ -36,14 +36,16 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
             Ok(places)
         })
     })?;
-    let mut rows = vec![0i64; places.len() * rank];
-    for (row, mut place) in rows.chunks_mut(rank.max(1)).zip(places.iter().copied()) {
-        for (index, size) in row.iter_mut().zip(self_.sizes()).rev() {
-            *index = place % size;
+    // The indices along one dimension lie together, as PyTorch has them.
+    let count = places.len();
+    let mut columns = vec![0i64; count * rank];
+    for (number, mut place) in places.into_iter().enumerate() {
+        for (d, size) in self_.sizes().iter().enumerate().rev() {
+            columns[d * count + number] = place % size;
             place /= size;
         }
     }
-    Tensor::from_vec(rows, &[places.len() as i64, rank as i64])
+    view::transpose(&Tensor::from_vec(columns, &[rank as i64, count as i64])?, 0, 1)
 }
 
 /// Another name of [`nonzero`].

@@ -12,13 +12,13 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     /// The power of floating point numbers.
     fn pow_floats, pow_floats_meta = build_binary_op(self_: x, exponent: y) => x.pow(y);
     /// The same with one exponent, which is kept at full precision for half types.
-    fn pow_by, pow_by_meta = build_unary_op(self_: x; exponent: Scalar) => x.pow(V::scalar(exponent));
+    fn pow_by, pow_by_meta = build_converted_op(self_: x; exponent: Scalar) => x.pow(V::scalar(exponent));
     /// x^3.
-    fn cube, cube_meta = build_unary_op(self_: x) => x * x * x;
+    fn cube, cube_meta = build_converted_op(self_: x) => x * x * x;
     /// x^2.
-    fn square, square_meta = build_unary_op(self_: x) => x * x;
+    fn square, square_meta = build_converted_op(self_: x) => x * x;
     /// x^-2.
-    fn inverse_square, inverse_square_meta = build_unary_op(self_: x) => (x * x).recip();
+    fn inverse_square, inverse_square_meta = build_converted_op(self_: x) => (x * x).recip();
 }
 
 /// Powers of integers by repeated squaring, which wrap. A negative exponent gives the integer part: 1 or -1 of those, else 0.

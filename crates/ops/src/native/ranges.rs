@@ -54,14 +54,10 @@ pub fn arange_step(
     Ok(out)
 }
 
-/// How many numbers lie from `start` to before `end`; for `int64` in integers, which f64 does not hold past 2^53.
+/// How many numbers lie from `start` to before `end`; of integers in integers, which f64 does not hold past 2^53.
 fn arange_size(start: Scalar, end: Scalar, step: Scalar, dtype: ScalarType) -> Result<i64> {
     let (from, to) = (start.to_f64(), end.to_f64());
-    ensure!(
-        if dtype.is_floating_point() { step.to_f64() != 0.0 } else { step.to_i64() != 0 },
-        InvalidArgument,
-        "arange: step must be nonzero"
-    );
+    ensure!(step.to_f64() != 0.0, InvalidArgument, "arange: step must be nonzero");
     ensure!(
         from.is_finite() && to.is_finite(),
         InvalidArgument,
@@ -73,7 +69,7 @@ fn arange_size(start: Scalar, end: Scalar, step: Scalar, dtype: ScalarType) -> R
         InvalidArgument,
         "arange: upper bound and lower bound inconsistent with step sign"
     );
-    if dtype == ScalarType::I64 {
+    if dtype == ScalarType::I64 && ![start, end, step].iter().any(|s| s.is_floating_point()) {
         let (from, to, step) =
             (i128::from(start.to_i64()), i128::from(end.to_i64()), i128::from(step.to_i64()));
         let size = (to - from + step - step.signum()) / step;

@@ -1,7 +1,7 @@
 //! Views made of other views: dimensions joined, cut, moved and named by habit.
 
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, Result, ensure, shape};
+use flambeau_core::{DimVec, MemoryFormat, Result, ensure, shape};
 
 /// `self_` in the sizes of `other`.
 pub fn view_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -54,7 +54,7 @@ pub fn flatten(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
 
 /// All elements as one dimension.
 pub fn ravel(self_: &Tensor) -> Result<Tensor> {
-    ops::reshape(self_, &[-1])
+    ops::view(&ops::contiguous(self_, MemoryFormat::Contiguous)?, &[-1])
 }
 
 /// Dimension `dim` as several of `sizes`; one of them may be -1.
@@ -76,7 +76,7 @@ pub fn unflatten(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
 
 /// `length` indices of a dimension from `start`.
 pub fn narrow(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
-    ensure!(self_.dim() > 0, Index, "narrow: cannot be applied to a 0-dim tensor");
+    ensure!(self_.dim() > 0, Shape, "narrow: cannot be applied to a 0-dim tensor");
     ensure!(length >= 0, InvalidArgument, "narrow: length must be non-negative but got {length}");
     let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("narrow"))?;
     let size = self_.sizes()[d];
@@ -89,10 +89,20 @@ pub fn narrow(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tenso
     let start = if start < 0 { start + size } else { start };
     ensure!(
         start <= size.saturating_sub(length),
-        Index,
+        InvalidArgument,
         "narrow: start ({start}) + length ({length}) exceeds dimension size ({size})"
     );
     ops::slice_tensor(self_, dim, Some(start), Some(start + length), 1)
+}
+
+/// [`narrow`] from a place that is the number in a tensor.
+pub fn narrow_tensor(self_: &Tensor, dim: i64, start: &Tensor, length: i64) -> Result<Tensor> {
+    ensure!(
+        start.dim() == 0 && start.dtype().is_integral(false),
+        InvalidArgument,
+        "narrow: start must be an 0-dim integral Tensor."
+    );
+    ops::narrow(self_, dim, start.item_scalar()?.to_i64(), length)
 }
 
 /// Dimensions `source` at the places `destination`, the others in the order they had.

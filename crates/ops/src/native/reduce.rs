@@ -67,7 +67,8 @@ pub fn sum_meta(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<TensorSpec> {
-    reduced_spec("sum", self_, dim, keepdim, sum_dtype(self_, dtype))
+    let spec = reduced_spec("sum", self_, dim, keepdim, sum_dtype(self_, dtype))?;
+    Ok(if dtype.is_some() { spec } else { spec.in_type_of_out() })
 }
 
 /// The sum along dimensions.
@@ -88,7 +89,8 @@ pub fn nansum_meta(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<TensorSpec> {
-    reduced_spec("nansum", self_, dim, keepdim, sum_dtype(self_, dtype))
+    let spec = reduced_spec("nansum", self_, dim, keepdim, sum_dtype(self_, dtype))?;
+    Ok(if dtype.is_some() { spec } else { spec.in_type_of_out() })
 }
 
 /// The sum along dimensions of what is not NaN.
@@ -132,7 +134,7 @@ pub fn mean_meta(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<TensorSpec> {
-    reduced_spec("mean", self_, dim, keepdim, mean_dtype(self_, dtype)?)
+    Ok(reduced_spec("mean", self_, dim, keepdim, mean_dtype(self_, dtype)?)?.converted_to_out())
 }
 
 /// The mean along dimensions; NaN of nothing.
@@ -158,7 +160,8 @@ pub fn prod_all(self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
 
 /// Shape and type of [`prod`].
 pub fn prod_meta(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<ScalarType>) -> Result<TensorSpec> {
-    reduced_spec("prod", self_, Some(&[dim]), keepdim, sum_dtype(self_, dtype))
+    let spec = reduced_spec("prod", self_, Some(&[dim]), keepdim, sum_dtype(self_, dtype))?;
+    Ok(if dtype.is_some() { spec } else { spec.in_type_of_out() })
 }
 
 /// The product along a dimension.
@@ -263,4 +266,14 @@ pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
         log_sum_exp(&self_, &out, mask_of("logsumexp", &self_, Some(dim))?)?;
     }
     Ok(out)
+}
+
+/// The greater of two elements.
+pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    ops::maximum(self_, other)
+}
+
+/// The less of two elements.
+pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    ops::minimum(self_, other)
 }

@@ -198,6 +198,7 @@ pub fn roll(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
         shifts.len(),
         dims.len()
     );
+    ensure!(self_.dim() > 0, Index, "roll: Dimension specified as {} but tensor has no dimensions", dims[0]);
     let mut rolled = self_.clone();
     for (&shift, &dim) in shifts.iter().zip(dims) {
         let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("roll"))?;

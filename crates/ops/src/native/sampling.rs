@@ -251,3 +251,35 @@ fn draw_without_replacement(
     times.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     chosen.extend(times.iter().take(draws).map(|(_, k)| *k as i64));
 }
+
+/// Normal numbers in the sizes of `like`.
+fn standard(like: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    let made = ops::empty_like(like, None, None, None, None, None)?;
+    ops::normal_(&made, 0.0, std, generator)?;
+    Ok(made)
+}
+
+/// Normal numbers of a mean each.
+pub fn normal_tensor_float(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    ops::add_tensor(mean, &standard(mean, std, generator)?, Scalar::Int(1))
+}
+
+/// Normal numbers of a standard deviation each.
+pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    let least = if std.numel() > 0 { ops::min(std)?.item_scalar()?.to_f64() } else { 0.0 };
+    ensure!(least >= 0.0, InvalidArgument, "normal expects all elements of std >= 0.0");
+    ops::add_scalar(
+        &ops::mul_tensor(&standard(std, 1.0, generator)?, std)?,
+        Scalar::Float(mean),
+        Scalar::Int(1),
+    )
+}
+
+/// Normal numbers of a mean and a standard deviation each.
+pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    let sizes = shape::broadcast(mean.sizes(), std.sizes()).map_err(|e| e.context("normal"))?;
+    let std = ops::expand(std, &sizes, false)?;
+    let deviation = normal_float_tensor(0.0, &std, generator)?;
+    let made = ops::add_tensor(mean, &deviation, Scalar::Int(1))?;
+    ops::_to_copy(&made, Some(mean.dtype()), None, None, None, false, None)
+}

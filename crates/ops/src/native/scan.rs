@@ -14,9 +14,11 @@ use std::ops::{Add, Mul};
 fn scan_meta(name: &str, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<TensorSpec> {
     shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
     let own = self_.dtype();
+    let asked = dtype.is_some();
     let dtype = dtype.unwrap_or(if own.is_integral(true) { ScalarType::I64 } else { own });
     ensure!(dtype != ScalarType::Bool, NotImplemented, "\"{name}_out_cpu\" not implemented for 'Bool'");
-    Ok(TensorSpec::like(self_, self_.sizes()).with_dtype(dtype))
+    let spec = TensorSpec::like(self_, self_.sizes()).with_dtype(dtype);
+    Ok(if asked { spec } else { spec.in_type_of_out() })
 }
 
 macro_rules! scans {

@@ -1,8 +1,8 @@
-//! Places in sorted sequences, and sets of values.
+//! Places in sorted sequences.
 
 use super::slices::{fill, with_slices};
 use super::stored::{Numeric, Stored};
-use super::{copy, gather, sort, view};
+use super::{copy, gather};
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::result_type;
 use crate::{Tensor, dispatch_all_types, ops};
@@ -145,86 +145,7 @@ pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bo
     searchsorted(boundaries, self_, out_int32, right, None, None).map_err(|e| e.context("bucketize"))
 }
 
-/// The distinct values in order; for each element the number of its value, and for each value how often it is there. The
-/// latter two are empty unless asked for.
-pub fn unique2(
-    self_: &Tensor,
-    _sorted: bool,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let flat = dense_as(self_, self_.dtype())?;
-    let (values, indices) = sort::sort_default(&view::view(&flat, &[self_.numel()])?, 0, false)?;
-    runs("_unique2", self_, &values, Some(&indices), return_inverse, return_counts)
-}
-
-/// The same where equal values stand side by side, in the order they stand in.
-pub fn unique_consecutive(
-    self_: &Tensor,
-    return_inverse: bool,
-    return_counts: bool,
-    dim: Option<i64>,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    ensure!(
-        dim.is_none(),
-        NotImplemented,
-        "unique_consecutive: equal slices of one dimension are not implemented"
-    );
-    let flat = view::view(&dense_as(self_, self_.dtype())?, &[self_.numel()])?;
-    runs("unique_consecutive", self_, &flat, None, return_inverse, return_counts)
-}
-
-/// Runs of equal elements of `values`, which stood at `places` of `self_`. NaN equals nothing, as in PyTorch.
-fn runs(
-    name: &str,
-    self_: &Tensor,
-    values: &Tensor,
-    places: Option<&Tensor>,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    ensure!(!self_.device().is_meta(), NotImplemented, "{name}: a tensor on meta has no values");
-    let starts = dispatch_all_types!(all, values.dtype(), name, T => {
-        type N = <T as Stored>::Number;
-        with_slices(name, &[values], &[], |s| {
-            let values = s.read::<N>(0)?;
-            let nan = N::of(Scalar::Float(f64::NAN)).order();
-            let differ = |i: &usize| {
-                let order = values[*i].order();
-                *i == 0 || order != values[*i - 1].order() || (N::HAS_NAN && order == nan)
-            };
-            Ok((0..values.len()).filter(differ).map(|i| i as i64).collect::<Vec<_>>())
-        })
-    })?;
-    let n = values.numel();
-    let count = starts.len() as i64;
-    let chosen = TensorSpec::like(values, &[count]).allocate(name)?;
-    if count > 0 {
-        let starts = Tensor::from_vec(starts.clone(), &[count])?;
-        gather::gather(values, 0, &starts, false, &chosen)?;
-    }
-    let ends = starts.iter().skip(1).copied().chain([n]);
-    let lengths: Vec<i64> = starts.iter().zip(ends).map(|(start, end)| end - start).collect();
-    let inverse = if return_inverse {
-        inverse(&lengths, places, self_)?
-    } else {
-        Tensor::from_vec(Vec::<i64>::new(), &[0])?
-    };
-    let counts = if return_counts { lengths } else { vec![] };
-    let length = counts.len() as i64;
-    Ok((chosen, inverse, Tensor::from_vec(counts, &[length])?))
-}
-
-/// For each element the number of its run.
-fn inverse(lengths: &[i64], places: Option<&Tensor>, self_: &Tensor) -> Result<Tensor> {
-    let numbers = lengths.iter().zip(0i64..).flat_map(|(n, run)| std::iter::repeat_n(run, *n as usize));
-    let mut inverse = vec![0i64; self_.numel() as usize];
-    match places {
-        Some(places) => {
-            let places = places.to_vec::<i64>()?;
-            places.iter().zip(numbers).for_each(|(place, run)| inverse[*place as usize] = run);
-        }
-        None => inverse.iter_mut().zip(numbers).for_each(|(to, run)| *to = run),
-    }
-    Tensor::from_vec(inverse, self_.sizes())
+/// The number of the interval that a number lies in.
+pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
+    ops::searchsorted_scalar(boundaries, self_, out_int32, right, None, None)
 }

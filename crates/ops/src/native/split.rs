@@ -2,7 +2,7 @@
 
 use super::view;
 use crate::{Tensor, ops};
-use flambeau_core::{Error, ErrorKind, Result, ensure, shape};
+use flambeau_core::{Error, ErrorKind, Result, ScalarType, ensure, shape};
 
 /// Room for a list of `count` tensors.
 fn list(name: &str, count: i64) -> Result<Vec<Tensor>> {
@@ -118,6 +118,22 @@ pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result
         .zip(ends)
         .map(|(start, end)| ops::slice_tensor(self_, d as i64, Some(start), Some(end), 1))
         .collect()
+}
+
+/// The same with the places, or the number of pieces, in a tensor of the CPU.
+pub fn tensor_split_tensor(self_: &Tensor, indices_or_sections: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
+    ensure!(
+        indices_or_sections.dim() <= 1 && indices_or_sections.dtype() == ScalarType::I64,
+        InvalidArgument,
+        "tensor_split: expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor of int64, but \
+         got {} dims of {}",
+        indices_or_sections.dim(),
+        indices_or_sections.dtype()
+    );
+    match indices_or_sections.dim() {
+        0 => ops::tensor_split_sections(self_, indices_or_sections.item_scalar()?.to_i64(), dim),
+        _ => ops::tensor_split_indices(self_, &indices_or_sections.to_vec::<i64>()?, dim),
+    }
 }
 
 /// Every index of a dimension by itself.

@@ -9,12 +9,12 @@ formulas! { number_kernel(NumberFormula, Number) -> V:
     /// self + value * tensor1 * tensor2.
     fn addcmul, addcmul_meta = build_ternary_op(self_: x, tensor1: a, tensor2: b; value: Scalar) => x + V::scalar(value) * a * b;
     /// Each element kept between two numbers; NaN stays.
-    fn between, between_meta = build_unary_op(self_: x; min: Scalar, max: Scalar) =>
+    fn between, between_meta = build_converted_op(self_: x; min: Scalar, max: Scalar) =>
         x.maximum(V::scalar(min)).minimum(V::scalar(max));
     /// Each element or the number, whichever is greater.
-    fn at_least, at_least_meta = build_unary_op(self_: x; min: Scalar) => x.maximum(V::scalar(min));
+    fn at_least, at_least_meta = build_converted_op(self_: x; min: Scalar) => x.maximum(V::scalar(min));
     /// Each element or the number, whichever is less.
-    fn at_most, at_most_meta = build_unary_op(self_: x; max: Scalar) => x.minimum(V::scalar(max));
+    fn at_most, at_most_meta = build_converted_op(self_: x; max: Scalar) => x.minimum(V::scalar(max));
     /// Each element kept between those of two tensors.
     fn between_tensors, between_tensors_meta = build_ternary_op(self_: x, min: low, max: high) => x.maximum(low).minimum(high);
 }
@@ -77,7 +77,8 @@ pub fn lerp_meta<'a>(
     if weight.dim() > 0 {
         check_same_dtype(iter, self_, "weight", weight)?;
     }
-    iter.build_ternary_op(self_, end, weight)
+    iter.build_ternary_op(self_, end, weight)?;
+    super::formulas::check_out(iter, self_.dtype())
 }
 
 /// Shape and type of [`lerp_scalar`].

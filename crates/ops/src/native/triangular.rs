@@ -20,7 +20,8 @@ fn build<'a>(
     iter.add_owned_input(mask);
     iter.add_input(self_);
     iter.add_owned_input(ops::full(&[], Scalar::Int(0), Some(self_.dtype()), None, on, None)?);
-    iter.build(Config::PROMOTE)
+    iter.build(Config::PROMOTE)?;
+    super::formulas::check_out(iter, self_.dtype())
 }
 
 /// Shape and type of [`tril`].

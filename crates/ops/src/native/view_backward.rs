@@ -75,6 +75,16 @@ pub fn unfold_backward(
     Ok(made)
 }
 
+/// A copy with the very strides of `self_`, gaps included, unless elements share memory.
+fn with_own_strides(self_: &Tensor) -> Result<Tensor> {
+    if shape::has_internal_overlap(self_.sizes(), self_.strides()) {
+        return copy::clone(self_, Some(MemoryFormat::Preserve));
+    }
+    let made = Tensor::empty_with_strides(self_.sizes(), self_.strides(), self_.dtype(), self_.device())?;
+    copy::copy_(&made, self_, false)?;
+    Ok(made)
+}
+
 /// A copy of `self_` with `src` in the part that `part` looks at, whose sizes it must have.
 fn scattered(
     name: &str,
@@ -82,7 +92,7 @@ fn scattered(
     src: &Tensor,
     part: impl Fn(&Tensor) -> Result<Tensor>,
 ) -> Result<Tensor> {
-    let made = copy::clone(self_, Some(MemoryFormat::Preserve))?;
+    let made = with_own_strides(self_)?;
     let part = part(&made)?;
     ensure!(
         part.sizes() == src.sizes(),

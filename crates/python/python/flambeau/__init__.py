@@ -9,7 +9,7 @@ from . import _copying, _exchange, _functions, _methods
 from ._exchange import *  # noqa: F403
 from ._functions import *  # noqa: F403
 from ._limits import finfo, iinfo
-from . import autograd, linalg
+from . import autograd, linalg, special
 
 _methods.install(Tensor)  # noqa: F405
 _exchange.install(Tensor)  # noqa: F405

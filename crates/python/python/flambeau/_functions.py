@@ -107,7 +107,8 @@ def _wanted(found, return_inverse, return_counts):
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The different elements; where they were and how many there are of each, if asked for."""
     if dim is not None:
-        raise NotImplementedError("unique: dim is not implemented yet")
+        found = _flambeau.unique_dim(input, dim, sorted, return_inverse, return_counts)
+        return _wanted(found, return_inverse, return_counts)
     return _wanted(_flambeau._unique2(input, sorted, return_inverse, return_counts), return_inverse, return_counts)
 
 

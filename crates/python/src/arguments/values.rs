@@ -111,6 +111,24 @@ impl<'a, 'py> Arguments<'a, 'py> {
         Ok(Some(tensors))
     }
 
+    /// Refuses an `out` of another type or on another device than a factory is asked for; its `dtype`, `layout` and
+    /// `device` start at `index`.
+    pub(crate) fn agree(&self, index: usize, out: &Tensor) -> PyResult<()> {
+        let refuse = |what, asked: String, got: String| {
+            let message = format!("{what} {asked} does not match {what} of out parameter ({got})");
+            Err(pyo3::exceptions::PyRuntimeError::new_err(message))
+        };
+        match (self.optional_dtype(index)?, self.optional_device(index + 2)?) {
+            (Some(dtype), _) if dtype != out.dtype() => {
+                refuse("dtype", dtype.to_string(), out.dtype().to_string())
+            }
+            (_, Some(device)) if device != out.device() => {
+                refuse("device", device.to_string(), out.device().to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn optional_tensors(&self, index: usize) -> PyResult<Vec<Option<Tensor>>> {
         items(self.value(index)?, |item| Ok(tensor_in(item).cloned()))
     }

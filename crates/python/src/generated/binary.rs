@@ -433,7 +433,7 @@ static DIV: Signature = Signature {
             call: |a| {
                 let (self_, other, rounding_mode) = (a.tensor(0)?, a.tensor(1)?, a.optional_string(2)?);
                 if let Some(out) = a.optional_tensor(3)? {
-                    return a.writes(3, || ops::div_tensor_mode_out(&self_, &other, rounding_mode, &out));
+                    return a.writes(3, || ops::div_out_mode(&self_, &other, rounding_mode, &out));
                 }
                 a.returns(|| ops::div_tensor_mode(&self_, &other, rounding_mode))
             },

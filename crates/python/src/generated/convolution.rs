@@ -2,7 +2,7 @@
 
 //! The names in Python of the operators in `convolution`.
 
-use crate::arguments::{Overload, Signature, boolean, int, ints, tensor};
+use crate::arguments::{Overload, Signature, boolean, int, ints, string, tensor};
 use crate::call::{Binding, function};
 use flambeau_ops::ops;
 
@@ -10,12 +10,17 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CONV1D,
-        "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, int groups=1)\n\nA convolution of signals, `n x c x l` or `c x l`, with `weight` of `filters x c/groups x k`."
+        "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, str padding='valid', int[1] dilation=1, int groups=1)\nconv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, int groups=1)\n\nA convolution of signals, with no padding, or `same`: as much as keeps the size."
+    ),
+    function!(
+        "",
+        CONV_TRANSPOSE1D,
+        "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1)\n\nThe transpose of a convolution of signals, with `weight` of `c x filters/groups x k`."
     ),
     function!(
         "",
         CONV2D,
-        "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1)\n\nA convolution of images, `n x c x h x w` or `c x h x w`, with `weight` of `filters x c/groups x kh x kw`."
+        "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding='valid', int[2] dilation=1, int groups=1)\nconv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1)\n\nA convolution of images, with no padding, or `same`: as much as keeps the size."
     ),
     function!(
         "",
@@ -31,6 +36,66 @@ pub(super) static BINDINGS: &[Binding] = &[
 
 static CONV1D: Signature = Signature {
     name: "conv1d",
+    overloads: &[
+        Overload {
+            parameters: &[
+                tensor("input"),
+                tensor("weight"),
+                tensor("bias").or_none().or("None"),
+                ints("stride", 1).or("1"),
+                string("padding").or("'valid'"),
+                ints("dilation", 1).or("1"),
+                int("groups").or("1"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (input, weight, bias, stride, padding, dilation, groups) = (
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.optional_tensor(2)?,
+                    a.ints_or(3, &[1])?,
+                    a.string_or(4, "valid")?,
+                    a.ints_or(5, &[1])?,
+                    a.int_or(6, 1)?,
+                );
+                a.returns(|| {
+                    ops::conv1d_padding(&input, &weight, bias.as_deref(), &stride, padding, &dilation, groups)
+                })
+            },
+        },
+        Overload {
+            parameters: &[
+                tensor("input"),
+                tensor("weight"),
+                tensor("bias").or_none().or("None"),
+                ints("stride", 1).or("1"),
+                ints("padding", 1).or("0"),
+                ints("dilation", 1).or("1"),
+                int("groups").or("1"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (input, weight, bias, stride, padding, dilation, groups) = (
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.optional_tensor(2)?,
+                    a.ints_or(3, &[1])?,
+                    a.ints_or(4, &[0])?,
+                    a.ints_or(5, &[1])?,
+                    a.int_or(6, 1)?,
+                );
+                a.returns(|| {
+                    ops::conv1d(&input, &weight, bias.as_deref(), &stride, &padding, &dilation, groups)
+                })
+            },
+        },
+    ],
+};
+
+static CONV_TRANSPOSE1D: Signature = Signature {
+    name: "conv_transpose1d",
     overloads: &[Overload {
         parameters: &[
             tensor("input"),
@@ -38,53 +103,97 @@ static CONV1D: Signature = Signature {
             tensor("bias").or_none().or("None"),
             ints("stride", 1).or("1"),
             ints("padding", 1).or("0"),
-            ints("dilation", 1).or("1"),
+            ints("output_padding", 1).or("0"),
             int("groups").or("1"),
+            ints("dilation", 1).or("1"),
         ],
         receiver: None,
         function: true,
         call: |a| {
-            let (input, weight, bias, stride, padding, dilation, groups) = (
+            let (input, weight, bias, stride, padding, output_padding, groups, dilation) = (
                 a.tensor(0)?,
                 a.tensor(1)?,
                 a.optional_tensor(2)?,
                 a.ints_or(3, &[1])?,
                 a.ints_or(4, &[0])?,
-                a.ints_or(5, &[1])?,
+                a.ints_or(5, &[0])?,
                 a.int_or(6, 1)?,
+                a.ints_or(7, &[1])?,
             );
-            a.returns(|| ops::conv1d(&input, &weight, bias.as_deref(), &stride, &padding, &dilation, groups))
+            a.returns(|| {
+                ops::conv_transpose1d(
+                    &input,
+                    &weight,
+                    bias.as_deref(),
+                    &stride,
+                    &padding,
+                    &output_padding,
+                    groups,
+                    &dilation,
+                )
+            })
         },
     }],
 };
 
 static CONV2D: Signature = Signature {
     name: "conv2d",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("weight"),
-            tensor("bias").or_none().or("None"),
-            ints("stride", 2).or("1"),
-            ints("padding", 2).or("0"),
-            ints("dilation", 2).or("1"),
-            int("groups").or("1"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (input, weight, bias, stride, padding, dilation, groups) = (
-                a.tensor(0)?,
-                a.tensor(1)?,
-                a.optional_tensor(2)?,
-                a.ints_or(3, &[1, 1])?,
-                a.ints_or(4, &[0, 0])?,
-                a.ints_or(5, &[1, 1])?,
-                a.int_or(6, 1)?,
-            );
-            a.returns(|| ops::conv2d(&input, &weight, bias.as_deref(), &stride, &padding, &dilation, groups))
+    overloads: &[
+        Overload {
+            parameters: &[
+                tensor("input"),
+                tensor("weight"),
+                tensor("bias").or_none().or("None"),
+                ints("stride", 2).or("1"),
+                string("padding").or("'valid'"),
+                ints("dilation", 2).or("1"),
+                int("groups").or("1"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (input, weight, bias, stride, padding, dilation, groups) = (
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.optional_tensor(2)?,
+                    a.ints_or(3, &[1, 1])?,
+                    a.string_or(4, "valid")?,
+                    a.ints_or(5, &[1, 1])?,
+                    a.int_or(6, 1)?,
+                );
+                a.returns(|| {
+                    ops::conv2d_padding(&input, &weight, bias.as_deref(), &stride, padding, &dilation, groups)
+                })
+            },
         },
-    }],
+        Overload {
+            parameters: &[
+                tensor("input"),
+                tensor("weight"),
+                tensor("bias").or_none().or("None"),
+                ints("stride", 2).or("1"),
+                ints("padding", 2).or("0"),
+                ints("dilation", 2).or("1"),
+                int("groups").or("1"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (input, weight, bias, stride, padding, dilation, groups) = (
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.optional_tensor(2)?,
+                    a.ints_or(3, &[1, 1])?,
+                    a.ints_or(4, &[0, 0])?,
+                    a.ints_or(5, &[1, 1])?,
+                    a.int_or(6, 1)?,
+                );
+                a.returns(|| {
+                    ops::conv2d(&input, &weight, bias.as_deref(), &stride, &padding, &dilation, groups)
+                })
+            },
+        },
+    ],
 };
 
 static CONV_TRANSPOSE2D: Signature = Signature {

@@ -28,9 +28,10 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         FILL_,
-        "fill_(Tensor input, Tensor value)\n\nThe same with the value of a tensor without dimensions."
+        "fill_(Tensor input, Tensor value)\nfill_(Tensor input, Number value)\n\nThe same with the value of a tensor without dimensions."
     ),
     method!(FILL_, "fill_(Number value)\n\nWrites one value everywhere."),
+    function!("", ZERO_, "zero_(Tensor input)\n\nWrites zeros everywhere."),
     method!(ZERO_, "zero_()\n\nWrites zeros everywhere."),
     function!(
         "",
@@ -123,7 +124,7 @@ static FILL_: Signature = Signature {
         Overload {
             parameters: &[tensor("input"), scalar("value")],
             receiver: Some(0),
-            function: false,
+            function: true,
             call: |a| {
                 let (self_, value) = (a.tensor(0)?, a.scalar(1)?);
                 a.writes(0, || ops::fill__scalar(&self_, value))
@@ -137,7 +138,7 @@ static ZERO_: Signature = Signature {
     overloads: &[Overload {
         parameters: &[tensor("input")],
         receiver: Some(0),
-        function: false,
+        function: true,
         call: |a| {
             let self_ = a.tensor(0)?;
             a.writes(0, || ops::zero_(&self_))

@@ -12,7 +12,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         EMPTY,
-        "empty(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\n\nA tensor without values."
+        "empty(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False, Tensor out=None)\n\nA tensor without values."
     ),
     function!(
         "",
@@ -97,6 +97,7 @@ static EMPTY: Signature = Signature {
             boolean("pin_memory").by_keyword().or_none().or("None"),
             memory_format("memory_format").by_keyword().or_none().or("None"),
             boolean("requires_grad").by_keyword().or("False"),
+            tensor("out").by_keyword().or_none().or("None"),
         ],
         receiver: None,
         function: true,
@@ -109,6 +110,10 @@ static EMPTY: Signature = Signature {
                 a.optional_boolean(4)?,
                 a.optional_memory_format(5)?,
             );
+            if let Some(out) = a.optional_tensor(7)? {
+                a.agree(1, &out)?;
+                return a.writes(7, || ops::empty_out(&size, memory_format, &out));
+            }
             a.makes(6, || ops::empty_memory_format(&size, dtype, layout, device, pin_memory, memory_format))
         },
     }],
@@ -139,6 +144,7 @@ static FULL: Signature = Signature {
                 a.optional_boolean(5)?,
             );
             if let Some(out) = a.optional_tensor(7)? {
+                a.agree(2, &out)?;
                 return a.writes(7, || ops::full_out(&size, fill_value, &out));
             }
             a.makes(6, || ops::full(&size, fill_value, dtype, layout, device, pin_memory))
@@ -169,6 +175,7 @@ static ONES: Signature = Signature {
                 a.optional_boolean(4)?,
             );
             if let Some(out) = a.optional_tensor(6)? {
+                a.agree(1, &out)?;
                 return a.writes(6, || ops::ones_out(&size, &out));
             }
             a.makes(5, || ops::ones(&size, dtype, layout, device, pin_memory))
@@ -199,6 +206,7 @@ static ZEROS: Signature = Signature {
                 a.optional_boolean(4)?,
             );
             if let Some(out) = a.optional_tensor(6)? {
+                a.agree(1, &out)?;
                 return a.writes(6, || ops::zeros_out(&size, &out));
             }
             a.makes(5, || ops::zeros(&size, dtype, layout, device, pin_memory))
@@ -231,6 +239,7 @@ static EMPTY_STRIDED: Signature = Signature {
                 a.optional_boolean(5)?,
             );
             if let Some(out) = a.optional_tensor(7)? {
+                a.agree(2, &out)?;
                 return a.writes(7, || ops::empty_strided_out(&size, &stride, &out));
             }
             a.makes(6, || ops::empty_strided(&size, &stride, dtype, layout, device, pin_memory))
@@ -261,6 +270,7 @@ static SCALAR_TENSOR: Signature = Signature {
                 a.optional_boolean(4)?,
             );
             if let Some(out) = a.optional_tensor(6)? {
+                a.agree(1, &out)?;
                 return a.writes(6, || ops::scalar_tensor_out(s, &out));
             }
             a.makes(5, || ops::scalar_tensor(s, dtype, layout, device, pin_memory))
@@ -292,6 +302,7 @@ static EYE: Signature = Signature {
                     a.optional_boolean(4)?,
                 );
                 if let Some(out) = a.optional_tensor(6)? {
+                    a.agree(1, &out)?;
                     return a.writes(6, || ops::eye_out(n, &out));
                 }
                 a.makes(5, || ops::eye(n, dtype, layout, device, pin_memory))
@@ -320,6 +331,7 @@ static EYE: Signature = Signature {
                     a.optional_boolean(5)?,
                 );
                 if let Some(out) = a.optional_tensor(7)? {
+                    a.agree(2, &out)?;
                     return a.writes(7, || ops::eye_m_out(n, m, &out));
                 }
                 a.makes(6, || ops::eye_m(n, m, dtype, layout, device, pin_memory))
@@ -353,6 +365,7 @@ static EMPTY_LIKE: Signature = Signature {
                 a.optional_memory_format(5)?,
             );
             if let Some(out) = a.optional_tensor(7)? {
+                a.agree(1, &out)?;
                 return a.writes(7, || ops::empty_like_out(&self_, memory_format, &out));
             }
             a.makes(6, || ops::empty_like(&self_, dtype, layout, device, pin_memory, memory_format))
@@ -385,6 +398,7 @@ static ZEROS_LIKE: Signature = Signature {
                 a.optional_memory_format(5)?,
             );
             if let Some(out) = a.optional_tensor(7)? {
+                a.agree(1, &out)?;
                 return a.writes(7, || ops::zeros_like_out(&self_, memory_format, &out));
             }
             a.makes(6, || ops::zeros_like(&self_, dtype, layout, device, pin_memory, memory_format))
@@ -417,6 +431,7 @@ static ONES_LIKE: Signature = Signature {
                 a.optional_memory_format(5)?,
             );
             if let Some(out) = a.optional_tensor(7)? {
+                a.agree(1, &out)?;
                 return a.writes(7, || ops::ones_like_out(&self_, memory_format, &out));
             }
             a.makes(6, || ops::ones_like(&self_, dtype, layout, device, pin_memory, memory_format))
@@ -451,6 +466,7 @@ static FULL_LIKE: Signature = Signature {
                 a.optional_memory_format(6)?,
             );
             if let Some(out) = a.optional_tensor(8)? {
+                a.agree(2, &out)?;
                 return a.writes(8, || ops::full_like_out(&self_, fill_value, memory_format, &out));
             }
             a.makes(7, || {
@@ -485,6 +501,7 @@ static NEW_EMPTY: Signature = Signature {
                 a.optional_boolean(5)?,
             );
             if let Some(out) = a.optional_tensor(7)? {
+                a.agree(2, &out)?;
                 return a.writes(7, || ops::new_empty_out(&self_, &size, &out));
             }
             a.makes(6, || ops::new_empty(&self_, &size, dtype, layout, device, pin_memory))
@@ -519,6 +536,7 @@ static NEW_EMPTY_STRIDED: Signature = Signature {
                 a.optional_boolean(6)?,
             );
             if let Some(out) = a.optional_tensor(8)? {
+                a.agree(3, &out)?;
                 return a.writes(8, || ops::new_empty_strided_out(&self_, &size, &stride, &out));
             }
             a.makes(7, || ops::new_empty_strided(&self_, &size, &stride, dtype, layout, device, pin_memory))
@@ -553,6 +571,7 @@ static NEW_FULL: Signature = Signature {
                 a.optional_boolean(6)?,
             );
             if let Some(out) = a.optional_tensor(8)? {
+                a.agree(3, &out)?;
                 return a.writes(8, || ops::new_full_out(&self_, &size, fill_value, &out));
             }
             a.makes(7, || ops::new_full(&self_, &size, fill_value, dtype, layout, device, pin_memory))
@@ -585,6 +604,7 @@ static NEW_ZEROS: Signature = Signature {
                 a.optional_boolean(5)?,
             );
             if let Some(out) = a.optional_tensor(7)? {
+                a.agree(2, &out)?;
                 return a.writes(7, || ops::new_zeros_out(&self_, &size, &out));
             }
             a.makes(6, || ops::new_zeros(&self_, &size, dtype, layout, device, pin_memory))
@@ -617,6 +637,7 @@ static NEW_ONES: Signature = Signature {
                 a.optional_boolean(5)?,
             );
             if let Some(out) = a.optional_tensor(7)? {
+                a.agree(2, &out)?;
                 return a.writes(7, || ops::new_ones_out(&self_, &size, &out));
             }
             a.makes(6, || ops::new_ones(&self_, &size, dtype, layout, device, pin_memory))

@@ -12,8 +12,16 @@ pub(super) static BINDINGS: &[Binding] = &[
         CAT,
         "cat(Tensor[] tensors, int dim=0, *, Tensor out=None)\n\nThe tensors one behind the other in dimension `dim`; their other sizes are equal, their types are promoted."
     ),
-    function!("", CONCAT, "concat(Tensor[] tensors, int dim=0)\n\nAnother name of `cat`."),
-    function!("", CONCATENATE, "concatenate(Tensor[] tensors, int dim=0)\n\nAnother name of `cat`."),
+    function!(
+        "",
+        CONCAT,
+        "concat(Tensor[] tensors, int dim=0, *, Tensor out=None)\n\nAnother name of `cat`."
+    ),
+    function!(
+        "",
+        CONCATENATE,
+        "concatenate(Tensor[] tensors, int dim=0, *, Tensor out=None)\n\nAnother name of `cat`."
+    ),
     function!(
         "",
         STACK,
@@ -80,11 +88,18 @@ static CAT: Signature = Signature {
 static CONCAT: Signature = Signature {
     name: "concat",
     overloads: &[Overload {
-        parameters: &[tensors("tensors"), int("dim").or("0")],
+        parameters: &[
+            tensors("tensors"),
+            int("dim").or("0"),
+            tensor("out").by_keyword().or_none().or("None"),
+        ],
         receiver: None,
         function: true,
         call: |a| {
             let (tensors, dim) = (a.tensors(0)?, a.int_or(1, 0)?);
+            if let Some(out) = a.optional_tensor(2)? {
+                return a.writes(2, || ops::concat_out(&tensors, dim, &out));
+            }
             a.returns(|| ops::concat(&tensors, dim))
         },
     }],
@@ -93,11 +108,18 @@ static CONCAT: Signature = Signature {
 static CONCATENATE: Signature = Signature {
     name: "concatenate",
     overloads: &[Overload {
-        parameters: &[tensors("tensors"), int("dim").or("0")],
+        parameters: &[
+            tensors("tensors"),
+            int("dim").or("0"),
+            tensor("out").by_keyword().or_none().or("None"),
+        ],
         receiver: None,
         function: true,
         call: |a| {
             let (tensors, dim) = (a.tensors(0)?, a.int_or(1, 0)?);
+            if let Some(out) = a.optional_tensor(2)? {
+                return a.writes(2, || ops::concatenate_out(&tensors, dim, &out));
+            }
             a.returns(|| ops::concatenate(&tensors, dim))
         },
     }],

@@ -59,7 +59,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         BITWISE_AND,
-        "bitwise_and(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_and(Tensor input, Number other, *, Tensor out=None)\n\nThe bits that both elements have."
+        "bitwise_and(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_and(Tensor input, Number other, *, Tensor out=None)\nbitwise_and(Number input, Tensor other)\n\nThe bits that both elements have."
     ),
     method!(
         BITWISE_AND,
@@ -72,7 +72,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         BITWISE_OR,
-        "bitwise_or(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_or(Tensor input, Number other, *, Tensor out=None)\n\nThe bits that one of two elements has."
+        "bitwise_or(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_or(Tensor input, Number other, *, Tensor out=None)\nbitwise_or(Number input, Tensor other)\n\nThe bits that one of two elements has."
     ),
     method!(
         BITWISE_OR,
@@ -85,7 +85,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         BITWISE_XOR,
-        "bitwise_xor(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_xor(Tensor input, Number other, *, Tensor out=None)\n\nThe bits that exactly one of two elements has."
+        "bitwise_xor(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_xor(Tensor input, Number other, *, Tensor out=None)\nbitwise_xor(Number input, Tensor other)\n\nThe bits that exactly one of two elements has."
     ),
     method!(
         BITWISE_XOR,
@@ -269,6 +269,15 @@ static BITWISE_AND: Signature = Signature {
                 a.returns(|| ops::bitwise_and_scalar(&self_, other))
             },
         },
+        Overload {
+            parameters: &[scalar("input"), tensor("other")],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (self_, other) = (a.scalar(0)?, a.tensor(1)?);
+                a.returns(|| ops::bitwise_and_scalar_tensor(self_, &other))
+            },
+        },
     ],
 };
 
@@ -323,6 +332,15 @@ static BITWISE_OR: Signature = Signature {
                 a.returns(|| ops::bitwise_or_scalar(&self_, other))
             },
         },
+        Overload {
+            parameters: &[scalar("input"), tensor("other")],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (self_, other) = (a.scalar(0)?, a.tensor(1)?);
+                a.returns(|| ops::bitwise_or_scalar_tensor(self_, &other))
+            },
+        },
     ],
 };
 
@@ -375,6 +393,15 @@ static BITWISE_XOR: Signature = Signature {
                     return a.writes(2, || ops::bitwise_xor_scalar_out(&self_, other, &out));
                 }
                 a.returns(|| ops::bitwise_xor_scalar(&self_, other))
+            },
+        },
+        Overload {
+            parameters: &[scalar("input"), tensor("other")],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (self_, other) = (a.scalar(0)?, a.tensor(1)?);
+                a.returns(|| ops::bitwise_xor_scalar_tensor(self_, &other))
             },
         },
     ],

@@ -46,6 +46,7 @@ mod split;
 mod ternary;
 mod triangular;
 mod unary;
+mod unique;
 mod view;
 mod view_backward;
 mod view_in_place;
@@ -96,6 +97,7 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     ternary::BINDINGS,
     triangular::BINDINGS,
     unary::BINDINGS,
+    unique::BINDINGS,
     view::BINDINGS,
     view_backward::BINDINGS,
     view_in_place::BINDINGS,

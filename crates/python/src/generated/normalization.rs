@@ -35,7 +35,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         NATIVE_BATCH_NORM,
-        "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps)\n\nBatch normalization, with the mean and the inverse deviation of each channel; updates the running statistics in training."
+        "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor out=None)\n\nBatch normalization, with the mean and the inverse deviation of each channel; updates the running statistics in training."
     ),
     function!(
         "",
@@ -259,6 +259,7 @@ static NATIVE_BATCH_NORM: Signature = Signature {
             boolean("training"),
             float("momentum"),
             float("eps"),
+            tensors("out").by_keyword().or_none().or("None"),
         ],
         receiver: None,
         function: true,
@@ -273,6 +274,23 @@ static NATIVE_BATCH_NORM: Signature = Signature {
                 a.float(6)?,
                 a.float(7)?,
             );
+            if let Some(out) = a.out_tensors(8, 3)? {
+                return a.writes(8, || {
+                    ops::native_batch_norm_out(
+                        &input,
+                        weight.as_deref(),
+                        bias.as_deref(),
+                        running_mean.as_deref(),
+                        running_var.as_deref(),
+                        training,
+                        momentum,
+                        eps,
+                        &out[0],
+                        &out[1],
+                        &out[2],
+                    )
+                });
+            }
             a.returns(|| {
                 ops::native_batch_norm(
                     &input,

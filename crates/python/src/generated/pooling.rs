@@ -40,7 +40,7 @@ static MAX_POOL2D: Signature = Signature {
         parameters: &[
             tensor("input"),
             ints("kernel_size", 2),
-            ints("stride", 2).or("[]"),
+            ints("stride", 2).or_none().or("[]"),
             ints("padding", 2).or("0"),
             ints("dilation", 2).or("1"),
             boolean("ceil_mode").or("False"),
@@ -67,7 +67,7 @@ static MAX_POOL2D_WITH_INDICES: Signature = Signature {
         parameters: &[
             tensor("input"),
             ints("kernel_size", 2),
-            ints("stride", 2).or("[]"),
+            ints("stride", 2).or_none().or("[]"),
             ints("padding", 2).or("0"),
             ints("dilation", 2).or("1"),
             boolean("ceil_mode").or("False"),
@@ -111,7 +111,7 @@ static AVG_POOL2D: Signature = Signature {
         parameters: &[
             tensor("input"),
             ints("kernel_size", 2),
-            ints("stride", 2).or("[]"),
+            ints("stride", 2).or_none().or("[]"),
             ints("padding", 2).or("0"),
             boolean("ceil_mode").or("False"),
             boolean("count_include_pad").or("True"),

@@ -44,6 +44,7 @@ static ARANGE: Signature = Signature {
                     a.optional_boolean(4)?,
                 );
                 if let Some(out) = a.optional_tensor(6)? {
+                    a.agree(1, &out)?;
                     return a.writes(6, || ops::arange_out(end, &out));
                 }
                 a.makes(5, || ops::arange(end, dtype, layout, device, pin_memory))
@@ -98,6 +99,7 @@ static ARANGE: Signature = Signature {
                     a.optional_boolean(6)?,
                 );
                 if let Some(out) = a.optional_tensor(8)? {
+                    a.agree(3, &out)?;
                     return a.writes(8, || ops::arange_start_out(start, end, step, &out));
                 }
                 a.makes(7, || ops::arange_start_step(start, end, step, dtype, layout, device, pin_memory))
@@ -134,6 +136,7 @@ static LINSPACE: Signature = Signature {
                     a.optional_boolean(6)?,
                 );
                 if let Some(out) = a.optional_tensor(8)? {
+                    a.agree(3, &out)?;
                     return a.writes(8, || ops::linspace_tensor_tensor_out(&start, &end, steps, &out));
                 }
                 a.makes(7, || {
@@ -166,6 +169,7 @@ static LINSPACE: Signature = Signature {
                     a.optional_boolean(6)?,
                 );
                 if let Some(out) = a.optional_tensor(8)? {
+                    a.agree(3, &out)?;
                     return a.writes(8, || ops::linspace_tensor_scalar_out(&start, end, steps, &out));
                 }
                 a.makes(7, || {
@@ -198,6 +202,7 @@ static LINSPACE: Signature = Signature {
                     a.optional_boolean(6)?,
                 );
                 if let Some(out) = a.optional_tensor(8)? {
+                    a.agree(3, &out)?;
                     return a.writes(8, || ops::linspace_scalar_tensor_out(start, &end, steps, &out));
                 }
                 a.makes(7, || {
@@ -230,6 +235,7 @@ static LINSPACE: Signature = Signature {
                     a.optional_boolean(6)?,
                 );
                 if let Some(out) = a.optional_tensor(8)? {
+                    a.agree(3, &out)?;
                     return a.writes(8, || ops::linspace_out(start, end, steps, &out));
                 }
                 a.makes(7, || ops::linspace(start, end, steps, dtype, layout, device, pin_memory))

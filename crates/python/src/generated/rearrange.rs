@@ -10,11 +10,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         NARROW,
-        "narrow(Tensor input, int dim, int start, int length)\n\n`length` indices of a dimension from `start`."
+        "narrow(Tensor input, int dim, Tensor start, int length)\nnarrow(Tensor input, int dim, int start, int length)\n\n`length` indices of a dimension from the place that is the number in a tensor."
     ),
     method!(
         NARROW,
-        "narrow(int dim, int start, int length)\n\n`length` indices of a dimension from `start`."
+        "narrow(int dim, Tensor start, int length)\nnarrow(int dim, int start, int length)\n\n`length` indices of a dimension from the place that is the number in a tensor."
     ),
     method!(VIEW_AS, "view_as(Tensor other)\n\nThe same elements in the sizes of `other`, without a copy."),
     method!(
@@ -98,15 +98,26 @@ pub(super) static BINDINGS: &[Binding] = &[
 
 static NARROW: Signature = Signature {
     name: "narrow",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim"), int("start"), int("length")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, dim, start, length) = (a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?);
-            a.views(|| ops::narrow(&self_, dim, start, length))
+    overloads: &[
+        Overload {
+            parameters: &[tensor("input"), int("dim"), tensor("start"), int("length")],
+            receiver: Some(0),
+            function: true,
+            call: |a| {
+                let (self_, dim, start, length) = (a.tensor(0)?, a.int(1)?, a.tensor(2)?, a.int(3)?);
+                a.views(|| ops::narrow_tensor(&self_, dim, &start, length))
+            },
         },
-    }],
+        Overload {
+            parameters: &[tensor("input"), int("dim"), int("start"), int("length")],
+            receiver: Some(0),
+            function: true,
+            call: |a| {
+                let (self_, dim, start, length) = (a.tensor(0)?, a.int(1)?, a.int(2)?, a.int(3)?);
+                a.views(|| ops::narrow(&self_, dim, start, length))
+            },
+        },
+    ],
 };
 
 static VIEW_AS: Signature = Signature {

@@ -84,11 +84,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MAX,
-        "max(Tensor input, *, Tensor out=None)\nmax(Tensor input, int dim, bool keepdim=False)\n\nThe greatest of all elements; NaN where there is one. Of no elements it is an error."
+        "max(Tensor input, *, Tensor out=None)\nmax(Tensor input, Tensor other, *, Tensor out=None)\nmax(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\nThe greatest of all elements; NaN where there is one. Of no elements it is an error."
     ),
     method!(
         MAX,
-        "max(*, Tensor out=None)\nmax(int dim, bool keepdim=False)\n\nThe greatest of all elements; NaN where there is one. Of no elements it is an error."
+        "max(*, Tensor out=None)\nmax(Tensor other, *, Tensor out=None)\nmax(int dim, bool keepdim=False, *, Tensor out=None)\n\nThe greatest of all elements; NaN where there is one. Of no elements it is an error."
     ),
     function!(
         "",
@@ -111,11 +111,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MIN,
-        "min(Tensor input, *, Tensor out=None)\nmin(Tensor input, int dim, bool keepdim=False)\n\nThe least of all elements; NaN where there is one. Of no elements it is an error."
+        "min(Tensor input, *, Tensor out=None)\nmin(Tensor input, Tensor other, *, Tensor out=None)\nmin(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\nThe least of all elements; NaN where there is one. Of no elements it is an error."
     ),
     method!(
         MIN,
-        "min(*, Tensor out=None)\nmin(int dim, bool keepdim=False)\n\nThe least of all elements; NaN where there is one. Of no elements it is an error."
+        "min(*, Tensor out=None)\nmin(Tensor other, *, Tensor out=None)\nmin(int dim, bool keepdim=False, *, Tensor out=None)\n\nThe least of all elements; NaN where there is one. Of no elements it is an error."
     ),
     function!(
         "",
@@ -510,11 +510,31 @@ static MAX: Signature = Signature {
             },
         },
         Overload {
-            parameters: &[tensor("input"), int("dim"), boolean("keepdim").or("False")],
+            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
+            receiver: Some(0),
+            function: true,
+            call: |a| {
+                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
+                if let Some(out) = a.optional_tensor(2)? {
+                    return a.writes(2, || ops::max_out(&self_, &other, &out));
+                }
+                a.returns(|| ops::max_other(&self_, &other))
+            },
+        },
+        Overload {
+            parameters: &[
+                tensor("input"),
+                int("dim"),
+                boolean("keepdim").or("False"),
+                tensors("out").by_keyword().or_none().or("None"),
+            ],
             receiver: Some(0),
             function: true,
             call: |a| {
                 let (self_, dim, keepdim) = (a.tensor(0)?, a.int(1)?, a.boolean_or(2, false)?);
+                if let Some(out) = a.out_tensors(3, 2)? {
+                    return a.writes(3, || ops::max_dim_max(&self_, dim, keepdim, &out[0], &out[1]));
+                }
                 static NAMES: Names = Names::new("max", &["values", "indices"]);
                 a.returns_named(&NAMES, || ops::max_dim(&self_, dim, keepdim))
             },
@@ -527,7 +547,7 @@ static AMAX: Signature = Signature {
     overloads: &[Overload {
         parameters: &[
             tensor("input"),
-            ints("dim", 1).or("[]"),
+            ints("dim", 1).or_none().or("[]"),
             boolean("keepdim").or("False"),
             tensor("out").by_keyword().or_none().or("None"),
         ],
@@ -580,11 +600,31 @@ static MIN: Signature = Signature {
             },
         },
         Overload {
-            parameters: &[tensor("input"), int("dim"), boolean("keepdim").or("False")],
+            parameters: &[tensor("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
+            receiver: Some(0),
+            function: true,
+            call: |a| {
+                let (self_, other) = (a.tensor(0)?, a.tensor(1)?);
+                if let Some(out) = a.optional_tensor(2)? {
+                    return a.writes(2, || ops::min_out(&self_, &other, &out));
+                }
+                a.returns(|| ops::min_other(&self_, &other))
+            },
+        },
+        Overload {
+            parameters: &[
+                tensor("input"),
+                int("dim"),
+                boolean("keepdim").or("False"),
+                tensors("out").by_keyword().or_none().or("None"),
+            ],
             receiver: Some(0),
             function: true,
             call: |a| {
                 let (self_, dim, keepdim) = (a.tensor(0)?, a.int(1)?, a.boolean_or(2, false)?);
+                if let Some(out) = a.out_tensors(3, 2)? {
+                    return a.writes(3, || ops::min_dim_min(&self_, dim, keepdim, &out[0], &out[1]));
+                }
                 static NAMES: Names = Names::new("min", &["values", "indices"]);
                 a.returns_named(&NAMES, || ops::min_dim(&self_, dim, keepdim))
             },
@@ -597,7 +637,7 @@ static AMIN: Signature = Signature {
     overloads: &[Overload {
         parameters: &[
             tensor("input"),
-            ints("dim", 1).or("[]"),
+            ints("dim", 1).or_none().or("[]"),
             boolean("keepdim").or("False"),
             tensor("out").by_keyword().or_none().or("None"),
         ],

@@ -187,7 +187,7 @@ static ROLL: Signature = Signature {
         parameters: &[
             tensor("input"),
             ints("shifts", 1),
-            ints("dims", 1).or("[]"),
+            ints("dims", 1).or_none().or("[]"),
             tensor("out").by_keyword().or_none().or("None"),
         ],
         receiver: Some(0),

@@ -13,7 +13,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         RAND,
-        "rand(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False)\nrand(int[] size, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False)\n\nUniform numbers from 0 to below 1."
+        "rand(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrand(int[] size, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nUniform numbers from 0 to below 1."
     ),
     function!(
         "",
@@ -23,7 +23,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         RANDN,
-        "randn(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False)\nrandn(int[] size, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False)\n\nNormal numbers of mean 0 and standard deviation 1."
+        "randn(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandn(int[] size, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nNormal numbers of mean 0 and standard deviation 1."
     ),
     function!(
         "",
@@ -33,17 +33,17 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         RANDINT,
-        "randint(int low, int high, int[] size, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False)\nrandint(int low, int high, int[] size, *, Generator? generator, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False)\nrandint(int high, int[] size, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False)\nrandint(int high, int[] size, *, Generator? generator, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False)\n\nWhole numbers from `low` to below `high`."
+        "randint(int low, int high, int[] size, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandint(int low, int high, int[] size, *, Generator? generator, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandint(int high, int[] size, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandint(int high, int[] size, *, Generator? generator, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nWhole numbers from `low` to below `high`."
     ),
     function!(
         "",
         NORMAL,
-        "normal(float mean, float std, int[] size, *, Generator? generator=None, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False)\n\nNormal numbers of one mean and one standard deviation."
+        "normal(Tensor mean, Tensor std, *, Generator? generator=None, Tensor out=None)\nnormal(Tensor mean, float std=1, *, Generator? generator=None, Tensor out=None)\nnormal(float mean, Tensor std, *, Generator? generator=None, Tensor out=None)\nnormal(float mean, float std, int[] size, *, Generator? generator=None, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nNormal numbers of a mean and a standard deviation each."
     ),
     function!(
         "",
         RANDPERM,
-        "randperm(int n, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False)\nrandperm(int n, *, Generator? generator, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False)\n\nThe numbers from 0 to below `n`, in a random order."
+        "randperm(int n, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandperm(int n, *, Generator? generator, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nThe numbers from 0 to below `n`, in a random order."
     ),
     function!(
         "",
@@ -67,6 +67,7 @@ static RAND: Signature = Signature {
                 device("device").by_keyword().or_none().or("None"),
                 boolean("pin_memory").by_keyword().or_none().or("None"),
                 boolean("requires_grad").by_keyword().or("False"),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
@@ -78,6 +79,10 @@ static RAND: Signature = Signature {
                     a.optional_device(3)?,
                     a.optional_boolean(4)?,
                 );
+                if let Some(out) = a.optional_tensor(6)? {
+                    a.agree(1, &out)?;
+                    return a.writes(6, || ops::rand_out(&size, &out));
+                }
                 a.makes(5, || ops::rand(&size, dtype, layout, device, pin_memory))
             },
         },
@@ -90,6 +95,7 @@ static RAND: Signature = Signature {
                 device("device").by_keyword().or_none().or("None"),
                 boolean("pin_memory").by_keyword().or_none().or("None"),
                 boolean("requires_grad").by_keyword().or("False"),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
@@ -102,6 +108,10 @@ static RAND: Signature = Signature {
                     a.optional_device(4)?,
                     a.optional_boolean(5)?,
                 );
+                if let Some(out) = a.optional_tensor(7)? {
+                    a.agree(2, &out)?;
+                    return a.writes(7, || ops::rand_generator_out(&size, generator, &out));
+                }
                 a.makes(6, || ops::rand_generator(&size, generator, dtype, layout, device, pin_memory))
             },
         },
@@ -147,6 +157,7 @@ static RANDN: Signature = Signature {
                 device("device").by_keyword().or_none().or("None"),
                 boolean("pin_memory").by_keyword().or_none().or("None"),
                 boolean("requires_grad").by_keyword().or("False"),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
@@ -158,6 +169,10 @@ static RANDN: Signature = Signature {
                     a.optional_device(3)?,
                     a.optional_boolean(4)?,
                 );
+                if let Some(out) = a.optional_tensor(6)? {
+                    a.agree(1, &out)?;
+                    return a.writes(6, || ops::randn_out(&size, &out));
+                }
                 a.makes(5, || ops::randn(&size, dtype, layout, device, pin_memory))
             },
         },
@@ -170,6 +185,7 @@ static RANDN: Signature = Signature {
                 device("device").by_keyword().or_none().or("None"),
                 boolean("pin_memory").by_keyword().or_none().or("None"),
                 boolean("requires_grad").by_keyword().or("False"),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
@@ -182,6 +198,10 @@ static RANDN: Signature = Signature {
                     a.optional_device(4)?,
                     a.optional_boolean(5)?,
                 );
+                if let Some(out) = a.optional_tensor(7)? {
+                    a.agree(2, &out)?;
+                    return a.writes(7, || ops::randn_generator_out(&size, generator, &out));
+                }
                 a.makes(6, || ops::randn_generator(&size, generator, dtype, layout, device, pin_memory))
             },
         },
@@ -229,6 +249,7 @@ static RANDINT: Signature = Signature {
                 device("device").by_keyword().or_none().or("None"),
                 boolean("pin_memory").by_keyword().or_none().or("None"),
                 boolean("requires_grad").by_keyword().or("False"),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
@@ -242,6 +263,10 @@ static RANDINT: Signature = Signature {
                     a.optional_device(5)?,
                     a.optional_boolean(6)?,
                 );
+                if let Some(out) = a.optional_tensor(8)? {
+                    a.agree(3, &out)?;
+                    return a.writes(8, || ops::randint_low_out(low, high, &size, &out));
+                }
                 a.makes(7, || ops::randint_low(low, high, &size, dtype, layout, device, pin_memory))
             },
         },
@@ -256,6 +281,7 @@ static RANDINT: Signature = Signature {
                 device("device").by_keyword().or_none().or("None"),
                 boolean("pin_memory").by_keyword().or_none().or("None"),
                 boolean("requires_grad").by_keyword().or("False"),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
@@ -270,6 +296,10 @@ static RANDINT: Signature = Signature {
                     a.optional_device(6)?,
                     a.optional_boolean(7)?,
                 );
+                if let Some(out) = a.optional_tensor(9)? {
+                    a.agree(4, &out)?;
+                    return a.writes(9, || ops::randint_low_generator_out(low, high, &size, generator, &out));
+                }
                 a.makes(8, || {
                     ops::randint_low_generator(low, high, &size, generator, dtype, layout, device, pin_memory)
                 })
@@ -284,6 +314,7 @@ static RANDINT: Signature = Signature {
                 device("device").by_keyword().or_none().or("None"),
                 boolean("pin_memory").by_keyword().or_none().or("None"),
                 boolean("requires_grad").by_keyword().or("False"),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
@@ -296,6 +327,10 @@ static RANDINT: Signature = Signature {
                     a.optional_device(4)?,
                     a.optional_boolean(5)?,
                 );
+                if let Some(out) = a.optional_tensor(7)? {
+                    a.agree(2, &out)?;
+                    return a.writes(7, || ops::randint_out(high, &size, &out));
+                }
                 a.makes(6, || ops::randint(high, &size, dtype, layout, device, pin_memory))
             },
         },
@@ -309,6 +344,7 @@ static RANDINT: Signature = Signature {
                 device("device").by_keyword().or_none().or("None"),
                 boolean("pin_memory").by_keyword().or_none().or("None"),
                 boolean("requires_grad").by_keyword().or("False"),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
@@ -322,6 +358,10 @@ static RANDINT: Signature = Signature {
                     a.optional_device(5)?,
                     a.optional_boolean(6)?,
                 );
+                if let Some(out) = a.optional_tensor(8)? {
+                    a.agree(3, &out)?;
+                    return a.writes(8, || ops::randint_generator_out(high, &size, generator, &out));
+                }
                 a.makes(7, || {
                     ops::randint_generator(high, &size, generator, dtype, layout, device, pin_memory)
                 })
@@ -332,36 +372,94 @@ static RANDINT: Signature = Signature {
 
 static NORMAL: Signature = Signature {
     name: "normal",
-    overloads: &[Overload {
-        parameters: &[
-            float("mean"),
-            float("std"),
-            ints("size", 0),
-            generator("generator").by_keyword().or_none().or("None"),
-            dtype("dtype").by_keyword().or_none().or("None"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (mean, std, size, generator, dtype, layout, device, pin_memory) = (
-                a.float(0)?,
-                a.float(1)?,
-                a.ints(2)?,
-                a.optional_generator(3)?,
-                a.optional_dtype(4)?,
-                a.optional_layout(5)?,
-                a.optional_device(6)?,
-                a.optional_boolean(7)?,
-            );
-            a.makes(8, || {
-                ops::normal_float_float(mean, std, &size, generator, dtype, layout, device, pin_memory)
-            })
+    overloads: &[
+        Overload {
+            parameters: &[
+                tensor("mean"),
+                tensor("std"),
+                generator("generator").by_keyword().or_none().or("None"),
+                tensor("out").by_keyword().or_none().or("None"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (mean, std, generator) = (a.tensor(0)?, a.tensor(1)?, a.optional_generator(2)?);
+                if let Some(out) = a.optional_tensor(3)? {
+                    return a.writes(3, || ops::normal_tensor_tensor_out(&mean, &std, generator, &out));
+                }
+                a.returns(|| ops::normal_tensor_tensor(&mean, &std, generator))
+            },
         },
-    }],
+        Overload {
+            parameters: &[
+                tensor("mean"),
+                float("std").or("1"),
+                generator("generator").by_keyword().or_none().or("None"),
+                tensor("out").by_keyword().or_none().or("None"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (mean, std, generator) = (a.tensor(0)?, a.float_or(1, 1.0)?, a.optional_generator(2)?);
+                if let Some(out) = a.optional_tensor(3)? {
+                    return a.writes(3, || ops::normal_tensor_float_out(&mean, std, generator, &out));
+                }
+                a.returns(|| ops::normal_tensor_float(&mean, std, generator))
+            },
+        },
+        Overload {
+            parameters: &[
+                float("mean"),
+                tensor("std"),
+                generator("generator").by_keyword().or_none().or("None"),
+                tensor("out").by_keyword().or_none().or("None"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (mean, std, generator) = (a.float(0)?, a.tensor(1)?, a.optional_generator(2)?);
+                if let Some(out) = a.optional_tensor(3)? {
+                    return a.writes(3, || ops::normal_float_tensor_out(mean, &std, generator, &out));
+                }
+                a.returns(|| ops::normal_float_tensor(mean, &std, generator))
+            },
+        },
+        Overload {
+            parameters: &[
+                float("mean"),
+                float("std"),
+                ints("size", 0),
+                generator("generator").by_keyword().or_none().or("None"),
+                dtype("dtype").by_keyword().or_none().or("None"),
+                layout("layout").by_keyword().or_none().or("None"),
+                device("device").by_keyword().or_none().or("None"),
+                boolean("pin_memory").by_keyword().or_none().or("None"),
+                boolean("requires_grad").by_keyword().or("False"),
+                tensor("out").by_keyword().or_none().or("None"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (mean, std, size, generator, dtype, layout, device, pin_memory) = (
+                    a.float(0)?,
+                    a.float(1)?,
+                    a.ints(2)?,
+                    a.optional_generator(3)?,
+                    a.optional_dtype(4)?,
+                    a.optional_layout(5)?,
+                    a.optional_device(6)?,
+                    a.optional_boolean(7)?,
+                );
+                if let Some(out) = a.optional_tensor(9)? {
+                    a.agree(4, &out)?;
+                    return a.writes(9, || ops::normal_float_float_out(mean, std, &size, generator, &out));
+                }
+                a.makes(8, || {
+                    ops::normal_float_float(mean, std, &size, generator, dtype, layout, device, pin_memory)
+                })
+            },
+        },
+    ],
 };
 
 static RANDPERM: Signature = Signature {
@@ -375,6 +473,7 @@ static RANDPERM: Signature = Signature {
                 device("device").by_keyword().or_none().or("None"),
                 boolean("pin_memory").by_keyword().or_none().or("None"),
                 boolean("requires_grad").by_keyword().or("False"),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
@@ -386,6 +485,10 @@ static RANDPERM: Signature = Signature {
                     a.optional_device(3)?,
                     a.optional_boolean(4)?,
                 );
+                if let Some(out) = a.optional_tensor(6)? {
+                    a.agree(1, &out)?;
+                    return a.writes(6, || ops::randperm_out(n, &out));
+                }
                 a.makes(5, || ops::randperm(n, dtype, layout, device, pin_memory))
             },
         },
@@ -398,6 +501,7 @@ static RANDPERM: Signature = Signature {
                 device("device").by_keyword().or_none().or("None"),
                 boolean("pin_memory").by_keyword().or_none().or("None"),
                 boolean("requires_grad").by_keyword().or("False"),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
@@ -410,6 +514,10 @@ static RANDPERM: Signature = Signature {
                     a.optional_device(4)?,
                     a.optional_boolean(5)?,
                 );
+                if let Some(out) = a.optional_tensor(7)? {
+                    a.agree(2, &out)?;
+                    return a.writes(7, || ops::randperm_generator_out(n, generator, &out));
+                }
                 a.makes(6, || ops::randperm_generator(n, generator, dtype, layout, device, pin_memory))
             },
         },

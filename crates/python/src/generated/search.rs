@@ -2,7 +2,7 @@
 
 //! The names in Python of the operators in `search`.
 
-use crate::arguments::{Overload, Signature, boolean, int, scalar, string, tensor};
+use crate::arguments::{Overload, Signature, boolean, scalar, string, tensor};
 use crate::call::{Binding, function};
 use flambeau_ops::ops;
 
@@ -10,22 +10,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         SEARCHSORTED,
-        "searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor out=None)\nsearchsorted(Tensor sorted_sequence, Number input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None)\n\nFor each value the place in its row of `sorted_sequence` where it would be put in, before or behind equal elements."
+        "searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor out=None)\nsearchsorted(Tensor sorted_sequence, Number input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor out=None)\n\nFor each value the place in its row of `sorted_sequence` where it would be put in, before or behind equal elements."
     ),
     function!(
         "",
         BUCKETIZE,
-        "bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor out=None)\n\nFor each value the number of the interval between `boundaries` that it lies in."
-    ),
-    function!(
-        "",
-        _UNIQUE2,
-        "_unique2(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False)\n\nThe distinct values in order; for each element the number of its value, for each value how often it is there."
-    ),
-    function!(
-        "",
-        UNIQUE_CONSECUTIVE,
-        "unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None)\n\nThe first of each run of equal elements; for each element the number of its run, for each run its length."
+        "bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor out=None)\nbucketize(Number input, Tensor boundaries, *, bool out_int32=False, bool right=False)\n\nFor each value the number of the interval between `boundaries` that it lies in."
     ),
 ];
 
@@ -86,6 +76,7 @@ static SEARCHSORTED: Signature = Signature {
                 boolean("right").by_keyword().or("False"),
                 string("side").by_keyword().or_none().or("None"),
                 tensor("sorter").by_keyword().or_none().or("None"),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
@@ -98,6 +89,19 @@ static SEARCHSORTED: Signature = Signature {
                     a.optional_string(4)?,
                     a.optional_tensor(5)?,
                 );
+                if let Some(out) = a.optional_tensor(6)? {
+                    return a.writes(6, || {
+                        ops::searchsorted_scalar_out(
+                            &sorted_sequence,
+                            self_,
+                            out_int32,
+                            right,
+                            side,
+                            sorter.as_deref(),
+                            &out,
+                        )
+                    });
+                }
                 a.returns(|| {
                     ops::searchsorted_scalar(
                         &sorted_sequence,
@@ -115,62 +119,42 @@ static SEARCHSORTED: Signature = Signature {
 
 static BUCKETIZE: Signature = Signature {
     name: "bucketize",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            tensor("boundaries"),
-            boolean("out_int32").by_keyword().or("False"),
-            boolean("right").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, boundaries, out_int32, right) =
-                (a.tensor(0)?, a.tensor(1)?, a.boolean_or(2, false)?, a.boolean_or(3, false)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a
-                    .writes(4, || ops::bucketize_tensor_out(&self_, &boundaries, out_int32, right, &out));
-            }
-            a.returns(|| ops::bucketize_tensor(&self_, &boundaries, out_int32, right))
+    overloads: &[
+        Overload {
+            parameters: &[
+                tensor("input"),
+                tensor("boundaries"),
+                boolean("out_int32").by_keyword().or("False"),
+                boolean("right").by_keyword().or("False"),
+                tensor("out").by_keyword().or_none().or("None"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (self_, boundaries, out_int32, right) =
+                    (a.tensor(0)?, a.tensor(1)?, a.boolean_or(2, false)?, a.boolean_or(3, false)?);
+                if let Some(out) = a.optional_tensor(4)? {
+                    return a.writes(4, || {
+                        ops::bucketize_tensor_out(&self_, &boundaries, out_int32, right, &out)
+                    });
+                }
+                a.returns(|| ops::bucketize_tensor(&self_, &boundaries, out_int32, right))
+            },
         },
-    }],
-};
-
-static _UNIQUE2: Signature = Signature {
-    name: "_unique2",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            boolean("sorted").or("True"),
-            boolean("return_inverse").or("False"),
-            boolean("return_counts").or("False"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, sorted, return_inverse, return_counts) =
-                (a.tensor(0)?, a.boolean_or(1, true)?, a.boolean_or(2, false)?, a.boolean_or(3, false)?);
-            a.returns(|| ops::_unique2(&self_, sorted, return_inverse, return_counts))
+        Overload {
+            parameters: &[
+                scalar("input"),
+                tensor("boundaries"),
+                boolean("out_int32").by_keyword().or("False"),
+                boolean("right").by_keyword().or("False"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (self_, boundaries, out_int32, right) =
+                    (a.scalar(0)?, a.tensor(1)?, a.boolean_or(2, false)?, a.boolean_or(3, false)?);
+                a.returns(|| ops::bucketize_scalar(self_, &boundaries, out_int32, right))
+            },
         },
-    }],
-};
-
-static UNIQUE_CONSECUTIVE: Signature = Signature {
-    name: "unique_consecutive",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            boolean("return_inverse").or("False"),
-            boolean("return_counts").or("False"),
-            int("dim").or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (self_, return_inverse, return_counts, dim) =
-                (a.tensor(0)?, a.boolean_or(1, false)?, a.boolean_or(2, false)?, a.optional_int(3)?);
-            a.returns(|| ops::unique_consecutive(&self_, return_inverse, return_counts, dim))
-        },
-    }],
+    ],
 };

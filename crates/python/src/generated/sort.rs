@@ -2,7 +2,7 @@
 
 //! The names in Python of the operators in `sort`.
 
-use crate::arguments::{Overload, Signature, boolean, int, tensor};
+use crate::arguments::{Overload, Signature, boolean, int, tensor, tensors};
 use crate::call::{Binding, function, method};
 use crate::return_types::Names;
 use flambeau_ops::ops;
@@ -11,20 +11,20 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         SORT,
-        "sort(Tensor input, *, bool? stable, int dim=-1, bool descending=False)\nsort(Tensor input, int dim=-1, bool descending=False)\n\nThe elements along `dim` in order, and the indices where they stood; equal elements keep their order, and NaN is the greatest."
+        "sort(Tensor input, *, bool? stable, int dim=-1, bool descending=False, Tensor out=None)\nsort(Tensor input, int dim=-1, bool descending=False, *, Tensor out=None)\n\nThe elements along `dim` in order, and the indices where they stood; equal elements keep their order, and NaN is the greatest."
     ),
     method!(
         SORT,
-        "sort(*, bool? stable, int dim=-1, bool descending=False)\nsort(int dim=-1, bool descending=False)\n\nThe elements along `dim` in order, and the indices where they stood; equal elements keep their order, and NaN is the greatest."
+        "sort(*, bool? stable, int dim=-1, bool descending=False, Tensor out=None)\nsort(int dim=-1, bool descending=False, *, Tensor out=None)\n\nThe elements along `dim` in order, and the indices where they stood; equal elements keep their order, and NaN is the greatest."
     ),
     function!(
         "",
         ARGSORT,
-        "argsort(Tensor input, *, bool stable, int dim=-1, bool descending=False)\nargsort(Tensor input, int dim=-1, bool descending=False)\n\nThe indices that put the elements along `dim` in order; equal elements keep theirs."
+        "argsort(Tensor input, *, bool stable, int dim=-1, bool descending=False, Tensor out=None)\nargsort(Tensor input, int dim=-1, bool descending=False)\n\nThe indices that put the elements along `dim` in order; equal elements keep theirs."
     ),
     method!(
         ARGSORT,
-        "argsort(*, bool stable, int dim=-1, bool descending=False)\nargsort(int dim=-1, bool descending=False)\n\nThe indices that put the elements along `dim` in order; equal elements keep theirs."
+        "argsort(*, bool stable, int dim=-1, bool descending=False, Tensor out=None)\nargsort(int dim=-1, bool descending=False)\n\nThe indices that put the elements along `dim` in order; equal elements keep theirs."
     ),
     function!(
         "",
@@ -35,11 +35,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         TOPK,
-        "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True)\n\nThe `k` greatest (or least) elements along `dim`, in order, and the indices where they stood; of equal elements the first."
+        "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor out=None)\n\nThe `k` greatest (or least) elements along `dim`, in order, and the indices where they stood; of equal elements the first."
     ),
     method!(
         TOPK,
-        "topk(int k, int dim=-1, bool largest=True, bool sorted=True)\n\nThe `k` greatest (or least) elements along `dim`, in order, and the indices where they stood; of equal elements the first."
+        "topk(int k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor out=None)\n\nThe `k` greatest (or least) elements along `dim`, in order, and the indices where they stood; of equal elements the first."
     ),
 ];
 
@@ -52,22 +52,36 @@ static SORT: Signature = Signature {
                 boolean("stable").by_keyword().or_none(),
                 int("dim").by_keyword().or("-1"),
                 boolean("descending").by_keyword().or("False"),
+                tensors("out").by_keyword().or_none().or("None"),
             ],
             receiver: Some(0),
             function: true,
             call: |a| {
                 let (self_, stable, dim, descending) =
                     (a.tensor(0)?, a.optional_boolean(1)?, a.int_or(2, -1)?, a.boolean_or(3, false)?);
+                if let Some(out) = a.out_tensors(4, 2)? {
+                    return a.writes(4, || {
+                        ops::sort_values_stable(&self_, stable, dim, descending, &out[0], &out[1])
+                    });
+                }
                 static NAMES: Names = Names::new("sort", &["values", "indices"]);
                 a.returns_named(&NAMES, || ops::sort_stable(&self_, stable, dim, descending))
             },
         },
         Overload {
-            parameters: &[tensor("input"), int("dim").or("-1"), boolean("descending").or("False")],
+            parameters: &[
+                tensor("input"),
+                int("dim").or("-1"),
+                boolean("descending").or("False"),
+                tensors("out").by_keyword().or_none().or("None"),
+            ],
             receiver: Some(0),
             function: true,
             call: |a| {
                 let (self_, dim, descending) = (a.tensor(0)?, a.int_or(1, -1)?, a.boolean_or(2, false)?);
+                if let Some(out) = a.out_tensors(3, 2)? {
+                    return a.writes(3, || ops::sort_values(&self_, dim, descending, &out[0], &out[1]));
+                }
                 static NAMES: Names = Names::new("sort", &["values", "indices"]);
                 a.returns_named(&NAMES, || ops::sort(&self_, dim, descending))
             },
@@ -84,12 +98,16 @@ static ARGSORT: Signature = Signature {
                 boolean("stable").by_keyword(),
                 int("dim").by_keyword().or("-1"),
                 boolean("descending").by_keyword().or("False"),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: Some(0),
             function: true,
             call: |a| {
                 let (self_, stable, dim, descending) =
                     (a.tensor(0)?, a.boolean(1)?, a.int_or(2, -1)?, a.boolean_or(3, false)?);
+                if let Some(out) = a.optional_tensor(4)? {
+                    return a.writes(4, || ops::argsort_stable_out(&self_, stable, dim, descending, &out));
+                }
                 a.returns(|| ops::argsort_stable(&self_, stable, dim, descending))
             },
         },
@@ -130,12 +148,16 @@ static TOPK: Signature = Signature {
             int("dim").or("-1"),
             boolean("largest").or("True"),
             boolean("sorted").or("True"),
+            tensors("out").by_keyword().or_none().or("None"),
         ],
         receiver: Some(0),
         function: true,
         call: |a| {
             let (self_, k, dim, largest, sorted) =
                 (a.tensor(0)?, a.int(1)?, a.int_or(2, -1)?, a.boolean_or(3, true)?, a.boolean_or(4, true)?);
+            if let Some(out) = a.out_tensors(5, 2)? {
+                return a.writes(5, || ops::topk_values(&self_, k, dim, largest, sorted, &out[0], &out[1]));
+            }
             static NAMES: Names = Names::new("topk", &["values", "indices"]);
             a.returns_named(&NAMES, || ops::topk(&self_, k, dim, largest, sorted))
         },

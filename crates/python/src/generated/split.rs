@@ -37,11 +37,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         TENSOR_SPLIT,
-        "tensor_split(Tensor input, int sections, int dim=0)\ntensor_split(Tensor input, int[] indices, int dim=0)\n\nJust `sections` views; the first ones are larger by one where the size does not divide."
+        "tensor_split(Tensor input, Tensor tensor_indices_or_sections, int dim=0)\ntensor_split(Tensor input, int sections, int dim=0)\ntensor_split(Tensor input, int[] indices, int dim=0)\n\nViews between places, or as many views, as a tensor says."
     ),
     method!(
         TENSOR_SPLIT,
-        "tensor_split(int sections, int dim=0)\ntensor_split(int[] indices, int dim=0)\n\nJust `sections` views; the first ones are larger by one where the size does not divide."
+        "tensor_split(Tensor tensor_indices_or_sections, int dim=0)\ntensor_split(int sections, int dim=0)\ntensor_split(int[] indices, int dim=0)\n\nViews between places, or as many views, as a tensor says."
     ),
     function!(
         "",
@@ -104,6 +104,17 @@ static CHUNK: Signature = Signature {
 static TENSOR_SPLIT: Signature = Signature {
     name: "tensor_split",
     overloads: &[
+        Overload {
+            parameters: &[tensor("input"), tensor("tensor_indices_or_sections"), int("dim").or("0")],
+            receiver: Some(0),
+            function: true,
+            call: |a| {
+                let (self_, tensor_indices_or_sections, dim) = (a.tensor(0)?, a.tensor(1)?, a.int_or(2, 0)?);
+                a.views(|| {
+                    ops::tensor_split_tensor_indices_or_sections(&self_, &tensor_indices_or_sections, dim)
+                })
+            },
+        },
         Overload {
             parameters: &[tensor("input"), int("sections"), int("dim").or("0")],
             receiver: Some(0),

@@ -10,29 +10,29 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         SELECT_SCATTER,
-        "select_scatter(Tensor input, Tensor src, int dim, int index)\n\nA copy of `self` with `src` at one index of a dimension."
+        "select_scatter(Tensor input, Tensor src, int dim, int index, *, Tensor out=None)\n\nA copy of `self` with `src` at one index of a dimension."
     ),
     method!(
         SELECT_SCATTER,
-        "select_scatter(Tensor src, int dim, int index)\n\nA copy of `self` with `src` at one index of a dimension."
+        "select_scatter(Tensor src, int dim, int index, *, Tensor out=None)\n\nA copy of `self` with `src` at one index of a dimension."
     ),
     function!(
         "",
         SLICE_SCATTER,
-        "slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1)\n\nA copy of `self` with `src` in a slice of a dimension."
+        "slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1, *, Tensor out=None)\n\nA copy of `self` with `src` in a slice of a dimension."
     ),
     method!(
         SLICE_SCATTER,
-        "slice_scatter(Tensor src, int dim=0, int? start=None, int? end=None, int step=1)\n\nA copy of `self` with `src` in a slice of a dimension."
+        "slice_scatter(Tensor src, int dim=0, int? start=None, int? end=None, int step=1, *, Tensor out=None)\n\nA copy of `self` with `src` in a slice of a dimension."
     ),
     function!(
         "",
         DIAGONAL_SCATTER,
-        "diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1)\n\nA copy of `self` with `src` on a diagonal."
+        "diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1, *, Tensor out=None)\n\nA copy of `self` with `src` on a diagonal."
     ),
     method!(
         DIAGONAL_SCATTER,
-        "diagonal_scatter(Tensor src, int offset=0, int dim1=0, int dim2=1)\n\nA copy of `self` with `src` on a diagonal."
+        "diagonal_scatter(Tensor src, int offset=0, int dim1=0, int dim2=1, *, Tensor out=None)\n\nA copy of `self` with `src` on a diagonal."
     ),
     function!(
         "",
@@ -48,11 +48,20 @@ pub(super) static BINDINGS: &[Binding] = &[
 static SELECT_SCATTER: Signature = Signature {
     name: "select_scatter",
     overloads: &[Overload {
-        parameters: &[tensor("input"), tensor("src"), int("dim"), int("index")],
+        parameters: &[
+            tensor("input"),
+            tensor("src"),
+            int("dim"),
+            int("index"),
+            tensor("out").by_keyword().or_none().or("None"),
+        ],
         receiver: Some(0),
         function: true,
         call: |a| {
             let (self_, src, dim, index) = (a.tensor(0)?, a.tensor(1)?, a.int(2)?, a.int(3)?);
+            if let Some(out) = a.optional_tensor(4)? {
+                return a.writes(4, || ops::select_scatter_out(&self_, &src, dim, index, &out));
+            }
             a.returns(|| ops::select_scatter(&self_, &src, dim, index))
         },
     }],
@@ -68,6 +77,7 @@ static SLICE_SCATTER: Signature = Signature {
             int("start").or_none().or("None"),
             int("end").or_none().or("None"),
             int("step").or("1"),
+            tensor("out").by_keyword().or_none().or("None"),
         ],
         receiver: Some(0),
         function: true,
@@ -80,6 +90,9 @@ static SLICE_SCATTER: Signature = Signature {
                 a.optional_int(4)?,
                 a.int_or(5, 1)?,
             );
+            if let Some(out) = a.optional_tensor(6)? {
+                return a.writes(6, || ops::slice_scatter_out(&self_, &src, dim, start, end, step, &out));
+            }
             a.returns(|| ops::slice_scatter(&self_, &src, dim, start, end, step))
         },
     }],
@@ -94,12 +107,16 @@ static DIAGONAL_SCATTER: Signature = Signature {
             int("offset").or("0"),
             int("dim1").or("0"),
             int("dim2").or("1"),
+            tensor("out").by_keyword().or_none().or("None"),
         ],
         receiver: Some(0),
         function: true,
         call: |a| {
             let (self_, src, offset, dim1, dim2) =
                 (a.tensor(0)?, a.tensor(1)?, a.int_or(2, 0)?, a.int_or(3, 0)?, a.int_or(4, 1)?);
+            if let Some(out) = a.optional_tensor(5)? {
+                return a.writes(5, || ops::diagonal_scatter_out(&self_, &src, offset, dim1, dim2, &out));
+            }
             a.returns(|| ops::diagonal_scatter(&self_, &src, offset, dim1, dim2))
         },
     }],

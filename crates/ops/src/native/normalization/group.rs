@@ -27,7 +27,9 @@ pub fn group_norm(
         "group_norm: expected an input of at least 2 dimensions but got {input:?}"
     );
     let (n, c) = (input.sizes()[0], input.sizes()[1]);
-    let area = input.sizes()[2..].iter().product();
+    ensure!(c > 0, InvalidArgument, "Expected number of channels to be greater than 0, got {c}");
+    let area: i64 = input.sizes()[2..].iter().product();
+    ensure!(area > 0, InvalidArgument, "Expected HxW to be greater than 0, got {area}");
     Ok(ops::native_group_norm(input, weight, bias, n, c, area, num_groups, eps)?.0)
 }
 

@@ -47,7 +47,7 @@ macro_rules! extremes {
         #[doc = concat!("Shape and type of [`", stringify!($all), "`].")]
         pub fn $all_meta(self_: &Tensor) -> Result<TensorSpec> {
             check_not_empty($all_name, self_, &[])?;
-            reduced_spec($all_name, self_, None, false, self_.dtype())
+            Ok(reduced_spec($all_name, self_, None, false, self_.dtype())?.converted_to_out())
         }
 
         /// The extreme of all elements.

@@ -33,7 +33,7 @@ macro_rules! spreads {
             keepdim: bool,
         ) -> Result<TensorSpec> {
             check_floating_point($name, self_)?;
-            reduced_spec($name, self_, dim, keepdim, self_.dtype())
+            Ok(reduced_spec($name, self_, dim, keepdim, self_.dtype())?.converted_to_out())
         }
 
         /// The spread along dimensions: squares over `n - correction`, of which the default is 1.

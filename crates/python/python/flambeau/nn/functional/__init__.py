@@ -86,8 +86,12 @@ def pixel_shuffle(input: flambeau.Tensor, upscale_factor: int) -> flambeau.Tenso
             f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
             f"but input.size(-3)={channels} is not divisible by {factor**2}"
         )
-    apart = input.reshape(-1, channels // factor**2, factor, factor, height, width)
-    return apart.permute(0, 1, 4, 2, 5, 3).reshape(*batch, channels // factor**2, height * factor, width * factor)
+    apart = input.reshape(*batch, channels // factor**2, factor, factor, height, width)
+    first = len(batch)
+    apart = apart.permute(*range(first), *(first + place for place in (0, 3, 1, 4, 2)))
+    return apart.clone(memory_format=flambeau.contiguous_format).view(
+        *batch, channels // factor**2, height * factor, width * factor
+    )
 
 
 __all__ = [

@@ -60,6 +60,8 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """`x` above 0, else `weight x`, with one weight, or one for each channel (dimension 1)."""
+    if weight.ndim > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
     if weight.numel() != 1:
         if input.ndim == 0:
             raise RuntimeError("Not allow zero-dim input tensor.")
@@ -69,13 +71,11 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
                 f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} "
                 f"and channel size = {channels}."
             )
-        weight = weight.reshape([-1 if dim == 1 else 1 for dim in range(input.ndim)])
+    weight = weight.reshape([weight.numel() if dim == 1 else 1 for dim in range(input.ndim)])
     return flambeau.where(input > 0, input, weight * input)
 
 
-def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:
-    """`x` times the part of normal numbers below `x`; `approximate="tanh"` is an estimate."""
-    return _nn.gelu(input, approximate=approximate)
+gelu = _nn.gelu
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -88,14 +88,8 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return (_nn.mish_ if inplace else _nn.mish)(input)
 
 
-def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
-    """`log(1 + e^(beta x)) / beta`, and `x` itself where `beta x` is above the threshold."""
-    return _nn.softplus(input, beta, threshold)
-
-
-def logsigmoid(input: Tensor) -> Tensor:
-    """`log(sigmoid(x))`."""
-    return _nn.log_sigmoid(input)
+softplus = _nn.softplus
+logsigmoid = _nn.log_sigmoid
 
 
 def sigmoid(input: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import flambeau
-from flambeau.nn.functional.distance import broadcast, cosine_similarity, pairwise_distance
+from flambeau.nn.functional.distance import broadcast, pairwise_distance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -212,11 +212,15 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """Of normal numbers with mean `input` and variance `var`, which counts as no less than `eps`."""
     if not isinstance(var, flambeau.Tensor):
-        var = flambeau.full([1], var, dtype=input.dtype)
+        var = flambeau.full_like(input, var)
     if (var < 0).any().item():
         raise ValueError("var has negative entry/entries")
-    if var.shape != input.shape and var.shape == input.shape[:-1]:
+    if var.shape == input.shape[:-1]:
         var = var.unsqueeze(-1)
+    elif var.shape != input.shape:
+        apart = [(have, own) for have, own in zip(input.shape, var.shape) if have != own]
+        if var.ndim != input.ndim or len(apart) != 1 or apart[0][1] != 1:
+            raise ValueError("var is of incorrect size")
     # As in PyTorch no gradient sees the lower bound.
     var = var + (var.detach().clamp_min(eps) - var.detach())
     loss = 0.5 * (var.log() + (input - target) ** 2 / var)
@@ -279,7 +283,9 @@ def cosine_embedding_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """`1 - cos` where `y` is 1, and by how much the cosine is above the margin where `y` is -1."""
-    cosine = cosine_similarity(input1, input2, -1)
+    # The bound is PyTorch's: added to each square, so that whole numbers have a cosine too.
+    product, first, second = ((a * b).sum(-1) for a, b in ((input1, input2), (input1, input1), (input2, input2)))
+    cosine = product / ((first + 1e-12) * (second + 1e-12)).sqrt()
     zero = flambeau.zeros_like(cosine)
     loss = flambeau.where(target == 1, 1 - cosine, zero) + flambeau.where(target == -1, (cosine - margin).clamp_min(0), zero)
     return _reduced(loss, reduction, size_average, reduce)

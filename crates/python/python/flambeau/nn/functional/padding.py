@@ -20,7 +20,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         return flambeau.constant_pad_nd(input, pad, 0 if value is None else value)
     if value is not None and value != 0:
         raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
-    if mode not in PLACES:
+    if mode not in (*PLACES, "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if not len(pad) // 2 in (1, 2, 3) or input.ndim not in (len(pad) // 2 + 1, len(pad) // 2 + 2):
         raise NotImplementedError(
@@ -32,9 +32,17 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         if before != 0 or after != 0:
             size = input.shape[-1 - i]
             _check(mode, before, after, size, input.ndim - 1 - i)
-            places = [PLACES[mode](place, size) for place in range(-before, size + after)]
-            input = input.index_select(input.ndim - 1 - i, flambeau.tensor(places))
+            input = input.index_select(input.ndim - 1 - i, flambeau.tensor(_places(mode, before, after, size)))
     return input
+
+
+def _places(mode: str, before: int, after: int, size: int) -> list[int]:
+    """Where in a dimension of `size` each place of the padded one is taken from."""
+    if mode != "circular":
+        return [PLACES[mode](place, size) for place in range(-before, size + after)]
+    # What a negative padding cuts off does not come back on the other side.
+    kept = range(max(-before, 0), size - max(-after, 0))
+    return [kept[place % len(kept)] for place in range(-max(before, 0), len(kept) + max(after, 0))]
 
 
 def _check(mode: str, before: int, after: int, size: int, dim: int) -> None:
@@ -56,5 +64,4 @@ def _reflected(place: int, size: int) -> int:
 PLACES = {
     "reflect": _reflected,
     "replicate": lambda place, size: min(max(place, 0), size - 1),
-    "circular": lambda place, size: place % size,
 }

@@ -28,23 +28,14 @@ def max_pool2d(
     return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-def avg_pool2d(
-    input: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
-    """The mean of each window."""
-    stride = [] if stride is None else stride
-    return flambeau._nn.avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+avg_pool2d = flambeau._nn.avg_pool2d
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Sizes | Sequence[int | None]) -> Tensor:
     """The means of as many windows as `output_size` says; None is as many as there are."""
     if not isinstance(output_size, int):
+        if input.ndim <= len(output_size):
+            raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
         output_size = [have if want is None else want for want, have in zip(output_size, input.shape[-2:])]
     return flambeau._nn.adaptive_avg_pool2d(input, output_size)  # type: ignore[arg-type]
 
@@ -54,6 +45,13 @@ def _along(size: Sizes | None, across: int) -> list[int]:
     if size is None:
         return []
     return [across, size if isinstance(size, int) else size[0]]
+
+
+def _check_signal(name: str, input: Tensor) -> None:
+    if input.ndim not in (2, 3):
+        raise RuntimeError(
+            f"{name}: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:{list(input.shape)}"
+        )
 
 
 def max_pool1d(
@@ -66,6 +64,7 @@ def max_pool1d(
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """The largest element of each window of `[N, C, L]`."""
+    _check_signal("max_pool1d", input)
     row = input.unsqueeze(-2)
     windows = (_along(kernel_size, 1), _along(stride, 1), _along(padding, 0), _along(dilation, 1))
     made = max_pool2d(row, *windows, ceil_mode, return_indices)
@@ -81,6 +80,7 @@ def avg_pool1d(
     count_include_pad: bool = True,
 ) -> Tensor:
     """The mean of each window of `[N, C, L]`."""
+    _check_signal("avg_pool1d", input)
     row = input.unsqueeze(-2)
     made = avg_pool2d(row, _along(kernel_size, 1), _along(stride, 1), _along(padding, 0), ceil_mode, count_include_pad)
     return made.squeeze(-2)
@@ -88,4 +88,7 @@ def avg_pool1d(
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
     """The means of as many windows of `[N, C, L]` as `output_size` says."""
+    if not isinstance(output_size, int) and len(output_size) != 1:
+        raise RuntimeError(f"adaptive_avg_pool1d() argument 'output_size' should contain one int (got {len(output_size)})")
+    _check_signal("adaptive_avg_pool1d", input)
     return flambeau._nn.adaptive_avg_pool2d(input.unsqueeze(-2), _along(output_size, 1)).squeeze(-2)

@@ -21,6 +21,8 @@ def embedding(
     sparse: bool = False,
 ) -> Tensor:
     """The rows of `weight` that `input` numbers; with `max_norm` longer ones are shortened in the table first."""
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
     rows = weight.shape[0]
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise AssertionError("Padding_idx must be within num_embeddings")
