@@ -17,6 +17,7 @@ mod moment;
 mod norm;
 mod order;
 mod piecewise;
+mod overload;
 mod pool;
 mod random;
 mod reduce;
@@ -55,6 +56,7 @@ pub fn rows() -> Vec<Row> {
         join::rows,
         index::rows,
         order::rows,
+        overload::rows,
     ];
     families.iter().flat_map(|family| family()).collect()
 }

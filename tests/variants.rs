@@ -20,7 +20,8 @@ fn arguments(schema: &str) -> String {
     let open = schema.find('(').unwrap_or(0);
     let close = schema.rfind(") ->").unwrap_or(schema.len());
     let list = schema[open + 1..close].split(", Tensor(a!) ").next().unwrap_or_default();
-    let list = list.replace("(a!)", "").replace(&format!("{OPTIONS}, "), "").replace(OPTIONS, "");
+    let list = list.replace("(a!)", "").replace("dtype=long", "dtype=None");
+    let list = list.replace(&format!("{OPTIONS}, "), "").replace(OPTIONS, "");
     list.trim_end_matches(", ").trim_end_matches(", *").to_string()
 }
 

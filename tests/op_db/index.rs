@@ -98,10 +98,14 @@ fn gathers() -> Vec<Row> {
         moves("gather", calls(), gather)
             .refuses(
                 vec![t(&[3]), 0i64.into(), ix(&[1], &[3]), false.into()],
-                ErrorKind::Index,
+                ErrorKind::InvalidArgument,
                 "index 3 is out of bounds for dimension 0 with size 3",
             )
-            .refuses(vec![t(&[3]), 0i64.into(), ix(&[1], &[-1]), false.into()], ErrorKind::Index, "index -1")
+            .refuses(
+                vec![t(&[3]), 0i64.into(), ix(&[1], &[-1]), false.into()],
+                ErrorKind::InvalidArgument,
+                "index -1",
+            )
             .refuses(vec![t(&[3]), 0i64.into(), t(&[1]), false.into()], ErrorKind::Dtype, "for index")
             .refuses(
                 vec![t(&[3]), 0i64.into(), ix(&[1, 1], &[0]), false.into()],
@@ -160,7 +164,7 @@ fn scatters() -> Vec<Row> {
     vec![
         moves("scatter.src", with(vec![src()]), move |a| scattered(a, from(a), |_, y| y)).refuses(
             far(),
-            ErrorKind::Index,
+            ErrorKind::InvalidArgument,
             "index 3 is out of bounds for dimension 0 with size 3",
         ),
         moves("scatter.value", with(vec![number(3)]), |a| scattered(a, |_| 3.0, |_, y| y))
@@ -172,7 +176,7 @@ fn scatters() -> Vec<Row> {
             scattered(a, |_| 3.0, |x, y| x * y)
         })),
         sum_types(moves("scatter_add", with(vec![src()]), move |a| scattered(a, from(a), |x, y| x + y)))
-            .refuses(far(), ErrorKind::Index, "scatter_add: index 3"),
+            .refuses(far(), ErrorKind::InvalidArgument, "scatter_add: index 3"),
         sum_types(moves("scatter_reduce.two", two("amax"), move |a| scattered(a, from(a), f64::max))),
         sum_types(moves("scatter_reduce.two", two("amin"), move |a| scattered(a, from(a), f64::min))),
         sum_types(moves("scatter_reduce.two", product(), move |a| {
@@ -215,7 +219,7 @@ fn slices() -> Vec<Row> {
         }))
         .refuses(
             vec![t(&[3]), 0i64.into(), ix(&[1], &[3]), t(&[1]), number(1)],
-            ErrorKind::Index,
+            ErrorKind::InvalidArgument,
             "index 3 is out of bounds for dimension 0 with size 3",
         ),
         moves("index_copy", base(vec![source()]), move |a| scattered_slices(a, from(a), |_, y| y)),

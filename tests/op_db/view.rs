@@ -211,7 +211,7 @@ fn parts() -> Vec<Row> {
         })
         .refuses(
             vec![t(&[3]), 0i64.into(), 2i64.into(), 2i64.into()],
-            ErrorKind::Index,
+            ErrorKind::InvalidArgument,
             "exceeds dimension size (3)",
         ),
         moves(

@@ -6,7 +6,11 @@ use flambeau_core::{Result, Scalar, ScalarType, ensure};
 const NAME: &str = "scaled_dot_product_attention";
 const LOWEST: Scalar = Scalar::Float(f64::NEG_INFINITY);
 
-/// `softmax(query @ key^T * scale + mask) @ value`.
+fn to_dtype(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    ops::_to_copy(tensor, Some(dtype), None, None, None, false, None)
+}
+
+/// `softmax(query @ key^T * scale + mask) @ value`. Half precision is rounded once, not after each of these operators.
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub fn scaled_dot_product_attention(
     query: &Tensor,
@@ -19,6 +23,14 @@ pub fn scaled_dot_product_attention(
     enable_gqa: bool,
 ) -> Result<Tensor> {
     check(query, key, value, attn_mask, is_causal)?;
+    if matches!(query.dtype(), ScalarType::F16 | ScalarType::BF16) {
+        let wide = |t: &Tensor| to_dtype(t, ScalarType::F32);
+        let mask = attn_mask.map(|m| if m.dtype() == query.dtype() { wide(m) } else { Ok(m.clone()) });
+        let (q, k, v, mask) = (wide(query)?, wide(key)?, wide(value)?, mask.transpose()?);
+        let mask = mask.as_ref();
+        let answer = scaled_dot_product_attention(&q, &k, &v, mask, dropout_p, is_causal, scale, enable_gqa)?;
+        return to_dtype(&answer, query.dtype());
+    }
     let (key, value) =
         if enable_gqa { (shared(key, query)?, shared(value, query)?) } else { (key.clone(), value.clone()) };
     let scale = scale.unwrap_or_else(|| 1.0 / (last(query, 1) as f64).sqrt());

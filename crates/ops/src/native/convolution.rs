@@ -565,7 +565,9 @@ fn padded(
         spatial + 2,
         weight.dim()
     );
-    let total = |d: usize| dilation[d.min(dilation.len() - 1)] * (weight.sizes()[d + 2] - 1);
+    // Less than one dilation, or one too large, is refused by the convolution itself.
+    let step = |d: usize| dilation.get(d).or(dilation.last()).map_or(1, |step| (*step).max(1));
+    let total = |d: usize| step(d).saturating_mul((weight.sizes()[d + 2] - 1).max(0));
     let odd: Vec<i64> = (0..spatial).rev().flat_map(|d| [0, total(d) % 2]).collect();
     let input =
         if odd.contains(&1) { ops::constant_pad_nd(input, &odd, Scalar::Int(0))? } else { input.clone() };

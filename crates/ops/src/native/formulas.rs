@@ -79,7 +79,7 @@ macro_rules! formulas {
     (@tensor $tensor:ident) => { &$crate::Tensor };
     (@build build_unary_op $iter:ident $tensor:ident) => { $crate::native::formulas::build_unary_op($iter, $tensor) };
     (@build build_converted_op $iter:ident $tensor:ident) => {
-        $iter.build_from([$tensor], $crate::tensor_iterator::Config::SAME)
+        $iter.build_from(&[$tensor], $crate::tensor_iterator::Config::SAME)
     };
     (@build $build:ident $iter:ident $($tensor:ident),+) => { $iter.$build($($tensor),+) };
 }

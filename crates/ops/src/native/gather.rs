@@ -6,7 +6,9 @@ use super::walk::{Walk, without};
 use super::{copy, view};
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops};
-use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, shape};
+use flambeau_core::{
+    DimVec, Error, ErrorKind, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, shape,
+};
 
 /// `index` as i64, refused unless it is an integer of 32 or 64 bits.
 pub(super) fn long_index(name: &str, index: &Tensor) -> Result<Tensor> {
@@ -17,7 +19,7 @@ pub(super) fn long_index(name: &str, index: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// Refuses indices outside `0..size`.
+/// Refuses indices outside `0..size`. In Python most operators raise IndexError, but those of the gather family RuntimeError.
 pub(super) fn check_range(name: &str, index: &[i64], walk: &Walk<1>, dim: usize, size: i64) -> Result<()> {
     let mut wrong = None;
     walk.each(|[at]| {
@@ -28,7 +30,10 @@ pub(super) fn check_range(name: &str, index: &[i64], walk: &Walk<1>, dim: usize,
     });
     match wrong {
         Some(i) => {
-            bail!(InvalidArgument, "{name}: index {i} is out of bounds for dimension {dim} with size {size}")
+            let family = ["gather", "index_add"].contains(&name) || name.starts_with("scatter");
+            let kind = if family { ErrorKind::InvalidArgument } else { ErrorKind::Index };
+            let message = format!("{name}: index {i} is out of bounds for dimension {dim} with size {size}");
+            Err(Error::new(kind, message))
         }
         None => Ok(()),
     }

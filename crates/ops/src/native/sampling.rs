@@ -266,7 +266,8 @@ pub fn normal_tensor_float(mean: &Tensor, std: f64, generator: Option<&Generator
 
 /// Normal numbers of a standard deviation each.
 pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    let least = if std.numel() > 0 { ops::min(std)?.item_scalar()?.to_f64() } else { 0.0 };
+    let least =
+        if std.numel() > 0 && !std.device().is_meta() { ops::min(std)?.item_scalar()?.to_f64() } else { 0.0 };
     ensure!(least >= 0.0, InvalidArgument, "normal expects all elements of std >= 0.0");
     ops::add_scalar(
         &ops::mul_tensor(&standard(std, 1.0, generator)?, std)?,
