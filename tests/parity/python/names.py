@@ -59,6 +59,27 @@ def is_ours(entry):
     return our_function(entry.name) is not None
 
 
+def by_name(entry, sample):
+    """The sample with its arguments after the first, and then that too, by PyTorch's names for them, or None."""
+    packet = getattr(torch.ops.aten, entry.name.split(".")[-1], None)
+    overloads = [getattr(packet, name)._schema.arguments for name in packet.overloads()] if packet is not None else []
+    for arguments in overloads:
+        names = [argument.name for argument in arguments]
+        if len(names) <= len(sample.args) or any(name not in names for name in sample.kwargs):
+            continue
+        named = dict(zip(names[1:], sample.args), **sample.kwargs)
+        if len(named) < len(sample.args) + len(sample.kwargs):
+            continue
+        first = "input" if names[0] == "self" else names[0]
+        call = lambda function: lambda value, **rest: function(**{first: value}, **rest)
+        try:
+            call(entry.op)(sample.input, **named)
+        except Exception:
+            continue
+        return type(sample)(sample.input, kwargs=named), call
+    return None
+
+
 def variants(entry):
     """(variant, theirs, ours) for all that both have, and the names of those that only PyTorch has."""
     found, missing = [], []

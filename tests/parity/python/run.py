@@ -67,11 +67,11 @@ def spread(samples, limit):
     return [samples[int(i * step)] for i in range(int(len(samples) / step))]
 
 
-def samples_of(entry, dtype, limit, requires_grad=False):
+def samples_of(entry, dtype, options, requires_grad=False):
     torch.manual_seed(SEED)
+    make = entry.reference_inputs if options.reference else entry.sample_inputs
     try:
-        made = entry.sample_inputs("cpu", dtype, requires_grad=requires_grad)
-        return spread(made, limit)
+        return spread(make("cpu", dtype, requires_grad=requires_grad), options.samples)
     except Exception as error:
         print(f"  {entry.full_name}: no samples of {dtype}: {str(error)[:80]}", file=sys.stderr)
         return []
@@ -81,12 +81,18 @@ def forwards(entry, dtype, report, options):
     found, missing = names.variants(entry)
     has_values = not names.is_random(entry)
     word = str(dtype)[6:]
-    samples = samples_of(entry, dtype, options.samples)
+    samples = samples_of(entry, dtype, options)
     with_gaps = [s.noncontiguous() for s in samples[::3]] if dtype in (torch.float32, torch.int64, torch.bool) else []
     for variant, theirs, ours in found:
         some = samples + with_gaps if variant == "function" else samples[::3]
         for sample in some:
             report.note(variant, word, cases.forward, cases.Case(sample), theirs, ours, has_values)
+    if dtype == torch.float32 and not names.is_wrapper(entry.op):
+        for sample in spread(samples, 6):
+            named = names.by_name(entry, sample)
+            if named is not None:
+                theirs, ours = (named[1](function) for function in found[0][1:])
+                report.note("named", word, cases.forward, cases.Case(named[0]), theirs, ours, has_values)
     if entry.supports_out and dtype in (torch.float32, torch.int64, torch.bool) and not names.is_wrapper(entry.op):
         for sample in spread(samples, 4):
             report.note("out", word, cases.out, cases.Case(sample), *found[0][1:], has_values)
@@ -98,7 +104,7 @@ def backwards(entry, dtype, report, options):
         return
     found, _ = names.variants(entry)
     twice = entry.supports_gradgrad and dtype == torch.float64
-    samples = samples_of(entry, dtype, options.samples, True)
+    samples = samples_of(entry, dtype, options, True)
     for sample in samples + ([s.noncontiguous() for s in samples[::5]] if dtype == torch.float64 else []):
         report.note("backward", str(dtype)[6:], cases.backward, cases.Case(sample), *found[0][1:], twice)
 
@@ -200,11 +206,11 @@ def main():
     parser.add_argument("--dtypes", type=lambda text: text.split(","), help="types of elements")
     parser.add_argument("--samples", type=int, default=40, help="samples for an entry and a type")
     parser.add_argument("--shown", type=int, default=1, help="examples of each disagreement")
+    parser.add_argument("--reference", action="store_true", help="the database's reference inputs, which are more")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target" / "parity-python")
     parser.add_argument("--again", action="store_true", help="runs entries that have run")
     parser.add_argument("--summary", action="store_true", help="runs nothing")
-    parser.add_argument("--jobs", type=int, default=1, help="children at a time (the entries are dealt out)")
     options = parser.parse_args()
     SEED = options.seed
     torch.set_num_threads(1)
