@@ -44,6 +44,13 @@ fn cuts() -> Vec<Row> {
                 [(0, 1), (1, 4), (4, 7)].iter().map(|(from, to)| columns(a[0].array(), *from, *to)).collect()
             })
             .refuses(vec![x(), t(&[2]), 1i64.into()], ErrorKind::InvalidArgument, "int64"),
+        row("where")
+            .types(NUMBERS)
+            .gives(|_| I64)
+            .skip(Check::Variants, REPEATED)
+            .not_differentiable()
+            .sample(vec![Array::new(&[2, 2], vec![0.0, 3.0, 1.0, 0.0]).into()])
+            .reference(|_| [[0.0, 1.0], [1.0, 0.0]].map(|at| Array::new(&[2], at.to_vec())).to_vec()),
     ]
 }
 

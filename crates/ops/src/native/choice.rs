@@ -109,3 +109,8 @@ pub fn masked_fill_tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Resu
     check_mask("masked_fill.Tensor", mask)?;
     ops::where_self(mask, &value_like("masked_fill.Tensor", self_, value)?, self_)
 }
+
+/// Where the condition holds: the indices along each dimension.
+pub fn where_condition(condition: &Tensor) -> Result<Vec<Tensor>> {
+    ops::nonzero_numpy(condition)
+}

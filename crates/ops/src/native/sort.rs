@@ -254,7 +254,7 @@ pub fn topk_meta(
     let size = sizes.get(d).copied().unwrap_or(1);
     ensure!(
         (0..=size).contains(&k),
-        Index,
+        InvalidArgument,
         "topk: selected index k out of range: expected 0 to {size} for dimension {dim} but got {k}"
     );
     if let Some(size) = sizes.get_mut(d) {

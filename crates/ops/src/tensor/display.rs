@@ -99,7 +99,7 @@ impl Tensor {
         }
         let known = matches!(self.dtype(), ScalarType::I64 | ScalarType::Bool) && !without_values;
         if self.dtype() != default_dtype() && !known {
-            suffixes.push(format!("dtype=torch.{}", self.dtype()));
+            suffixes.push(format!("dtype=flambeau.{}", self.dtype()));
         }
         if self.layout() != Layout::Strided {
             suffixes.push(format!("layout={}", self.layout()));
@@ -148,7 +148,7 @@ fn append(mut text: String, suffixes: &[String], indent: usize, linewidth: usize
 /// ```
 /// use flambeau_ops::Tensor;
 /// let t = Tensor::from([[1.0f64, 0.0], [-2.5, f64::INFINITY]]);
-/// assert_eq!(t.to_string(), "tensor([[ 1.0000,  0.0000],\n        [-2.5000,     inf]], dtype=torch.float64)");
+/// assert_eq!(t.to_string(), "tensor([[ 1.0000,  0.0000],\n        [-2.5000,     inf]], dtype=flambeau.float64)");
 /// ```
 impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

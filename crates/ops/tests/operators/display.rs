@@ -15,7 +15,7 @@ fn table() -> Vec<(Tensor, &'static [&'static str])> {
         (Tensor::from(7i64), &["tensor(7)"]),
         (Tensor::from(true), &["tensor(True)"]),
         (Tensor::from(f32::NAN), &["tensor(nan)"]),
-        (Tensor::from(f64::NEG_INFINITY), &["tensor(-inf, dtype=torch.float64)"]),
+        (Tensor::from(f64::NEG_INFINITY), &["tensor(-inf, dtype=flambeau.float64)"]),
         (Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]), &["tensor([[1., 2.],", "        [3., 4.]])"]),
         (Tensor::from([1.0f32, 2.5, -3.0]), &["tensor([ 1.0000,  2.5000, -3.0000])"]),
         (Tensor::from([0.0f32, -0.0]), &["tensor([0., -0.])"]),
@@ -31,32 +31,32 @@ fn table() -> Vec<(Tensor, &'static [&'static str])> {
         (Tensor::from([0.1f32, 101.0]), &["tensor([1.0000e-01, 1.0100e+02])"]),
         (Tensor::from([1e8f32, 1e6]), &["tensor([100000000.,   1000000.])"]),
         (Tensor::from([1.1e8f32, 2e8]), &["tensor([1.1000e+08, 2.0000e+08])"]),
-        (Tensor::from([1e-4f64, 1e-3]), &["tensor([0.0001, 0.0010], dtype=torch.float64)"]),
-        (Tensor::from([9e-5f64, 1e-3]), &["tensor([9.0000e-05, 1.0000e-03], dtype=torch.float64)"]),
+        (Tensor::from([1e-4f64, 1e-3]), &["tensor([0.0001, 0.0010], dtype=flambeau.float64)"]),
+        (Tensor::from([9e-5f64, 1e-3]), &["tensor([9.0000e-05, 1.0000e-03], dtype=flambeau.float64)"]),
         (
             Tensor::from([1e-300f64, 1e300, f64::NAN, 0.0, -0.0]),
             &[
                 "tensor([1.0000e-300, 1.0000e+300,         nan,  0.0000e+00, -0.0000e+00],",
-                "       dtype=torch.float64)",
+                "       dtype=flambeau.float64)",
             ],
         ),
         (Tensor::from([0.03125f32, 0.09375, -0.53125]), &["tensor([ 0.0312,  0.0938, -0.5312])"]),
-        (Tensor::from([0.00003125f64, 0.5]), &["tensor([3.1250e-05, 5.0000e-01], dtype=torch.float64)"]),
+        (Tensor::from([0.00003125f64, 0.5]), &["tensor([3.1250e-05, 5.0000e-01], dtype=flambeau.float64)"]),
         (Tensor::from([1i64, -20, 300]), &["tensor([  1, -20, 300])"]),
-        (Tensor::from([1u8, 255]), &["tensor([  1, 255], dtype=torch.uint8)"]),
-        (Tensor::from([1i8, -128]), &["tensor([   1, -128], dtype=torch.int8)"]),
-        (Tensor::from([1i16, 5]), &["tensor([1, 5], dtype=torch.int16)"]),
-        (Tensor::from([[1i32], [5]]), &["tensor([[1],", "        [5]], dtype=torch.int32)"]),
+        (Tensor::from([1u8, 255]), &["tensor([  1, 255], dtype=flambeau.uint8)"]),
+        (Tensor::from([1i8, -128]), &["tensor([   1, -128], dtype=flambeau.int8)"]),
+        (Tensor::from([1i16, 5]), &["tensor([1, 5], dtype=flambeau.int16)"]),
+        (Tensor::from([[1i32], [5]]), &["tensor([[1],", "        [5]], dtype=flambeau.int32)"]),
         (Tensor::from([i64::MIN, i64::MAX]), &["tensor([-9223372036854775808,  9223372036854775807])"]),
         (Tensor::from([true, false, true]), &["tensor([ True, False,  True])"]),
         (Tensor::from([[true], [false]]), &["tensor([[ True],", "        [False]])"]),
         (
             Tensor::from([f16::from_f32(0.1), f16::MAX]),
-            &["tensor([9.9976e-02, 6.5504e+04], dtype=torch.float16)"],
+            &["tensor([9.9976e-02, 6.5504e+04], dtype=flambeau.float16)"],
         ),
         (
             Tensor::from([bf16::from_f32(0.1), bf16::from_f32(2.0)]),
-            &["tensor([0.1001, 2.0000], dtype=torch.bfloat16)"],
+            &["tensor([0.1001, 2.0000], dtype=flambeau.bfloat16)"],
         ),
         (Tensor::from([[[1.0f32, 2.0]], [[3.0, 4.0]]]), &["tensor([[[1., 2.]],", "", "        [[3., 4.]]])"]),
         (
@@ -64,9 +64,9 @@ fn table() -> Vec<(Tensor, &'static [&'static str])> {
             &["tensor([[[[1],", "          [2]]],", "", "", "        [[[3],", "          [4]]]])"],
         ),
         (Tensor::from([0.0f32; 0]), &["tensor([])"]),
-        (Tensor::from([0i64; 0]), &["tensor([], dtype=torch.int64)"]),
+        (Tensor::from([0i64; 0]), &["tensor([], dtype=flambeau.int64)"]),
         (Tensor::from([[0.0f32; 0]; 2]), &["tensor([], size=(2, 0))"]),
-        (Tensor::from([[[false; 0]; 1]; 3]), &["tensor([], size=(3, 1, 0), dtype=torch.bool)"]),
+        (Tensor::from([[[false; 0]; 1]; 3]), &["tensor([], size=(3, 1, 0), dtype=flambeau.bool)"]),
         (
             Tensor::from([1.25f32; 30]),
             &[
@@ -96,23 +96,23 @@ fn table() -> Vec<(Tensor, &'static [&'static str])> {
             Tensor::from([1i32; 23]),
             &[
                 "tensor([1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1],",
-                "       dtype=torch.int32)",
+                "       dtype=flambeau.int32)",
             ],
         ),
         (
             Tensor::from([1i32; 24]),
             &[
                 "tensor([1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1],",
-                "       dtype=torch.int32)",
+                "       dtype=flambeau.int32)",
             ],
         ),
         (
             Tensor::from([1i32; 18]),
-            &["tensor([1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1],", "       dtype=torch.int32)"],
+            &["tensor([1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1],", "       dtype=flambeau.int32)"],
         ),
         (
             Tensor::from([11i32; 13]),
-            &["tensor([11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11], dtype=torch.int32)"],
+            &["tensor([11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11], dtype=flambeau.int32)"],
         ),
         (Tensor::from([1i64; 1001]), &["tensor([1, 1, 1,  ..., 1, 1, 1])"]),
         (
@@ -178,7 +178,7 @@ fn table() -> Vec<(Tensor, &'static [&'static str])> {
                 "         ...,",
                 "         [2, 2, 2, 2, 2, 2],",
                 "         [2, 2, 2, 2, 2, 2],",
-                "         [2, 2, 2, 2, 2, 2]]], dtype=torch.int16)",
+                "         [2, 2, 2, 2, 2, 2]]], dtype=flambeau.int16)",
             ],
         ),
         (Tensor::from([[1.0f32; 1001]; 1]), &["tensor([[1., 1., 1.,  ..., 1., 1., 1.]])"]),
@@ -209,7 +209,7 @@ fn meta_tensors_show_what_they_are() {
             .to_string()
     };
     assert_eq!(meta(&[2, 3], ScalarType::F32), "tensor(..., device='meta', size=(2, 3))");
-    assert_eq!(meta(&[4], ScalarType::I64), "tensor(..., device='meta', size=(4,), dtype=torch.int64)");
+    assert_eq!(meta(&[4], ScalarType::I64), "tensor(..., device='meta', size=(4,), dtype=flambeau.int64)");
     assert_eq!(meta(&[], ScalarType::F32), "tensor(..., device='meta', size=())");
 }
 
@@ -271,11 +271,11 @@ fn history_stands_behind_the_values() {
     );
     assert_eq!(
         with(Tensor::from([1.0f64; 18]), add),
-        format!("tensor([{row}, {row}],\n       dtype=torch.float64, grad_fn=<AddBackward0>)")
+        format!("tensor([{row}, {row}],\n       dtype=flambeau.float64, grad_fn=<AddBackward0>)")
     );
     assert_eq!(
         with(Tensor::from([1.0f64; 19]), add),
-        format!("tensor([{row}, {row},\n        1.], dtype=torch.float64, grad_fn=<AddBackward0>)")
+        format!("tensor([{row}, {row},\n        1.], dtype=flambeau.float64, grad_fn=<AddBackward0>)")
     );
     assert_eq!(
         with(Tensor::from([[1.0f32; 9]; 2]), add),

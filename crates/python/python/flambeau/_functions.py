@@ -8,18 +8,36 @@ __all__ = [
     "atleast_3d",
     "broadcast_shapes",
     "broadcast_tensors",
+    "e",
     "get_rng_state",
+    "inf",
     "is_complex",
     "is_floating_point",
+    "is_nonzero",
     "meshgrid",
+    "nan",
+    "newaxis",
     "nonzero",
     "norm",
     "numel",
+    "pi",
     "seed",
     "set_rng_state",
     "unique",
     "unique_consecutive",
 ]
+
+
+# What `math` has, and NumPy's name for a new dimension.
+e, inf, nan, pi, newaxis = 2.718281828459045, float("inf"), float("nan"), 3.141592653589793, None
+
+
+def is_nonzero(input):
+    """Whether the one element is not 0."""
+    if input.numel() != 1:
+        some = "no values" if input.numel() == 0 else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {some} is ambiguous")
+    return bool(input)
 
 
 def is_floating_point(input):

@@ -25,9 +25,53 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
     return tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+# The types of elements in the names that tensors of a type had before there were dtypes.
+TYPE_NAMES = {
+    "BoolTensor": "bool",
+    "ByteTensor": "uint8",
+    "CharTensor": "int8",
+    "ShortTensor": "int16",
+    "IntTensor": "int32",
+    "LongTensor": "int64",
+    "HalfTensor": "float16",
+    "BFloat16Tensor": "bfloat16",
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+}
+
+
 def type_(self, dtype=None, non_blocking=False):
-    """With elements of `dtype`; without one, the name of the type there is."""
-    return str(self.dtype) if dtype is None else self.to(dtype, non_blocking)
+    """With elements of `dtype`; without one, the name of the type there is: `flambeau.FloatTensor`."""
+    from . import _flambeau
+
+    if dtype is None:
+        names = {dtype: name for name, dtype in TYPE_NAMES.items()}
+        return f"flambeau.{names[str(self.dtype).split('.')[-1]]}"
+    if isinstance(dtype, str) and dtype.split(".")[-1] in TYPE_NAMES:
+        dtype = getattr(_flambeau, TYPE_NAMES[dtype.split(".")[-1]])
+    return self.to(dtype, non_blocking)
+
+
+def H(self):
+    """A matrix with rows and columns exchanged: real numbers are their own conjugates."""
+    if self.dim() not in (0, 2):
+        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim()}-D tensor.")
+    return self.transpose(0, -1)
+
+
+def mH(self):
+    """Each matrix with rows and columns exchanged."""
+    return self.mT
+
+
+def real(self):
+    """The tensor itself: there are no complex numbers."""
+    return self
+
+
+def is_quantized(self):
+    """False: there are no quantised tensors."""
+    return False
 
 
 # Other names, as NumPy has them.
@@ -55,6 +99,8 @@ def install(tensor):
     """Puts the methods on the class."""
     for method in (__init__, __reversed__, get_device, new_tensor):
         setattr(tensor, method.__name__, method)
+    for attribute in (H, mH, real, is_quantized):
+        setattr(tensor, attribute.__name__, property(attribute))
     for alias, name in ALIASES.items():
         setattr(tensor, alias, getattr(tensor, name))
         if hasattr(tensor, name + "_"):

@@ -3,10 +3,18 @@
 _made: dict[tuple[str, tuple[str, ...]], type] = {}
 
 
+def _repr(self):
+    """A line for each result, as PyTorch prints them."""
+    results = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self))
+    return f"flambeau.return_types.{type(self).__name__}(\n{results})"
+
+
 def make(name, fields):
     """The class of a tuple with these fields."""
     from collections import namedtuple
 
     if (name, fields) not in _made:
-        _made[name, fields] = namedtuple(name, fields, module="flambeau.return_types")
+        made = namedtuple(name, fields, module="flambeau.return_types")
+        made.__repr__ = _repr
+        _made[name, fields] = made
     return _made[name, fields]

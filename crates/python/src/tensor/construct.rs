@@ -201,6 +201,9 @@ fn flatten(data: &Object<'_>, sizes: &[i64], into: &mut Vec<Scalar>) -> PyResult
             let class = type_name(data);
             return Err(match data.is_instance_of::<PyList>() || data.is_instance_of::<PyTuple>() {
                 true => PyTypeError::new_err(format!("must be real number, not {class}")),
+                false if data.is_instance_of::<PyString>() => {
+                    PyTypeError::new_err(format!("new(): invalid data type '{class}'"))
+                }
                 false => PyRuntimeError::new_err(format!("Could not infer dtype of {class}")),
             });
         }

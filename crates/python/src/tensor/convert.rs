@@ -1,7 +1,7 @@
 //! From tensors to Python's numbers and lists, to other types and devices, and to text.
 
-use super::{PyTensor, wrap};
-use crate::arguments::LARGE;
+use super::{PyTensor, tensor_in, wrap};
+use crate::arguments::{LARGE, is_number};
 use crate::call::{IntoPython, run};
 use crate::errors::raise;
 use flambeau_core::{Error, ErrorKind, MemoryFormat, Result, Scalar, ScalarType};
@@ -72,6 +72,12 @@ impl PyTensor {
     }
 
     fn __contains__(slf: &Bound<'_, Self>, value: &Object<'_>) -> PyResult<bool> {
+        if !is_number(value) && tensor_in(value).is_none() {
+            return Err(PyRuntimeError::new_err(format!(
+                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a {}.",
+                value.get_type().repr()?
+            )));
+        }
         let equal = slf.as_any().rich_compare(value, pyo3::class::basic::CompareOp::Eq)?;
         equal.call_method0("any")?.is_truthy()
     }
@@ -82,7 +88,7 @@ impl PyTensor {
 
     fn __format__(slf: &Bound<'_, Self>, specification: &str) -> PyResult<String> {
         let this = slf.get();
-        if this.tensor.dim() > 0 || specification.is_empty() {
+        if this.tensor.dim() > 0 || this.tensor.device().is_meta() {
             return this.__repr__(slf.py());
         }
         let number = this.item(slf.py())?;
