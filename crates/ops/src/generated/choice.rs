@@ -8,6 +8,35 @@ use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
 
+/// A kernel of `where`.
+pub type WhereFn = fn(DispatchKeySet, &Tensor) -> Result<Vec<Tensor>>;
+
+/// The operator `where`.
+pub static WHERE_: Operator<WhereFn> = Operator::new(
+    "where",
+    "where(Tensor condition) -> Tensor[]",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, where__composite as WhereFn)],
+    where__boxed,
+);
+
+/// The indices of the elements where the condition holds, a tensor for each dimension.
+///
+/// `where(Tensor condition) -> Tensor[]`
+#[inline]
+pub fn where_(condition: &Tensor) -> Result<Vec<Tensor>> {
+    let (keys, kernel) = WHERE_.select(condition.key_set())?;
+    kernel(keys, condition)
+}
+
+fn where__composite(_keys: DispatchKeySet, condition: &Tensor) -> Result<Vec<Tensor>> {
+    native::choice::where_condition(condition)
+}
+
+fn where__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("where", given, 1)?;
+    where_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
 /// A kernel of `where.self`.
 pub type WhereSelfFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<Tensor>;
 

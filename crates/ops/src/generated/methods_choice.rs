@@ -6,8 +6,13 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
+    /// The indices of the elements where the condition holds, a tensor for each dimension.
+    pub fn where_(condition: &Tensor) -> Result<Vec<Tensor>> {
+        super::choice::where_(condition)
+    }
+
     /// `self` where the condition holds, `other` elsewhere.
-    pub fn where_(&self, condition: &Tensor, other: &Tensor) -> Result<Tensor> {
+    pub fn where_self(&self, condition: &Tensor, other: &Tensor) -> Result<Tensor> {
         super::choice::where_self(condition, self, other)
     }
 

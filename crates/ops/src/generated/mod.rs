@@ -236,6 +236,7 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &COPYSIGN_SCALAR,
     &COPYSIGN_SCALAR_OUT,
     &COPYSIGN__SCALAR,
+    &WHERE_,
     &WHERE_SELF,
     &WHERE_SELF_OUT,
     &WHERE_SCALARSELF,

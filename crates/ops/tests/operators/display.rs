@@ -108,7 +108,10 @@ fn table() -> Vec<(Tensor, &'static [&'static str])> {
         ),
         (
             Tensor::from([1i32; 18]),
-            &["tensor([1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1],", "       dtype=flambeau.int32)"],
+            &[
+                "tensor([1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1],",
+                "       dtype=flambeau.int32)",
+            ],
         ),
         (
             Tensor::from([11i32; 13]),

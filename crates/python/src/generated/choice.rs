@@ -10,7 +10,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         WHERE,
-        "where(Tensor condition, Tensor input, Tensor other, *, Tensor out=None)\nwhere(Tensor condition, Tensor input, Number other)\nwhere(Tensor condition, Number input, Tensor other)\nwhere(Tensor condition, Number input, Number other)\n\n`self` where the condition holds, `other` elsewhere."
+        "where(Tensor condition)\nwhere(Tensor condition, Tensor input, Tensor other, *, Tensor out=None)\nwhere(Tensor condition, Tensor input, Number other)\nwhere(Tensor condition, Number input, Tensor other)\nwhere(Tensor condition, Number input, Number other)\n\nThe indices of the elements where the condition holds, a tensor for each dimension."
     ),
     method!(
         WHERE,
@@ -34,6 +34,15 @@ pub(super) static BINDINGS: &[Binding] = &[
 static WHERE: Signature = Signature {
     name: "where",
     overloads: &[
+        Overload {
+            parameters: &[tensor("condition")],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let condition = a.tensor(0)?;
+                a.returns(|| ops::where_(&condition))
+            },
+        },
         Overload {
             parameters: &[
                 tensor("condition"),

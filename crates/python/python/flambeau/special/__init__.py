@@ -1,14 +1,19 @@
 """Special functions, under the names of `torch.special`."""
 
-from .._flambeau import erf as erf
-from .._flambeau import erfc as erfc
-from .._flambeau import exp2 as exp2
-from .._flambeau import expm1 as expm1
-from .._flambeau import log1p as log1p
-from .._flambeau import log_softmax as log_softmax
-from .._flambeau import logsumexp as logsumexp
-from .._flambeau import round as round
-from .._flambeau import sigmoid as expit
-from .._flambeau import softmax as softmax
+from .. import _flambeau
 
-__all__ = ["erf", "erfc", "exp2", "expit", "expm1", "log1p", "log_softmax", "logsumexp", "round", "softmax"]
+# Those that are functions of the package too.
+_SHARED = {"expit": "sigmoid"} | {
+    name: name
+    for name in (
+        "erf", "erfc", "exp2", "expm1", "log1p", "log_softmax", "logit", "logsumexp", "round", "sinc", "softmax", "xlogy",
+    )  # fmt: skip
+}
+
+for _name, _target in _SHARED.items():
+    globals()[_name] = getattr(_flambeau, _target)
+for _name in dir(_flambeau._special):
+    if _name.startswith("special_"):
+        globals()[_name.removeprefix("special_")] = getattr(_flambeau._special, _name)
+
+__all__ = sorted(name for name in globals() if not name.startswith("_"))
