@@ -18,16 +18,23 @@ pub(crate) use signature::{
 };
 pub(crate) use values::{LARGE, device_of, dtype_of};
 
+use crate::overrides;
 use pyo3::prelude::*;
 
 /// Calls the first overload that fits.
 #[inline]
 pub(crate) fn dispatch<'py>(signature: &Signature, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+    if overrides::may_matter(given) {
+        return overrides::ask(signature, given);
+    }
     for overload in signature.overloads {
         let mut arguments = Arguments::new(given.py, overload.parameters);
         if arguments.bind(overload, given) {
             return (overload.call)(&arguments);
         }
+    }
+    if overrides::has_stranger(given) {
+        return overrides::ask(signature, given);
     }
     Err(mismatch::error(signature, given))
 }

@@ -8,6 +8,7 @@
 //! | [`types`], [`return_types`] | dtypes, devices, generators; results with names |
 //! | [`autograd`] | gradients, hooks, modes |
 //! | [`numpy`], [`dlpack`], [`buffer`], [`foreign`] | exchange with other libraries, without a copy |
+//! | [`overrides`] | classes that answer for calls with their objects |
 //! | [`storage`], `shared_memory` | the bytes below tensors, and those that other processes see |
 //! | [`settings`] | seeds, threads, default types |
 //! | [`errors`] | errors as exceptions |
@@ -23,6 +24,7 @@ mod foreign;
 #[expect(unsafe_code, reason = "entry points from C are made where their signatures are")]
 mod generated;
 mod numpy;
+mod overrides;
 mod return_types;
 mod settings;
 #[cfg(target_os = "linux")]
@@ -42,6 +44,7 @@ fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
     autograd::install(module)?;
     settings::install(module)?;
     numpy::install(module)?;
+    overrides::install(module)?;
     dlpack::install(module)?;
     buffer::install(module)?;
     storage::install(module)?;

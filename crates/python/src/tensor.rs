@@ -25,6 +25,7 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     crate::call::install(module, to::BINDINGS)?;
     module.add_function(wrap_pyfunction!(construct::tensor, module)?)?;
     module.add_function(wrap_pyfunction!(construct::as_tensor, module)?)?;
+    module.add_function(wrap_pyfunction!(construct::hand_over, module)?)?;
     module.add_function(wrap_pyfunction!(construct::register, module)?)
 }
 

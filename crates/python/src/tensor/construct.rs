@@ -10,6 +10,7 @@ use flambeau_ops::{Tensor, dispatch_all_types, ops};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
+use std::cell::Cell;
 
 type Object<'py> = Bound<'py, PyAny>;
 
@@ -19,6 +20,9 @@ impl PyTensor {
     #[new]
     #[pyo3(signature = (*data, device = None))]
     fn new_object(data: &Bound<'_, PyTuple>, device: Option<&Object<'_>>) -> PyResult<Self> {
+        if let Some(tensor) = HANDED_OVER.take() {
+            return Ok(PyTensor::new(tensor));
+        }
         let device = device.map(device_of).transpose()?;
         let sizes: Option<Vec<i64>> = data.extract().ok();
         let first = if data.len() == 1 { Some(data.get_item(0)?) } else { None };
@@ -36,6 +40,11 @@ impl PyTensor {
         Ok(PyTensor::new(tensor))
     }
 
+    /// An object of `cls`, a subclass, that looks at the elements, with their history.
+    fn as_subclass<'py>(&self, cls: &Object<'py>) -> PyResult<Object<'py>> {
+        made_of(cls, ops::alias(self.tensor()).map_err(raise)?)
+    }
+
     /// An object of `cls`, a subclass, that looks at the elements of `data` without its history.
     #[staticmethod]
     #[pyo3(signature = (cls, data, require_grad = false))]
@@ -51,6 +60,27 @@ impl PyTensor {
         }
         Ok(object)
     }
+}
+
+thread_local! {
+    /// The tensor that the next object is to be made of, as it is.
+    static HANDED_OVER: Cell<Option<Tensor>> = const { Cell::new(None) };
+}
+
+/// An object of `cls` for a tensor that has come from an operator, in the place of the plain one.
+#[pyfunction(name = "_hand_over")]
+pub(crate) fn hand_over<'py>(cls: &Object<'py>, tensor: &Bound<'py, PyTensor>) -> PyResult<Object<'py>> {
+    made_of(cls, tensor.get().tensor().clone())
+}
+
+fn made_of<'py>(cls: &Object<'py>, tensor: Tensor) -> PyResult<Object<'py>> {
+    let make = PyTensor::type_object(cls.py()).getattr("__new__")?;
+    HANDED_OVER.set(Some(tensor));
+    let made = make.call1((cls,));
+    HANDED_OVER.set(None);
+    let object = made?;
+    register(&object)?;
+    Ok(object)
 }
 
 /// Makes `object`, which `Tensor.__new__` made, the one that its tensor comes back as.

@@ -32,6 +32,9 @@ fn binary<'py>(
 ) -> PyResult<Object<'py>> {
     let (py, a) = (this.py(), this.get().tensor());
     if let Some(b) = tensor_in(other) {
+        if crate::overrides::defers(other) {
+            return Ok(py.NotImplemented().into_bound(py));
+        }
         return result(py, a.numel().max(b.numel()), || tensors(a, b));
     }
     if is_number(other) {
@@ -224,6 +227,7 @@ impl PyTensor {
     fn __matmul__<'py>(slf: &Bound<'py, Self>, other: &Object<'py>) -> PyResult<Object<'py>> {
         let (py, a) = (slf.py(), slf.get().tensor());
         match tensor_in(other) {
+            Some(_) if crate::overrides::defers(other) => Ok(py.NotImplemented().into_bound(py)),
             Some(b) => result(py, a.numel().max(b.numel()), || ops::matmul(a, b)),
             None => Ok(py.NotImplemented().into_bound(py)),
         }

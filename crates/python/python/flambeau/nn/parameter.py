@@ -17,6 +17,9 @@ class Parameter(Tensor):
     It shares its elements with `data`, and has no history of its own.
     """
 
+    # A plain tensor to every operator: what is computed of a parameter is none.
+    __flambeau_function__ = None
+
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
             data = flambeau.empty(0)
@@ -39,6 +42,7 @@ class Buffer(Tensor):
     """A tensor that becomes a buffer of the module it is assigned to; `persistent` says whether `state_dict` has it."""
 
     persistent: bool
+    __flambeau_function__ = None
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         if data is None:

@@ -1,0 +1,161 @@
+"""`__flambeau_function__`: classes that answer for calls with objects of theirs among the arguments.
+
+It is PyTorch's `__torch_function__`: a class method `(func, types, args, kwargs)` that returns a result or NotImplemented.
+Subclasses of `Tensor` have one that runs the function and makes its results objects of the subclass; one that sets it to
+None, as `nn.Parameter` does, is treated as a plain tensor. Objects that are no tensors are asked where a tensor is expected.
+"""
+
+from . import _flambeau
+from ._flambeau import Tensor
+
+# What Python calls on a class without looking at the object, and methods that are not in the tables of operators.
+OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "matmul")
+METHODS = (
+    *(f"__{name}__" for name in OPERATORS),
+    *(f"__i{name}__" for name in OPERATORS if name != "matmul"),
+    *(f"__{name}__" for name in ("neg", "pos", "abs", "invert", "eq", "ne", "lt", "le", "gt", "ge", "getitem", "setitem")),
+    *("float", "double", "half", "bfloat16", "bool", "byte", "char", "short", "int", "long", "cpu"),
+)
+
+
+class DisableFlambeauFunction:
+    """Inside it, objects of subclasses are treated as plain tensors."""
+
+    def __enter__(self):
+        self._before = _flambeau._ask_subclasses(False)
+
+    def __exit__(self, *raised):
+        _flambeau._ask_subclasses(self._before)
+
+
+def _asked(args, kwargs):
+    """The arguments whose classes are asked: each class once, subclasses before their bases, else in order."""
+    found = []
+    for value in (*args, *kwargs.values()):
+        _look(value, found)
+    return found
+
+
+def _look(value, found):
+    answer = None if type(value) is Tensor else getattr(type(value), "__flambeau_function__", None)
+    if answer is None:
+        if isinstance(value, (list, tuple)):
+            for item in value:
+                _look(item, found)
+    elif not any(type(value) is type(other) for other in found):
+        places = (i for i, other in enumerate(found) if issubclass(type(value), type(other)))
+        found.insert(next(places, len(found)), value)
+
+
+def ask(func, args, kwargs):
+    """What the classes among the arguments answer for `func`."""
+    asked = _asked(args, kwargs)
+    types = tuple(type(value) for value in asked)
+    for value in asked:
+        answer = type(value).__flambeau_function__(func, types, args, kwargs)
+        if answer is not NotImplemented:
+            return answer
+    name = getattr(func, "__name__", repr(func))
+    raise TypeError(f"no implementation found for '{name}' on types that implement __flambeau_function__: {list(types)}")
+
+
+def ask_by_name(name, is_method, args, kwargs):
+    """The same for a function or method of that name."""
+    return ask(getattr(Tensor, name) if is_method else _function(name), args, kwargs)
+
+
+def _function(name):
+    places = (_flambeau, *(getattr(_flambeau, below) for below in ("_nn", "_linalg", "_special") if hasattr(_flambeau, below)))
+    return next(getattr(place, name) for place in places if hasattr(place, name))
+
+
+def _converted(result, cls):
+    """Results as objects of a subclass, in tuples and lists too."""
+    if isinstance(result, Tensor):
+        return result if isinstance(result, cls) else _flambeau._hand_over(cls, result)
+    if isinstance(result, (tuple, list)):
+        items = [_converted(item, cls) for item in result]
+        # A tuple with names takes its items one by one.
+        return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
+    return result
+
+
+@classmethod
+def __flambeau_function__(cls, func, types, args=(), kwargs=None):
+    """Runs `func` as on plain tensors, and makes its results objects of this class."""
+    if not all(issubclass(cls, other) for other in types):
+        return NotImplemented
+    with DisableFlambeauFunction():
+        result = func(*args, **(kwargs or {}))
+        return result if cls is Tensor else _converted(result, cls)
+
+
+def _asks():
+    """Whether this thread asks subclasses."""
+    before = _flambeau._ask_subclasses(True)
+    _flambeau._ask_subclasses(before)
+    return before
+
+
+def _call(func, args, kwargs):
+    return func(*args, **kwargs)
+
+
+def _method(name):
+    """A method for subclasses that asks before it calls `Tensor`'s."""
+    plain = getattr(Tensor, name)
+
+    def method(self, *args, **kwargs):
+        return ask(plain, (self, *args), kwargs) if _asks() else plain(self, *args, **kwargs)
+
+    method.__name__, method.__doc__ = name, plain.__doc__
+    return method
+
+
+def _reflected(name):
+    """A tensor on the left leaves the answer to an object of a subclass on the right."""
+    plain, forward = getattr(Tensor, f"__r{name}__", None), getattr(Tensor, f"__{name}__")
+
+    def method(self, other):
+        call = ask if _asks() else _call
+        if isinstance(other, Tensor):
+            return call(forward, (other, self), {})
+        return NotImplemented if plain is None else call(plain, (self, other), {})
+
+    method.__name__ = f"__r{name}__"
+    return method
+
+
+@classmethod
+def __init_subclass__(cls, **named):
+    super(Tensor, cls).__init_subclass__(**named)
+    if cls.__flambeau_function__ is None:
+        return
+    _flambeau._note_subclass()
+    for name in METHODS:
+        if getattr(cls, name) is getattr(Tensor, name):
+            setattr(cls, name, _method(name))
+    for name in OPERATORS:
+        if getattr(cls, f"__r{name}__", None) is getattr(Tensor, f"__r{name}__", None):
+            setattr(cls, f"__r{name}__", _reflected(name))
+
+
+def has_flambeau_function(args):
+    """Whether a class among the arguments answers for calls."""
+    return bool(_asked(tuple(args), {}))
+
+
+def handle_flambeau_function(func, relevant_args, *args, **kwargs):
+    """For functions written in Python: what the classes of `relevant_args` answer for a call of `func`."""
+    for value in _asked(tuple(relevant_args), {}):
+        types = tuple(type(other) for other in _asked(tuple(relevant_args), {}))
+        answer = type(value).__flambeau_function__(func, types, args, kwargs)
+        if answer is not NotImplemented:
+            return answer
+    raise TypeError(f"no implementation found for '{func.__name__}' on types that implement __flambeau_function__")
+
+
+def install(tensor):
+    """Puts the protocol on the class."""
+    tensor.__flambeau_function__ = __flambeau_function__
+    tensor.__init_subclass__ = __init_subclass__
