@@ -15,6 +15,7 @@ pub use size_class::ALIGNMENT;
 pub use stats::MemoryStats;
 pub use switches::{Fill, MemoryEvent, MemoryReporter};
 
+#[cfg(all(unix, not(loom), not(miri)))]
 use crate::fork::Guard;
 use crate::{DeviceType, Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -152,11 +153,13 @@ impl fmt::Debug for DataPtr {
 }
 
 /// The locks of the host's allocator, held across a fork, in the order in which statistics take them.
+#[cfg(all(unix, not(loom), not(miri)))]
 pub(crate) struct LocksOfAllocator {
     threads: Guard<thread_cache::Threads>,
     _cache: Guard<shared_cache::Cache>,
 }
 
+#[cfg(all(unix, not(loom), not(miri)))]
 impl LocksOfAllocator {
     pub(crate) fn take() -> Self {
         LocksOfAllocator { threads: thread_cache::Threads::lock(), _cache: shared_cache::lock() }

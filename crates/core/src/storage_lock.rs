@@ -8,7 +8,7 @@ use std::time::Instant;
 
 mod parking;
 
-#[cfg(not(loom))]
+#[cfg(all(unix, not(loom), not(miri)))]
 pub(crate) use parking::LocksOfSleepers;
 
 /// What a guard allows.

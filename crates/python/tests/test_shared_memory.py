@@ -242,8 +242,7 @@ def train(model, seed):
 @pytest.mark.parametrize("method", METHODS)
 def test_hogwild(method):
     model = fl.nn.Linear(2, 1)
-    for parameter in model.parameters():
-        parameter.share_memory_()
+    assert model.share_memory() is model
     processes = [mp.get_context(method).Process(target=train, args=(model, seed)) for seed in range(3)]
     for process in processes:
         process.start()

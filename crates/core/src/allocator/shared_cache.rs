@@ -6,7 +6,7 @@
 
 use super::size_class::{CLASSES, SMALL_CLASSES, class_bytes, class_of};
 use super::system;
-use crate::fork::{Guard, HeldAcross};
+use crate::fork::HeldAcross;
 use std::ptr::{self, NonNull};
 
 /// How many bytes are kept unless [`set_limit`] says otherwise.
@@ -17,7 +17,8 @@ const LARGE_CLASSES: usize = CLASSES - SMALL_CLASSES;
 static CACHE: HeldAcross<Cache> = HeldAcross::new(Cache::new(DEFAULT_LIMIT));
 
 /// The lock, to be held across a fork.
-pub(super) fn lock() -> Guard<Cache> {
+#[cfg(all(unix, not(loom), not(miri)))]
+pub(super) fn lock() -> crate::fork::Guard<Cache> {
     CACHE.lock()
 }
 

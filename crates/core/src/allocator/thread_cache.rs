@@ -80,6 +80,7 @@ impl Threads {
 
     /// In a forked child: what other threads counted is published, and they are gone. Their memory is still there, but will
     /// be that of new threads.
+    #[cfg(all(unix, not(loom), not(miri)))]
     pub(super) fn begin_child(&mut self) {
         let own: *const Shared = THREAD.with(|thread| &raw const thread.shared);
         self.iter().filter(|shared| !ptr::eq(*shared, own)).for_each(|shared| shared.counters.publish());

@@ -52,14 +52,13 @@ impl Locked {
 }
 
 /// Every bed's mutex, held across a fork, so that the child finds them free.
-#[cfg(not(loom))]
+#[cfg(all(unix, not(loom), not(miri)))]
 pub(crate) struct LocksOfSleepers {
     _all: [MutexGuard<'static, ()>; BEDS],
 }
 
-#[cfg(not(loom))]
+#[cfg(all(unix, not(loom), not(miri)))]
 impl LocksOfSleepers {
-    #[cfg_attr(not(unix), allow(dead_code, reason = "nothing forks there"))]
     pub(crate) fn take() -> Self {
         LocksOfSleepers { _all: std::array::from_fn(|i| imp::lock(&ALL[i].mutex)) }
     }

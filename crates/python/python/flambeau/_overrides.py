@@ -80,8 +80,7 @@ def _converted(result, cls):
     return result
 
 
-@classmethod
-def __flambeau_function__(cls, func, types, args=(), kwargs=None):
+def _default(cls, func, types, args=(), kwargs=None):
     """Runs `func` as on plain tensors, and makes its results objects of this class."""
     if not all(issubclass(cls, other) for other in types):
         return NotImplemented
@@ -126,8 +125,8 @@ def _reflected(name):
     return method
 
 
-@classmethod
-def __init_subclass__(cls, **named):
+def _begin_subclass(cls, **named):
+    """Has a new subclass asked, for what Python calls on the class itself too."""
     super(Tensor, cls).__init_subclass__(**named)
     if cls.__flambeau_function__ is None:
         return
@@ -157,5 +156,5 @@ def handle_flambeau_function(func, relevant_args, *args, **kwargs):
 
 def install(tensor):
     """Puts the protocol on the class."""
-    tensor.__flambeau_function__ = __flambeau_function__
-    tensor.__init_subclass__ = __init_subclass__
+    tensor.__flambeau_function__ = classmethod(_default)
+    tensor.__init_subclass__ = classmethod(_begin_subclass)

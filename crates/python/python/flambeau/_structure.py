@@ -40,10 +40,10 @@ class Flattened:
         for kind, cls in SEQUENCES:
             if type(value) is cls:
                 return {kind: [self._tree(item, (*path, str(i))) for i, item in enumerate(value)]}
-        for kind, cls in MAPPINGS:
-            if isinstance(value, cls):
-                items = value.items()
-                return {kind: [[self._tree(key, path), self._tree(item, (*path, str(key)))] for key, item in items]}
+        for kind, mapping in MAPPINGS:
+            if isinstance(value, mapping):
+                items = [[self._tree(key, path), self._tree(item, (*path, str(key)))] for key, item in value.items()]
+                return {kind: items}
         where = ".".join(path) or "the value itself"
         raise TypeError(f"expected tensors, numbers, texts, lists and dicts but got {type(value).__name__} at {where}")
 

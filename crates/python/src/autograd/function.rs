@@ -189,7 +189,7 @@ impl PyFunction {
                 self.name,
                 i + 1
             ))),
-            _ => Err(PyTypeError::new_err(format!(
+            _ => Err(PyRuntimeError::new_err(format!(
                 "function {} returned a gradient of type {} at position {}, expected a Tensor or None",
                 self.name,
                 type_name(item),

@@ -361,6 +361,12 @@ class Module(HasState, Converts):
             param.requires_grad_(requires_grad)
         return self
 
+    def share_memory(self) -> Module:
+        """Moves parameters and buffers to shared memory: processes that get the module train the same ones."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            tensor.share_memory_()
+        return self
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Takes the gradients away, or makes them 0."""
         for param in self.parameters():
