@@ -18,11 +18,13 @@ mod norm;
 mod order;
 mod overload;
 mod piecewise;
+mod polynomial;
 mod pool;
 mod random;
 mod reduce;
 mod softmax;
 mod special;
+mod special_table;
 mod ternary;
 mod unary;
 mod view;
@@ -36,6 +38,8 @@ pub fn rows() -> Vec<Row> {
         binary::rows,
         ternary::rows,
         elementary::rows,
+        special_table::rows,
+        polynomial::rows,
         activation::rows,
         piecewise::rows,
         reduce::rows,

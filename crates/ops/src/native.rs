@@ -13,6 +13,7 @@ pub mod convolution;
 pub mod copy;
 pub mod division;
 pub mod dropout;
+pub mod each;
 pub mod embedding;
 pub mod factory;
 pub mod gather;

@@ -14,6 +14,7 @@ mod convolution;
 mod copy;
 mod division;
 mod dropout;
+mod each;
 mod embedding;
 mod factory;
 mod gather;

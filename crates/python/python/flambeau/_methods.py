@@ -78,9 +78,12 @@ def is_quantized(self):
 ALIASES = {
     "absolute": "abs",
     "arccos": "acos",
+    "arccosh": "acosh",
     "arcsin": "asin",
+    "arcsinh": "asinh",
     "arctan": "atan",
     "arctan2": "atan2",
+    "arctanh": "atanh",
     "clip": "clamp",
     "divide": "div",
     "fix": "trunc",

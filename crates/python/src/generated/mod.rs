@@ -14,6 +14,7 @@ mod convolution;
 mod copy;
 mod division;
 mod dropout;
+mod each;
 mod embedding;
 mod factory;
 mod gather;
@@ -65,6 +66,7 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     copy::BINDINGS,
     division::BINDINGS,
     dropout::BINDINGS,
+    each::BINDINGS,
     embedding::BINDINGS,
     factory::BINDINGS,
     gather::BINDINGS,

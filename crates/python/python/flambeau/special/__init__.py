@@ -3,10 +3,18 @@
 from .. import _flambeau
 
 # Those that are functions of the package too.
-_SHARED = {"expit": "sigmoid"} | {
+_SHARED = {
+    "expit": "sigmoid",
+    "gammainc": "igamma",
+    "gammaincc": "igammac",
+    "gammaln": "lgamma",
+    "multigammaln": "mvlgamma",
+    "psi": "digamma",
+} | {
     name: name
     for name in (
-        "erf", "erfc", "exp2", "expm1", "log1p", "log_softmax", "logit", "logsumexp", "round", "sinc", "softmax", "xlogy",
+        "digamma", "erf", "erfc", "erfinv", "exp2", "expm1", "i0", "log1p", "log_softmax", "logit", "logsumexp", "polygamma",
+        "round", "sinc", "softmax", "xlogy",
     )  # fmt: skip
 }
 

@@ -1,0 +1,215 @@
+//! Special functions that are evaluated element by element, in f64 whatever the type: gamma, Bessel, and inverse functions.
+//!
+//! None has a formula on lanes that is worth its length, and in f64 a result for f32 is right to the last place. A loop knows its
+//! function as a pointer, so all of them are compiled once.
+
+mod gamma;
+mod incomplete_gamma;
+mod modified_bessel;
+mod normal;
+mod polynomial;
+mod zeta;
+
+use crate::loops::{self, FloatFormula};
+use crate::tensor_iterator::TensorIterator;
+use crate::vectorized::{self, Float, FloatElement, Lanes, Vector};
+use crate::{Tensor, ops};
+use flambeau_core::{Element, Result, Scalar, ScalarType, ensure};
+
+/// A function of `N` numbers.
+#[derive(Clone, Copy)]
+struct Each<const N: usize>(fn([f64; N]) -> f64);
+
+impl<const N: usize> FloatFormula<N> for Each<N> {
+    #[inline(always)]
+    fn call<V: Float>(self, args: [V; N]) -> V {
+        let zeros = [V::Element::from_f64(0.0); 16];
+        let mut lanes = [zeros; N];
+        for (arg, lanes) in args.iter().zip(&mut lanes) {
+            arg.spill(lanes);
+        }
+        V::refill(&each(&lanes, V::LANES, |values| self.0(values)))
+    }
+}
+
+/// Out of line, for all instruction sets together.
+#[inline(never)]
+fn each<E: Element + FloatElement, const N: usize>(
+    lanes: &[[E; 16]; N],
+    count: usize,
+    function: impl Fn([f64; N]) -> f64,
+) -> [E; 16] {
+    let mut results = [E::from_f64(0.0); 16];
+    for (i, result) in results.iter_mut().take(count).enumerate() {
+        *result = E::from_f64(function(lanes.map(|lane| lane[i].to_scalar().to_f64())));
+    }
+    results
+}
+
+/// The lanes of f64 alone, for the functions that lanes have.
+type Lane = <f64 as Lanes<vectorized::Scalar>>::Vector;
+
+/// The probability that a normal variable is above `x`.
+fn normal_tail(x: f64) -> f64 {
+    let mut lanes = [0.0; 16];
+    Lane::splat(x * std::f64::consts::FRAC_1_SQRT_2).erfc().spill(&mut lanes);
+    0.5 * lanes[0]
+}
+
+/// Operators, each a function of numbers.
+macro_rules! each {
+    ($($(#[$doc:meta])* fn $name:ident, $meta:ident = $build:ident($($tensor:ident: $number:ident),+) => $value:expr;)*) => {$(
+        #[doc = concat!("Shape and type of [`", stringify!($name), "`].")]
+        pub fn $meta<'a>(iter: &mut TensorIterator<'a>, $($tensor: &'a Tensor),+) -> Result<()> {
+            iter.$build($($tensor),+)
+        }
+
+        $(#[$doc])*
+        pub fn $name(iter: &mut TensorIterator<'_>, $(_: each!(@tensor $tensor)),+) -> Result<()> {
+            loops::float_kernel(iter, Each(|[$($number),+]| $value))
+        }
+    )*};
+    (@tensor $tensor:ident) => { &Tensor };
+}
+
+each! {
+    /// The number whose error function is x.
+    fn erfinv, erfinv_meta = build_unary_float_op(self_: x) => normal::erfinv(x);
+    /// The number that a normal variable is below with probability x.
+    fn ndtri, ndtri_meta = build_unary_float_op(self_: x) => normal::ndtri(x);
+    /// The logarithm of the magnitude of the gamma function.
+    fn lgamma, lgamma_meta = build_unary_float_op(self_: x) => gamma::ln_gamma(x);
+    /// Its derivative.
+    fn digamma, digamma_meta = build_unary_float_op(self_: x) => gamma::digamma(x);
+    /// The sum of (k + q)^-s over k from 0.
+    fn zeta, zeta_meta = build_binary_float_op(self_: s, other: q) => zeta::zeta(s, q);
+    /// The modified Bessel function of the first kind, of order 0.
+    fn i0, i0_meta = build_unary_float_op(self_: x) => modified_bessel::i0(x);
+    /// The same times e^-|x|.
+    fn i0e, i0e_meta = build_unary_float_op(self_: x) => modified_bessel::i0e(x);
+    /// The modified Bessel function of the first kind, of order 1.
+    fn i1, i1_meta = build_unary_float_op(self_: x) => modified_bessel::i1(x);
+    /// The same times e^-|x|.
+    fn i1e, i1e_meta = build_unary_float_op(self_: x) => modified_bessel::i1e(x);
+    /// The part of the gamma function's integral below x.
+    fn igamma, igamma_meta = build_binary_op(self_: a, other: x) => incomplete_gamma::lower(a, x);
+    /// The part above x.
+    fn igammac, igammac_meta = build_binary_op(self_: a, other: x) => incomplete_gamma::upper(a, x);
+    /// Chebyshev's polynomials of the first kind.
+    fn chebyshev_polynomial_t, chebyshev_polynomial_t_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_t(x, n);
+    /// Chebyshev's polynomials of the second kind.
+    fn chebyshev_polynomial_u, chebyshev_polynomial_u_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_u(x, n);
+    /// Chebyshev's polynomials of the third kind.
+    fn chebyshev_polynomial_v, chebyshev_polynomial_v_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_v(x, n);
+    /// Chebyshev's polynomials of the fourth kind.
+    fn chebyshev_polynomial_w, chebyshev_polynomial_w_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_w(x, n);
+    /// The same from 0 to 1.
+    fn shifted_chebyshev_polynomial_t, shifted_chebyshev_polynomial_t_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_t(2.0 * x - 1.0, n);
+    /// The same from 0 to 1.
+    fn shifted_chebyshev_polynomial_u, shifted_chebyshev_polynomial_u_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_u(2.0 * x - 1.0, n);
+    /// The same from 0 to 1.
+    fn shifted_chebyshev_polynomial_v, shifted_chebyshev_polynomial_v_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_v(2.0 * x - 1.0, n);
+    /// The same from 0 to 1.
+    fn shifted_chebyshev_polynomial_w, shifted_chebyshev_polynomial_w_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_w(2.0 * x - 1.0, n);
+    /// Hermite's polynomials, as physicists have them.
+    fn hermite_polynomial_h, hermite_polynomial_h_meta = build_binary_float_op(x: x, n: n) => polynomial::hermite_h(x, n);
+    /// Hermite's polynomials, as statisticians have them.
+    fn hermite_polynomial_he, hermite_polynomial_he_meta = build_binary_float_op(x: x, n: n) => polynomial::hermite_he(x, n);
+    /// Laguerre's polynomials.
+    fn laguerre_polynomial_l, laguerre_polynomial_l_meta = build_binary_float_op(x: x, n: n) => polynomial::laguerre_l(x, n);
+    /// Legendre's polynomials.
+    fn legendre_polynomial_p, legendre_polynomial_p_meta = build_binary_float_op(x: x, n: n) => polynomial::legendre_p(x, n);
+}
+
+/// A derivative of the digamma function; of order 0, itself.
+#[derive(Clone, Copy)]
+struct Polygamma(i64);
+
+impl FloatFormula<1> for Polygamma {
+    #[inline(always)]
+    fn call<V: Float>(self, [x]: [V; 1]) -> V {
+        let mut lanes = [V::Element::from_f64(0.0); 16];
+        x.spill(&mut lanes);
+        V::refill(&each(&[lanes], V::LANES, |[x]| zeta::polygamma(self.0, x)))
+    }
+}
+
+/// Shape and type of [`polygamma`].
+pub fn polygamma_meta<'a>(iter: &mut TensorIterator<'a>, n: i64, self_: &'a Tensor) -> Result<()> {
+    ensure!(n >= 0, InvalidArgument, "{}: polygamma(n, x) does not support negative n.", iter.name());
+    iter.build_unary_float_op(self_)
+}
+
+/// The derivative of order n of the digamma function.
+pub fn polygamma(iter: &mut TensorIterator<'_>, n: i64, _: &Tensor) -> Result<()> {
+    loops::float_kernel(iter, Polygamma(n))
+}
+
+/// The same in place.
+pub fn polygamma_(self_: &Tensor, n: i64) -> Result<()> {
+    ops::copy_(self_, &ops::polygamma(n, self_)?, false)
+}
+
+/// The logarithm of the multivariate gamma function of p dimensions: the sum of that of `x - k / 2`, k below p, and a constant.
+pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
+    ensure!(p >= 1, InvalidArgument, "mvlgamma: p has to be greater than or equal to 1");
+    let dtype = self_.dtype().to_floating_point(ScalarType::F32);
+    let steps = ops::arange_start_step(
+        Scalar::Float(0.5 - p as f64 / 2.0),
+        Scalar::Float(0.5),
+        Scalar::Float(0.5),
+        Some(dtype),
+        None,
+        Some(self_.device()),
+        None,
+    )?;
+    let shifted = ops::add_tensor(&ops::unsqueeze(self_, -1)?, &steps, Scalar::Int(1))?;
+    let constant = (p * (p - 1)) as f64 / 4.0 * std::f64::consts::PI.ln();
+    let sum = ops::sum_dim_intlist(&ops::lgamma(&shifted)?, Some(&[-1]), false, None)?;
+    ops::add_scalar(&sum, Scalar::Float(constant), Scalar::Int(1))
+}
+
+/// The same in place.
+pub fn mvlgamma_(self_: &Tensor, p: i64) -> Result<()> {
+    ops::copy_(self_, &ops::mvlgamma(self_, p)?, false)
+}
+
+/// [`zeta`] of a number.
+pub fn zeta_of_scalar(self_: Scalar, other: &Tensor) -> Result<Tensor> {
+    ops::special_zeta(&Tensor::wrapped_number(self_)?, other)
+}
+
+/// [`zeta`] with a number.
+pub fn zeta_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
+    ops::special_zeta(self_, &Tensor::wrapped_number(other)?)
+}
+
+/// Forms of a polynomial of a number or of one order.
+macro_rules! polynomials_of_numbers {
+    ($($of_number:ident, $of_order:ident = $of_tensors:ident;)*) => {$(
+        #[doc = concat!("[`", stringify!($of_tensors), "`](ops::", stringify!($of_tensors), ") of a number.")]
+        pub fn $of_number(x: Scalar, n: &Tensor) -> Result<Tensor> {
+            ops::$of_tensors(&Tensor::wrapped_number(x)?, n)
+        }
+
+        #[doc = concat!("[`", stringify!($of_tensors), "`](ops::", stringify!($of_tensors), ") of one order.")]
+        pub fn $of_order(x: &Tensor, n: Scalar) -> Result<Tensor> {
+            ops::$of_tensors(x, &Tensor::wrapped_number(n)?)
+        }
+    )*};
+}
+
+polynomials_of_numbers! {
+    chebyshev_polynomial_t_of_number, chebyshev_polynomial_t_of_order = special_chebyshev_polynomial_t;
+    chebyshev_polynomial_u_of_number, chebyshev_polynomial_u_of_order = special_chebyshev_polynomial_u;
+    chebyshev_polynomial_v_of_number, chebyshev_polynomial_v_of_order = special_chebyshev_polynomial_v;
+    chebyshev_polynomial_w_of_number, chebyshev_polynomial_w_of_order = special_chebyshev_polynomial_w;
+    shifted_chebyshev_polynomial_t_of_number, shifted_chebyshev_polynomial_t_of_order = special_shifted_chebyshev_polynomial_t;
+    shifted_chebyshev_polynomial_u_of_number, shifted_chebyshev_polynomial_u_of_order = special_shifted_chebyshev_polynomial_u;
+    shifted_chebyshev_polynomial_v_of_number, shifted_chebyshev_polynomial_v_of_order = special_shifted_chebyshev_polynomial_v;
+    shifted_chebyshev_polynomial_w_of_number, shifted_chebyshev_polynomial_w_of_order = special_shifted_chebyshev_polynomial_w;
+    hermite_polynomial_h_of_number, hermite_polynomial_h_of_order = special_hermite_polynomial_h;
+    hermite_polynomial_he_of_number, hermite_polynomial_he_of_order = special_hermite_polynomial_he;
+    laguerre_polynomial_l_of_number, laguerre_polynomial_l_of_order = special_laguerre_polynomial_l;
+    legendre_polynomial_p_of_number, legendre_polynomial_p_of_order = special_legendre_polynomial_p;
+}

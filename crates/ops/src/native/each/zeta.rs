@@ -1,0 +1,86 @@
+//! The zeta function of Hurwitz, and the derivatives of the digamma function that it gives.
+//!
+//! The sum over the first numbers, and Euler and Maclaurin's formula for the rest (DLMF 25.11.5 and 25.2.9, 5.15.1). Within 5 ulp.
+
+use super::gamma::{digamma, ln_gamma};
+
+/// The Bernoulli numbers of even order, from the second on.
+pub(super) const BERNOULLI: [f64; 12] = [
+    1.0 / 6.0,
+    -1.0 / 30.0,
+    1.0 / 42.0,
+    -1.0 / 30.0,
+    5.0 / 66.0,
+    -691.0 / 2730.0,
+    7.0 / 6.0,
+    -3617.0 / 510.0,
+    43867.0 / 798.0,
+    -174611.0 / 330.0,
+    854513.0 / 138.0,
+    -236364091.0 / 2730.0,
+];
+
+/// The sum of `(k + q)^-s` over k from 0: infinite for `s = 1` and where a term is, NaN for `s` below 1 and for powers that are
+/// not real.
+pub(super) fn zeta(s: f64, q: f64) -> f64 {
+    match (s, q) {
+        (s, q) if s.is_nan() || q.is_nan() || s < 1.0 => f64::NAN,
+        (1.0, _) => f64::INFINITY,
+        (_, q) if q <= 0.0 && q == q.floor() => f64::INFINITY,
+        (s, q) if q < 0.0 && s != s.floor() => f64::NAN,
+        (_, f64::INFINITY) => 0.0,
+        (s, q) if q < 0.0 => below_zero(s, q),
+        (s, q) => above_zero(s, q),
+    }
+}
+
+/// The terms below 0 are, but for their sign, those of two sums of numbers above it.
+fn below_zero(s: f64, q: f64) -> f64 {
+    let above = q - q.floor();
+    let below = above_zero(s, 1.0 - above) - above_zero(s, 1.0 - q);
+    above_zero(s, above) + if s % 2.0 == 0.0 { below } else { -below }
+}
+
+fn above_zero(s: f64, q: f64) -> f64 {
+    let (mut sum, mut w) = (0.0, q);
+    // The formula converges where `w` is above the exponent; terms that no longer count end the sum before.
+    while w < 10.0 + s {
+        let term = w.powf(-s);
+        sum += term;
+        if term <= sum * f64::EPSILON / 16.0 {
+            return sum;
+        }
+        w += 1.0;
+    }
+    let power = w.powf(-s);
+    if power == 0.0 {
+        return sum;
+    }
+    // The factor is s (s + 1) .. (s + 2 k - 2) / (2 k)! w^(1 - 2 k).
+    let (mut tail, mut factor) = (w / (s - 1.0) + 0.5, s / (2.0 * w));
+    for (b, k) in BERNOULLI.iter().zip(1..) {
+        let term = b * factor;
+        tail += term;
+        if term.abs() <= tail.abs() * f64::EPSILON / 4.0 {
+            break;
+        }
+        let n = 2.0 * f64::from(k);
+        factor *= (s + n - 1.0) * (s + n) / ((n + 1.0) * (n + 2.0) * w * w);
+    }
+    sum + power * tail
+}
+
+/// The derivative of order `n` of the digamma function.
+pub(super) fn polygamma(n: i64, x: f64) -> f64 {
+    if n == 0 {
+        return digamma(x);
+    }
+    let sum = zeta(n as f64 + 1.0, x);
+    let factorial = if n <= 170 { (1..=n).map(|k| k as f64).product() } else { f64::INFINITY };
+    let size = if factorial * sum.abs() < f64::MAX {
+        factorial * sum
+    } else {
+        (ln_gamma(n as f64 + 1.0) + sum.abs().ln()).exp().copysign(sum)
+    };
+    if n % 2 == 1 { size } else { -size }
+}
