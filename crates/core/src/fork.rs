@@ -12,7 +12,8 @@ use std::time::Duration;
 /// How long a thread of a forked child waits for a storage's lock.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A lock that is held across forks.
+/// A lock that is held across forks: of a static, whose handlers are below.
+#[derive(Debug)]
 pub(crate) struct HeldAcross<T>(Mutex<T>);
 
 /// What is reached under the lock.
@@ -24,7 +25,7 @@ impl<T> HeldAcross<T> {
     }
 
     #[inline]
-    pub(crate) fn lock(&'static self) -> Guard<T> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -36,15 +37,19 @@ pub(crate) use handlers::{in_child, watch};
 mod handlers {
     #![expect(unsafe_code, reason = "registers handlers with the C library")]
 
+    use super::Guard;
     use crate::allocator::LocksOfAllocator;
+    use crate::generator::{Generator, GeneratorState};
     use crate::storage_lock::LocksOfSleepers;
     use std::cell::RefCell;
     use std::sync::Once;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    type Locks = (Guard<GeneratorState>, LocksOfAllocator, LocksOfSleepers);
+
     thread_local! {
         /// The locks, from before the fork until after it, on the thread that forks.
-        static HELD: RefCell<Option<(LocksOfAllocator, LocksOfSleepers)>> = const { RefCell::new(None) };
+        static HELD: RefCell<Option<Locks>> = const { RefCell::new(None) };
     }
 
     static CHILD: AtomicBool = AtomicBool::new(false);
@@ -64,7 +69,7 @@ mod handlers {
     }
 
     extern "C" fn before() {
-        let locks = (LocksOfAllocator::take(), LocksOfSleepers::take());
+        let locks = (Generator::lock_default(), LocksOfAllocator::take(), LocksOfSleepers::take());
         // An exiting thread has no place to keep them, and lets them go.
         let _ = HELD.try_with(|held| held.replace(Some(locks)));
     }
@@ -76,7 +81,7 @@ mod handlers {
     extern "C" fn child() {
         CHILD.store(true, Ordering::Relaxed);
         let _ = HELD.try_with(|held| {
-            if let Some((mut allocator, _)) = held.take() {
+            if let Some((_generator, mut allocator, _sleepers)) = held.take() {
                 allocator.begin_child();
             }
         });

@@ -1,7 +1,7 @@
 //! Random numbers by counter: the n-th number depends on the seed and on n alone, so it is the same for every thread count.
 
+use crate::fork::HeldAcross;
 use crate::{Result, ensure};
-use parking_lot::Mutex;
 use std::sync::{Arc, LazyLock};
 
 /// Seed and position of a [`Generator`]: what a checkpoint keeps.
@@ -22,18 +22,24 @@ pub struct GeneratorState {
 /// assert_eq!(a.reserve(4).block(0), b.reserve(4).block(0));
 /// ```
 #[derive(Debug, Clone)]
-pub struct Generator(Arc<Mutex<GeneratorState>>);
+pub struct Generator(Arc<HeldAcross<GeneratorState>>);
 
 impl Generator {
     /// A stream that begins at `seed`.
     pub fn new(seed: u64) -> Self {
-        Generator(Arc::new(Mutex::new(GeneratorState { seed, offset: 0 })))
+        Generator(Arc::new(HeldAcross::new(GeneratorState { seed, offset: 0 })))
     }
 
     /// The one that operators use when none is given.
     pub fn default_cpu() -> &'static Generator {
         static DEFAULT: LazyLock<Generator> = LazyLock::new(|| Generator::new(DEFAULT_SEED));
         &DEFAULT
+    }
+
+    /// The lock of the default one, to be held across a fork: another thread may be drawing from it.
+    #[cfg(all(unix, not(loom), not(miri)))]
+    pub(crate) fn lock_default() -> crate::fork::Guard<GeneratorState> {
+        Self::default_cpu().0.lock()
     }
 
     /// Starts the stream of `seed` from its beginning.

@@ -269,3 +269,40 @@ def test_what_comes_back_is_of_the_same_storage():
     fl.from_dlpack(x).zero_()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+def test_many_threads_exchange_the_same_elements():
+    """Sixteen threads make, exchange, compute with and drop tensors of one array; its owner is let go once, at the end."""
+
+    class Array(np.ndarray):
+        pass
+
+    array = np.arange(10_000.0).view(Array)
+    gone = weakref.ref(array)
+    total = array.sum()
+    start = threading.Barrier(16)
+    failures = []
+
+    def work(seed):
+        start.wait()
+        mine = []
+        for i in range(60):
+            x = fl.from_numpy(array)
+            y = fl.from_dlpack(np.from_dlpack(x)) if i % 2 else from_dlpack(x.__dlpack__(max_version=(1, 0)))
+            z = fl.from_numpy(y[seed:].numpy())
+            mine.append((x * 1, z))
+            if (x + 0).sum().item() != total or z[0].item() != seed:
+                failures.append((seed, i))
+            if len(mine) > 5:
+                mine.pop(0)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    del array, threads, work
+    fl.ones(1)
+    gc.collect()
+    assert gone() is None

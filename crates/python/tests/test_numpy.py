@@ -270,3 +270,12 @@ def test_arrays_from_other_threads():
     fl.ones(1)
     gc.collect()
     assert [ref() is None for ref in gone] == [True] * 20
+
+
+def test_bytes_that_are_no_bools_are_true():
+    array = np.array([2, 0, 255, 1, 4], dtype=np.uint8).view(bool)
+    x = fl.from_numpy(array)
+    expected = [True, False, True, True, True]
+    assert x.tolist() == expected and (x == True).tolist() == expected and (~x).tolist() == [not value for value in expected]  # noqa: E712
+    assert x.sum().item() == 4 and x.to(fl.int64).tolist() == [1, 0, 1, 1, 1]
+    assert fl.arange(5)[x].tolist() == [0, 2, 3, 4] and fl.where(x, 1, 0).tolist() == [1, 0, 1, 1, 1]
