@@ -159,6 +159,7 @@ const CONVERT_TO_OUT: &[&str] = &[
     "column_stack",
     "concat",
     "concatenate",
+    "copysign",
     "dstack",
     "floor_divide",
     "hstack",

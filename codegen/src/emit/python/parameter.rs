@@ -8,7 +8,8 @@ const NUMBERS_FIRST: &[&str] = &["add", "sub", "mul", "div", "true_divide", "flo
 
 /// The name in Python.
 pub(super) fn name(argument: &Argument) -> &str {
-    if argument.name == "self" { "input" } else { &argument.name }
+    let is_tensor = *argument.ty.without_optional() == Type::Base(BaseType::Tensor);
+    if argument.name == "self" && is_tensor { "input" } else { &argument.name }
 }
 
 /// `Tensor input`, `Number alpha=1`

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::binary`.
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
-use crate::structured::copy_to_out;
+use crate::structured::{convert_to_out, copy_to_out};
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -1886,7 +1886,7 @@ fn copysign_scalar_out_composite(
     out: &Tensor,
 ) -> Result<()> {
     let result = native::binary::copysign_scalar(self_, other)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn copysign_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -4,7 +4,7 @@ use crate::loops;
 use crate::tensor_iterator::{Config, TensorIterator};
 use crate::vectorized::Vector;
 use crate::{Tensor, ops};
-use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
+use flambeau_core::{Result, Scalar, bail, ensure};
 
 type MaskOf<V> = <V as Vector>::Mask;
 
@@ -28,9 +28,9 @@ formulas! { comparison_kernel(Comparison, Number) -> MaskOf<V>:
     /// Whether it is infinite.
     fn isinf, isinf_meta = build_unary_bool_op(self_: x) => x.eq(x) & (x * V::zero()).ne(V::zero());
     /// Whether it is infinite and above zero.
-    fn isposinf, isposinf_meta = build_unary_bool_op(self_: x) => x.gt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
+    fn isposinf, isposinf_meta = build_truth_op(self_: x) => x.gt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
     /// Whether it is infinite and below zero.
-    fn isneginf, isneginf_meta = build_unary_bool_op(self_: x) => x.lt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
+    fn isneginf, isneginf_meta = build_truth_op(self_: x) => x.lt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
     /// Whether it is below zero.
     fn is_negative, is_negative_meta = build_unary_bool_op(self_: x) => x.lt(V::zero());
 }
@@ -52,8 +52,7 @@ formulas! { float_comparison_kernel(FloatComparison, Float) -> MaskOf<V>:
 
 /// Shape and type of [`signbit`].
 pub fn signbit_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
-    iter.build_unary_bool_op(self_)?;
-    super::formulas::check_out(iter, ScalarType::Bool)
+    super::formulas::build_truth_op(iter, self_)
 }
 
 /// Whether the sign is set: of -0 and negative NaN too.

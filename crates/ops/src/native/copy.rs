@@ -1,5 +1,6 @@
 //! Copies: into other memory, another order, another type.
 
+use super::factory::dense_strides;
 use crate::loops::{self, NumberFormula};
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::{Config, TensorIterator};
@@ -29,8 +30,9 @@ pub fn copy_(self_: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<()> {
 pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
     let format = memory_format.unwrap_or(MemoryFormat::Preserve);
     let copy = match format {
-        MemoryFormat::Preserve if shape::is_non_overlapping_and_dense(self_.sizes(), self_.strides()) => {
-            Tensor::empty_with_strides(self_.sizes(), self_.strides(), self_.dtype(), self_.device())?
+        MemoryFormat::Preserve => {
+            let strides = dense_strides(self_)?;
+            Tensor::empty_with_strides(self_.sizes(), &strides, self_.dtype(), self_.device())?
         }
         format => TensorSpec::like(self_, self_.sizes()).with_format(format).allocate("clone")?,
     };
@@ -55,8 +57,8 @@ pub fn to_copy(
     );
     let (dtype, device) = (dtype.unwrap_or(self_.dtype()), device.unwrap_or(self_.device()));
     let copy = match memory_format.unwrap_or(MemoryFormat::Preserve) {
-        MemoryFormat::Preserve if shape::is_non_overlapping_and_dense(self_.sizes(), self_.strides()) => {
-            Tensor::empty_with_strides(self_.sizes(), self_.strides(), dtype, device)?
+        MemoryFormat::Preserve => {
+            Tensor::empty_with_strides(self_.sizes(), &dense_strides(self_)?, dtype, device)?
         }
         format => TensorSpec::new(self_.sizes(), dtype, device).with_format(format).allocate("_to_copy")?,
     };

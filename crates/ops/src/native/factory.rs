@@ -163,7 +163,7 @@ pub fn empty_like(
 }
 
 /// Its strides if it is dense, and otherwise strides without gaps in the order of its own.
-fn dense_strides(tensor: &Tensor) -> Result<DimVec> {
+pub(super) fn dense_strides(tensor: &Tensor) -> Result<DimVec> {
     if shape::is_non_overlapping_and_dense(tensor.sizes(), tensor.strides()) {
         return Ok(DimVec::from_slice(tensor.strides()));
     }

@@ -20,6 +20,13 @@ pub(super) fn build_unary_op<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tenso
     check_out(iter, iter.common_dtype())
 }
 
+/// Builds a question about one tensor, whose answer is written into truth values only.
+#[inline]
+pub(super) fn build_truth_op<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
+    iter.build_unary_bool_op(self_)?;
+    check_out(iter, ScalarType::Bool)
+}
+
 /// Refuses an `out` of another type than `expected`.
 #[inline]
 pub(super) fn check_out(iter: &TensorIterator<'_>, expected: ScalarType) -> Result<()> {
@@ -78,6 +85,7 @@ macro_rules! formulas {
     )*};
     (@tensor $tensor:ident) => { &$crate::Tensor };
     (@build build_unary_op $iter:ident $tensor:ident) => { $crate::native::formulas::build_unary_op($iter, $tensor) };
+    (@build build_truth_op $iter:ident $tensor:ident) => { $crate::native::formulas::build_truth_op($iter, $tensor) };
     (@build build_converted_op $iter:ident $tensor:ident) => {
         $iter.build_from(&[$tensor], $crate::tensor_iterator::Config::SAME)
     };

@@ -120,7 +120,7 @@ pub fn nan_to_num_meta<'a>(
     _: Option<f64>,
     _: Option<f64>,
 ) -> Result<()> {
-    iter.build_unary_op(self_)
+    super::formulas::build_unary_op(iter, self_)
 }
 
 /// Finite numbers for those that are not: 0 for NaN, and for infinities the greatest and the least of the type.
@@ -264,7 +264,8 @@ pub fn heaviside_meta<'a>(
         "{}: heaviside is not yet implemented for tensors with different dtypes.",
         iter.name()
     );
-    iter.build_binary_op(self_, values)
+    iter.build_binary_op(self_, values)?;
+    super::formulas::check_out(iter, self_.dtype())
 }
 
 with_numbers! {

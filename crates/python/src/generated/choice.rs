@@ -10,7 +10,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         WHERE,
-        "where(Tensor condition)\nwhere(Tensor condition, Tensor input, Tensor other, *, Tensor out=None)\nwhere(Tensor condition, Tensor input, Number other)\nwhere(Tensor condition, Number input, Tensor other)\nwhere(Tensor condition, Number input, Number other)\n\nThe indices of the elements where the condition holds, a tensor for each dimension."
+        "where(Tensor condition)\nwhere(Tensor condition, Tensor input, Tensor other, *, Tensor out=None)\nwhere(Tensor condition, Tensor input, Number other)\nwhere(Tensor condition, Number self, Tensor other)\nwhere(Tensor condition, Number self, Number other)\n\nThe indices of the elements where the condition holds, a tensor for each dimension."
     ),
     method!(
         WHERE,
@@ -70,7 +70,7 @@ static WHERE: Signature = Signature {
             },
         },
         Overload {
-            parameters: &[tensor("condition"), scalar("input"), tensor("other")],
+            parameters: &[tensor("condition"), scalar("self"), tensor("other")],
             receiver: None,
             function: true,
             call: |a| {
@@ -79,7 +79,7 @@ static WHERE: Signature = Signature {
             },
         },
         Overload {
-            parameters: &[tensor("condition"), scalar("input"), scalar("other")],
+            parameters: &[tensor("condition"), scalar("self"), scalar("other")],
             receiver: None,
             function: true,
             call: |a| {

@@ -36,7 +36,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         REMAINDER,
-        "remainder(Tensor input, Tensor other, *, Tensor out=None)\nremainder(Tensor input, Number other, *, Tensor out=None)\nremainder(Number input, Tensor other, *, Tensor out=None)\n\nThe remainder with the sign of `other`, as Python's modulo; an integer divided by 0 is an error."
+        "remainder(Tensor input, Tensor other, *, Tensor out=None)\nremainder(Tensor input, Number other, *, Tensor out=None)\nremainder(Number self, Tensor other, *, Tensor out=None)\n\nThe remainder with the sign of `other`, as Python's modulo; an integer divided by 0 is an error."
     ),
     method!(
         REMAINDER,
@@ -206,7 +206,7 @@ static REMAINDER: Signature = Signature {
             },
         },
         Overload {
-            parameters: &[scalar("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
+            parameters: &[scalar("self"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
             receiver: None,
             function: true,
             call: |a| {

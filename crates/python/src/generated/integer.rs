@@ -27,7 +27,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         BITWISE_LEFT_SHIFT,
-        "bitwise_left_shift(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_left_shift(Tensor input, Number other, *, Tensor out=None)\nbitwise_left_shift(Number input, Tensor other, *, Tensor out=None)\n\nThe bits of `self`, `other` places up."
+        "bitwise_left_shift(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_left_shift(Tensor input, Number other, *, Tensor out=None)\nbitwise_left_shift(Number self, Tensor other, *, Tensor out=None)\n\nThe bits of `self`, `other` places up."
     ),
     method!(
         BITWISE_LEFT_SHIFT,
@@ -53,7 +53,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         BITWISE_RIGHT_SHIFT,
-        "bitwise_right_shift(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_right_shift(Tensor input, Number other, *, Tensor out=None)\nbitwise_right_shift(Number input, Tensor other, *, Tensor out=None)\n\nThe bits of `self`, `other` places down."
+        "bitwise_right_shift(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_right_shift(Tensor input, Number other, *, Tensor out=None)\nbitwise_right_shift(Number self, Tensor other, *, Tensor out=None)\n\nThe bits of `self`, `other` places down."
     ),
     method!(
         BITWISE_RIGHT_SHIFT,
@@ -164,7 +164,7 @@ static BITWISE_LEFT_SHIFT: Signature = Signature {
             },
         },
         Overload {
-            parameters: &[scalar("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
+            parameters: &[scalar("self"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
             receiver: None,
             function: true,
             call: |a| {
@@ -284,7 +284,7 @@ static BITWISE_RIGHT_SHIFT: Signature = Signature {
             },
         },
         Overload {
-            parameters: &[scalar("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
+            parameters: &[scalar("self"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
             receiver: None,
             function: true,
             call: |a| {

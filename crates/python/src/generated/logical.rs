@@ -59,7 +59,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         BITWISE_AND,
-        "bitwise_and(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_and(Tensor input, Number other, *, Tensor out=None)\nbitwise_and(Number input, Tensor other)\n\nThe bits that both elements have."
+        "bitwise_and(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_and(Tensor input, Number other, *, Tensor out=None)\nbitwise_and(Number self, Tensor other)\n\nThe bits that both elements have."
     ),
     method!(
         BITWISE_AND,
@@ -72,7 +72,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         BITWISE_OR,
-        "bitwise_or(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_or(Tensor input, Number other, *, Tensor out=None)\nbitwise_or(Number input, Tensor other)\n\nThe bits that one of two elements has."
+        "bitwise_or(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_or(Tensor input, Number other, *, Tensor out=None)\nbitwise_or(Number self, Tensor other)\n\nThe bits that one of two elements has."
     ),
     method!(
         BITWISE_OR,
@@ -85,7 +85,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         BITWISE_XOR,
-        "bitwise_xor(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_xor(Tensor input, Number other, *, Tensor out=None)\nbitwise_xor(Number input, Tensor other)\n\nThe bits that exactly one of two elements has."
+        "bitwise_xor(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_xor(Tensor input, Number other, *, Tensor out=None)\nbitwise_xor(Number self, Tensor other)\n\nThe bits that exactly one of two elements has."
     ),
     method!(
         BITWISE_XOR,
@@ -270,7 +270,7 @@ static BITWISE_AND: Signature = Signature {
             },
         },
         Overload {
-            parameters: &[scalar("input"), tensor("other")],
+            parameters: &[scalar("self"), tensor("other")],
             receiver: None,
             function: true,
             call: |a| {
@@ -333,7 +333,7 @@ static BITWISE_OR: Signature = Signature {
             },
         },
         Overload {
-            parameters: &[scalar("input"), tensor("other")],
+            parameters: &[scalar("self"), tensor("other")],
             receiver: None,
             function: true,
             call: |a| {
@@ -396,7 +396,7 @@ static BITWISE_XOR: Signature = Signature {
             },
         },
         Overload {
-            parameters: &[scalar("input"), tensor("other")],
+            parameters: &[scalar("self"), tensor("other")],
             receiver: None,
             function: true,
             call: |a| {

@@ -10,7 +10,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         POW,
-        "pow(Tensor input, Tensor exponent, *, Tensor out=None)\npow(Tensor input, Number exponent, *, Tensor out=None)\npow(Number input, Tensor exponent, *, Tensor out=None)\n\n`self` to the power of `exponent`, element by element; integers wrap, and negative exponents give the integer part."
+        "pow(Tensor input, Tensor exponent, *, Tensor out=None)\npow(Tensor input, Number exponent, *, Tensor out=None)\npow(Number self, Tensor exponent, *, Tensor out=None)\n\n`self` to the power of `exponent`, element by element; integers wrap, and negative exponents give the integer part."
     ),
     method!(
         POW,
@@ -59,7 +59,7 @@ static POW: Signature = Signature {
         },
         Overload {
             parameters: &[
-                scalar("input"),
+                scalar("self"),
                 tensor("exponent"),
                 tensor("out").by_keyword().or_none().or("None"),
             ],

@@ -10,12 +10,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         SEARCHSORTED,
-        "searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor out=None)\nsearchsorted(Tensor sorted_sequence, Number input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor out=None)\n\nFor each value the place in its row of `sorted_sequence` where it would be put in, before or behind equal elements."
+        "searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor out=None)\nsearchsorted(Tensor sorted_sequence, Number self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor out=None)\n\nFor each value the place in its row of `sorted_sequence` where it would be put in, before or behind equal elements."
     ),
     function!(
         "",
         BUCKETIZE,
-        "bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor out=None)\nbucketize(Number input, Tensor boundaries, *, bool out_int32=False, bool right=False)\n\nFor each value the number of the interval between `boundaries` that it lies in."
+        "bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor out=None)\nbucketize(Number self, Tensor boundaries, *, bool out_int32=False, bool right=False)\n\nFor each value the number of the interval between `boundaries` that it lies in."
     ),
 ];
 
@@ -71,7 +71,7 @@ static SEARCHSORTED: Signature = Signature {
         Overload {
             parameters: &[
                 tensor("sorted_sequence"),
-                scalar("input"),
+                scalar("self"),
                 boolean("out_int32").by_keyword().or("False"),
                 boolean("right").by_keyword().or("False"),
                 string("side").by_keyword().or_none().or("None"),
@@ -143,7 +143,7 @@ static BUCKETIZE: Signature = Signature {
         },
         Overload {
             parameters: &[
-                scalar("input"),
+                scalar("self"),
                 tensor("boundaries"),
                 boolean("out_int32").by_keyword().or("False"),
                 boolean("right").by_keyword().or("False"),

@@ -30,7 +30,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         XLOGY,
-        "xlogy(Tensor input, Tensor other, *, Tensor out=None)\nxlogy(Tensor input, Number other, *, Tensor out=None)\nxlogy(Number input, Tensor other, *, Tensor out=None)\n\n`self log(other)`, and 0 where `self` is 0."
+        "xlogy(Tensor input, Tensor other, *, Tensor out=None)\nxlogy(Tensor input, Number other, *, Tensor out=None)\nxlogy(Number self, Tensor other, *, Tensor out=None)\n\n`self log(other)`, and 0 where `self` is 0."
     ),
     method!(
         XLOGY,
@@ -48,7 +48,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_special",
         SPECIAL_XLOG1PY,
-        "special_xlog1py(Tensor input, Tensor other, *, Tensor out=None)\nspecial_xlog1py(Tensor input, Number other, *, Tensor out=None)\nspecial_xlog1py(Number input, Tensor other, *, Tensor out=None)\n\n`self log(1 + other)`, and 0 where `self` is 0."
+        "special_xlog1py(Tensor input, Tensor other, *, Tensor out=None)\nspecial_xlog1py(Tensor input, Number other, *, Tensor out=None)\nspecial_xlog1py(Number self, Tensor other, *, Tensor out=None)\n\n`self log(1 + other)`, and 0 where `self` is 0."
     ),
     function!(
         "",
@@ -126,7 +126,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         FLOAT_POWER,
-        "float_power(Tensor input, Tensor exponent, *, Tensor out=None)\nfloat_power(Tensor input, Number exponent, *, Tensor out=None)\nfloat_power(Number input, Tensor exponent, *, Tensor out=None)\n\n`self` to the power of `exponent`, in float64."
+        "float_power(Tensor input, Tensor exponent, *, Tensor out=None)\nfloat_power(Tensor input, Number exponent, *, Tensor out=None)\nfloat_power(Number self, Tensor exponent, *, Tensor out=None)\n\n`self` to the power of `exponent`, in float64."
     ),
     method!(
         FLOAT_POWER,
@@ -263,7 +263,7 @@ static XLOGY: Signature = Signature {
             },
         },
         Overload {
-            parameters: &[scalar("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
+            parameters: &[scalar("self"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
             receiver: None,
             function: true,
             call: |a| {
@@ -329,7 +329,7 @@ static SPECIAL_XLOG1PY: Signature = Signature {
             },
         },
         Overload {
-            parameters: &[scalar("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
+            parameters: &[scalar("self"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
             receiver: None,
             function: true,
             call: |a| {
@@ -558,7 +558,7 @@ static FLOAT_POWER: Signature = Signature {
         },
         Overload {
             parameters: &[
-                scalar("input"),
+                scalar("self"),
                 tensor("exponent"),
                 tensor("out").by_keyword().or_none().or("None"),
             ],

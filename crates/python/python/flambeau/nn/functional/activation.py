@@ -112,33 +112,29 @@ def tanhshrink(input: Tensor) -> Tensor:
     return input - input.tanh()
 
 
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """`x` moved towards 0 by `lambd`, and 0 within it."""
-    if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    return flambeau.where(input > lambd, input - lambd, flambeau.where(input < -lambd, input + lambd, input * 0))
+softshrink = _nn.softshrink
 
 
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """0 from `-lambd` to `lambd`, else `x`."""
-    return input.masked_fill((input >= -lambd) & (input <= lambd), 0)
+hardshrink = flambeau.hardshrink
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """`min(max(x + 3, 0), 6) / 6`."""
-    _refuse_inplace("hardsigmoid", inplace)
-    return relu6(input + 3) / 6
+    return (_nn.hardsigmoid_ if inplace else _nn.hardsigmoid)(input)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """`x hardsigmoid(x)`."""
-    _refuse_inplace("hardswish", inplace)
-    return input * relu6(input + 3) / 6
+    return (_nn.hardswish_ if inplace else _nn.hardswish)(input)
 
 
-def _refuse_inplace(name: str, inplace: bool) -> None:
-    if inplace:
-        raise NotImplementedError(f"{name}: inplace=True has no operator yet; leave it False")
+def rrelu(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """`x` above 0, else `x` times a slope drawn for each element in training, and their mean otherwise."""
+    if lower > upper:
+        raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, but got {lower} and {upper}")
+    return (flambeau.rrelu_ if inplace else flambeau.rrelu)(input, lower, upper, training)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:

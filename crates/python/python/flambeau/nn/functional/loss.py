@@ -257,7 +257,7 @@ def margin_ranking_loss(
             f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.shape}, "
             f"input2: {input2.shape}, target: {target.shape} "
         )
-    loss = (-target * (input1 - input2) + margin).clamp_min(0)
+    loss = (-target * (input1 - input2) + float(margin)).clamp_min(0)
     return _reduced(loss, reduction, size_average, reduce)
 
 
