@@ -115,7 +115,7 @@ fn table() -> Vec<(Tensor, &'static [&'static str])> {
         ),
         (
             Tensor::from([11i32; 13]),
-            &["tensor([11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11], dtype=flambeau.int32)"],
+            &["tensor([11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11, 11],", "       dtype=flambeau.int32)"],
         ),
         (Tensor::from([1i64; 1001]), &["tensor([1, 1, 1,  ..., 1, 1, 1])"]),
         (
