@@ -5,6 +5,8 @@ mod attention;
 mod binary;
 mod class_loss;
 mod conv;
+mod copies;
+mod differences;
 mod elementary;
 mod extreme;
 mod factory;
@@ -20,9 +22,13 @@ mod overload;
 mod piecewise;
 mod polynomial;
 mod pool;
+mod products;
 mod random;
+mod ranks;
 mod reduce;
+mod sets;
 mod softmax;
+mod spatial;
 mod special;
 mod special_table;
 mod ternary;
@@ -51,6 +57,8 @@ pub fn rows() -> Vec<Row> {
         norm::rows,
         attention::rows,
         linalg::rows,
+        products::rows,
+        differences::rows,
         conv::rows,
         pool::rows,
         random::rows,
@@ -58,9 +66,13 @@ pub fn rows() -> Vec<Row> {
         in_place::rows,
         view::rows,
         join::rows,
+        copies::rows,
         index::rows,
         order::rows,
         overload::rows,
+        ranks::rows,
+        sets::rows,
+        spatial::rows,
     ];
     families.iter().flat_map(|family| family()).collect()
 }

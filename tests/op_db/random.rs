@@ -93,6 +93,21 @@ fn in_place() -> Vec<Row> {
             within(x, 0.0, 30.0).and_then(|()| spread(x, 0.5, 0.5))
         })
         .refuses(wrong(&[0.0.into(), none()]), invalid, "lambda > 0.0"),
+        fills("cauchy_", vec![1.0.into(), 2.0.into(), none()], |x| half_inside(x, -1.0, 3.0)).refuses(
+            wrong(&[0.0.into(), 0.0.into(), none()]),
+            invalid,
+            "sigma > 0.0",
+        ),
+        fills("log_normal_", vec![0.5.into(), 0.25.into(), none()], |x| {
+            ensure(x.data.iter().all(|x| *x > 0.0), || "expected numbers above 0".to_string())?;
+            spread(&x.map(f64::ln), 0.5, 0.25)
+        })
+        .refuses(wrong(&[0.0.into(), 0.0.into(), none()]), invalid, "std > 0.0"),
+        integers(fills("geometric_", vec![0.25.into(), none()], trials)).refuses(
+            wrong(&[1.0.into(), none()]),
+            invalid,
+            "p to be in (0, 1)",
+        ),
         integers(fills("random_", vec![none()], |x| integral(x).and_then(|()| within(x, 0.0, f64::MAX)))),
         integers(fills("random_.to", vec![100i64.into(), none()], |x| whole(x, 0.0, 100.0))).refuses(
             wrong(&[0i64.into(), none()]),
@@ -108,6 +123,26 @@ fn in_place() -> Vec<Row> {
         ),
         bernoulli_by_tensor(),
     ]
+}
+
+/// Half of the numbers lie between the quartiles.
+fn half_inside(x: &Array, low: f64, high: f64) -> Told {
+    let n = x.data.len() as f64;
+    let inside = x.data.iter().filter(|x| (low..high).contains(*x)).count() as f64 / n;
+    let near = n < 1000.0 || (inside - 0.5).abs() <= 2.5 / n.sqrt();
+    ensure(near, || format!("expected half from {low} to {high} but got {inside}"))
+}
+
+/// Counts of trials of probability 1/4: from 1 on, a quarter of them 1, and a mean of 4.
+fn trials(x: &Array) -> Told {
+    integral(x)?;
+    let n = x.data.len() as f64;
+    ensure(x.data.iter().all(|x| *x >= 1.0), || "expected counts of at least 1".to_string())?;
+    let first = x.data.iter().filter(|x| **x == 1.0).count() as f64 / n;
+    let mean = x.data.iter().sum::<f64>() / n;
+    let near =
+        n < 1000.0 || ((first - 0.25).abs() <= 2.5 / n.sqrt() && (mean - 4.0).abs() <= 12.0 / n.sqrt());
+    ensure(near, || format!("expected a quarter of ones and a mean of 4 but got {first} and {mean}"))
 }
 
 /// A probability for each place: impossible and certain ones are known.
@@ -160,6 +195,14 @@ fn fresh(
         .refuses(call(&[-1]), ErrorKind::Shape, "expected sizes of at least 0")
 }
 
+/// Whole numbers below 50 in the sizes of another tensor: `self, bounds, generator if it takes one, options`.
+fn alike(name: &'static str, bounds: &[i64], seeded: bool, least: f64) -> Row {
+    let generator = if seeded { vec![Value::Generator(Generator::new(7)).into()] } else { vec![] };
+    let bounds: Vec<Arg> = bounds.iter().map(|b| (*b).into()).collect();
+    fills(name, [bounds, generator, options(None), vec![none()]].concat(), move |x| whole(x, least, 50.0))
+        .not_differentiable()
+}
+
 fn made() -> Vec<Row> {
     let same: fn(ScalarType) -> ScalarType = |t| t;
     let whole_numbers: fn(ScalarType) -> ScalarType = |_| I64;
@@ -185,6 +228,10 @@ fn made() -> Vec<Row> {
             .not_differentiable()
             .sample(normal)
             .property(|_, results| spread(&results[0], 2.0, 0.5)),
+        alike("randint_like", &[50], false, 0.0),
+        alike("randint_like.generator", &[50], true, 0.0),
+        alike("randint_like.low_dtype", &[-5, 50], false, -5.0),
+        alike("randint_like.low_generator_dtype", &[-5, 50], true, -5.0),
         like("rand_like", |x| uniform(x, 0.0, 1.0)),
         like("randn_like", |x| spread(x, 0.0, 1.0)),
         fills("bernoulli.p", vec![0.3.into(), none()], |x| ones(x, 0.3)).not_differentiable(),

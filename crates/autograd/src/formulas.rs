@@ -23,8 +23,9 @@ pub use normalizations::{
 };
 pub use pointwise::{logit_backward, prelu_double_backward};
 pub use reductions::{
-    aminmax_backward, cumprod_backward, cumsum_backward, extreme_backward, linear_recurrence_backward,
-    norm_backward, prod_backward, std_backward, std_mean_backward, var_backward, var_mean_backward,
+    aminmax_backward, cummaxmin_backward, cumprod_backward, cumsum_backward, evenly_distribute_backward,
+    extreme_backward, linear_recurrence_backward, logcumsumexp_backward, norm_backward, prod_backward,
+    std_backward, std_mean_backward, var_backward, var_mean_backward,
 };
 pub use scatters::{scatter_reduce_backward, scatter_source_backward};
 

@@ -13,7 +13,7 @@ pub(crate) use accepts::{is_number, scalar_of};
 pub(crate) use bind::{Arguments, Given};
 pub(crate) use mismatch::type_name;
 pub(crate) use signature::{
-    Overload, Parameter, Signature, boolean, device, dtype, float, generator, int, ints, layout,
+    Overload, Parameter, Signature, boolean, device, dtype, float, floats, generator, int, ints, layout,
     memory_format, optional_tensors, scalar, string, tensor, tensors,
 };
 pub(crate) use values::{LARGE, device_of, dtype_of};

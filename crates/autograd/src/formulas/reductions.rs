@@ -222,3 +222,37 @@ pub fn norm_backward(
         }
     }
 }
+
+/// The gradient of `cummax` and `cummin`: each went to the place whose element it is.
+pub fn cummaxmin_backward(grad: &Tensor, sizes: &[i64], indices: &Tensor, dim: i64) -> Result<Tensor> {
+    ops::scatter_add(&zeros(sizes, grad)?, dim, indices, grad)
+}
+
+/// The gradient of one element in equal parts to those that equal it, or where it is NaN to those that are.
+pub fn evenly_distribute_backward(grad: &Tensor, self_: &Tensor, result: &Tensor) -> Result<Tensor> {
+    let both_nan = ops::logical_and(&ops::isnan(self_)?, &ops::isnan(result)?)?;
+    let hit = ops::logical_or(&ops::eq_tensor(self_, result)?, &both_nan)?;
+    let share = ops::div_tensor(grad, &ops::sum(&hit, None)?)?;
+    ops::where_scalarother(&hit, &share, ZERO)
+}
+
+/// The gradient of `logcumsumexp`: `sum_(j >= i) grad[j] exp(x[i] - y[j])`, the positive and the negative terms apart, each by
+/// its logarithm, since the exponentials alone may be infinite.
+pub fn logcumsumexp_backward(grad: &Tensor, self_: &Tensor, result: &Tensor, dim: i64) -> Result<Tensor> {
+    if grad.dim() == 0 || grad.numel() == 0 {
+        return Ok(grad.clone());
+    }
+    let part = |grad: &Tensor| -> Result<Tensor> {
+        let there = ops::gt_scalar(grad, ZERO)?;
+        let size = ops::log(&ops::where_scalarother(&there, grad, ONE)?)?;
+        let terms = ops::sub_tensor(&size, result, ONE)?;
+        let none = Scalar::Float(f64::NEG_INFINITY);
+        let terms = ops::where_scalarother(&there, &terms, none)?;
+        let sums = ops::flip(&ops::logcumsumexp(&ops::flip(&terms, &[dim])?, dim)?, &[dim])?;
+        let any = ops::ne_scalar(&sums, none)?;
+        let finite = ops::where_scalarother(&any, &sums, ZERO)?;
+        let made = ops::exp(&ops::add_tensor(&finite, self_, ONE)?)?;
+        ops::where_scalarother(&any, &made, ZERO)
+    };
+    ops::sub_tensor(&part(grad)?, &part(&ops::neg(grad)?)?, ONE)
+}

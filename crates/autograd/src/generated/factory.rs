@@ -318,3 +318,11 @@ fn new_ones_out(_: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -
 }
 
 register!(NEW_ONES_OUT, Autograd, new_ones_out);
+
+fn empty_permuted_out(_: DispatchKeySet, size: &[i64], physical_layout: &[i64], out: &Tensor) -> Result<()> {
+    record::check_out("empty_permuted", [out])?;
+    let _below = record::below();
+    ops::empty_permuted_out(size, physical_layout, out)
+}
+
+register!(EMPTY_PERMUTED_OUT, Autograd, empty_permuted_out);

@@ -100,6 +100,99 @@ fn exponential_(_: DispatchKeySet, self_: &Tensor, lambd: f64, generator: Option
 
 register!(EXPONENTIAL_, Autograd, exponential_);
 
+pub(super) struct CauchyBackward0;
+
+impl Backward for CauchyBackward0 {
+    const NAME: &'static str = "CauchyBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
+        record::optional_gradients(cx, [&|| Ok(None)])
+    }
+}
+
+fn cauchy_(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    median: f64,
+    sigma: f64,
+    generator: Option<&Generator>,
+) -> Result<()> {
+    if !record::any_requires_grad([self_]) {
+        let _below = record::below();
+        return ops::cauchy_(self_, median, sigma, generator);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges([self_])?;
+    {
+        let _below = record::below();
+        ops::cauchy_(self_, median, sigma, generator)?;
+    }
+    record::rebase_history(self_, edges, CauchyBackward0)
+}
+
+register!(CAUCHY_, Autograd, cauchy_);
+
+pub(super) struct LogNormalBackward0;
+
+impl Backward for LogNormalBackward0 {
+    const NAME: &'static str = "LogNormalBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
+        record::optional_gradients(cx, [&|| Ok(None)])
+    }
+}
+
+fn log_normal_(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    mean: f64,
+    std: f64,
+    generator: Option<&Generator>,
+) -> Result<()> {
+    if !record::any_requires_grad([self_]) {
+        let _below = record::below();
+        return ops::log_normal_(self_, mean, std, generator);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges([self_])?;
+    {
+        let _below = record::below();
+        ops::log_normal_(self_, mean, std, generator)?;
+    }
+    record::rebase_history(self_, edges, LogNormalBackward0)
+}
+
+register!(LOG_NORMAL_, Autograd, log_normal_);
+
+pub(super) struct GeometricBackward0;
+
+impl Backward for GeometricBackward0 {
+    const NAME: &'static str = "GeometricBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, _: &Gradients) -> Result<Gradients> {
+        record::optional_gradients(cx, [&|| Ok(None)])
+    }
+}
+
+fn geometric_(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+    if !record::any_requires_grad([self_]) {
+        let _below = record::below();
+        return ops::geometric_(self_, p, generator);
+    }
+    record::check_inplace(self_)?;
+    let edges = record::edges([self_])?;
+    {
+        let _below = record::below();
+        ops::geometric_(self_, p, generator)?;
+    }
+    record::rebase_history(self_, edges, GeometricBackward0)
+}
+
+register!(GEOMETRIC_, Autograd, geometric_);
+
 pub(super) struct RandomBackward0;
 
 impl Backward for RandomBackward0 {

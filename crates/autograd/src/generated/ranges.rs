@@ -247,3 +247,148 @@ fn linspace_scalar_tensor_out(
 }
 
 register!(LINSPACE_SCALAR_TENSOR_OUT, Autograd, linspace_scalar_tensor_out);
+
+fn tril_indices_out(_: DispatchKeySet, row: i64, col: i64, offset: i64, out: &Tensor) -> Result<()> {
+    record::check_out("tril_indices", [out])?;
+    let _below = record::below();
+    ops::tril_indices_out(row, col, offset, out)
+}
+
+register!(TRIL_INDICES_OUT, Autograd, tril_indices_out);
+
+fn triu_indices_out(_: DispatchKeySet, row: i64, col: i64, offset: i64, out: &Tensor) -> Result<()> {
+    record::check_out("triu_indices", [out])?;
+    let _below = record::below();
+    ops::triu_indices_out(row, col, offset, out)
+}
+
+register!(TRIU_INDICES_OUT, Autograd, triu_indices_out);
+
+fn logspace_out(
+    _: DispatchKeySet,
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("logspace", [out])?;
+    let _below = record::below();
+    ops::logspace_out(start, end, steps, base, out)
+}
+
+register!(LOGSPACE_OUT, Autograd, logspace_out);
+
+fn logspace_tensor_tensor(
+    _: DispatchKeySet,
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::logspace_tensor_tensor(start, end, steps, base, dtype, layout, device, pin_memory)?
+    };
+    if let Some(edges) = record::recorded_edges([start, end])? {
+        record::set_history(&mut result, edges, record::NotImplemented("logspace"));
+    }
+    Ok(result)
+}
+
+register!(LOGSPACE_TENSOR_TENSOR, Autograd, logspace_tensor_tensor);
+
+fn logspace_tensor_tensor_out(
+    _: DispatchKeySet,
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("logspace", [start, end, out])?;
+    let _below = record::below();
+    ops::logspace_tensor_tensor_out(start, end, steps, base, out)
+}
+
+register!(LOGSPACE_TENSOR_TENSOR_OUT, Autograd, logspace_tensor_tensor_out);
+
+fn logspace_tensor_scalar(
+    _: DispatchKeySet,
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory)?
+    };
+    if let Some(edges) = record::recorded_edges([start])? {
+        record::set_history(&mut result, edges, record::NotImplemented("logspace"));
+    }
+    Ok(result)
+}
+
+register!(LOGSPACE_TENSOR_SCALAR, Autograd, logspace_tensor_scalar);
+
+fn logspace_tensor_scalar_out(
+    _: DispatchKeySet,
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("logspace", [start, out])?;
+    let _below = record::below();
+    ops::logspace_tensor_scalar_out(start, end, steps, base, out)
+}
+
+register!(LOGSPACE_TENSOR_SCALAR_OUT, Autograd, logspace_tensor_scalar_out);
+
+fn logspace_scalar_tensor(
+    _: DispatchKeySet,
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory)?
+    };
+    if let Some(edges) = record::recorded_edges([end])? {
+        record::set_history(&mut result, edges, record::NotImplemented("logspace"));
+    }
+    Ok(result)
+}
+
+register!(LOGSPACE_SCALAR_TENSOR, Autograd, logspace_scalar_tensor);
+
+fn logspace_scalar_tensor_out(
+    _: DispatchKeySet,
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("logspace", [end, out])?;
+    let _below = record::below();
+    ops::logspace_scalar_tensor_out(start, end, steps, base, out)
+}
+
+register!(LOGSPACE_SCALAR_TENSOR_OUT, Autograd, logspace_scalar_tensor_out);

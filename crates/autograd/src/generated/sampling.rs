@@ -324,3 +324,105 @@ fn multinomial_out(
 }
 
 register!(MULTINOMIAL_OUT, Autograd, multinomial_out);
+
+fn randint_like(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    high: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::randint_like(self_, high, dtype, layout, device, pin_memory, memory_format)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        record::set_history(&mut result, edges, record::NotImplemented("randint_like"));
+    }
+    Ok(result)
+}
+
+register!(RANDINT_LIKE, Autograd, randint_like);
+
+fn randint_like_generator(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    high: i64,
+    generator: Option<&Generator>,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::randint_like_generator(self_, high, generator, dtype, layout, device, pin_memory, memory_format)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        record::set_history(&mut result, edges, record::NotImplemented("randint_like"));
+    }
+    Ok(result)
+}
+
+register!(RANDINT_LIKE_GENERATOR, Autograd, randint_like_generator);
+
+fn randint_like_low_dtype(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    low: i64,
+    high: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::randint_like_low_dtype(self_, low, high, dtype, layout, device, pin_memory, memory_format)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        record::set_history(&mut result, edges, record::NotImplemented("randint_like"));
+    }
+    Ok(result)
+}
+
+register!(RANDINT_LIKE_LOW_DTYPE, Autograd, randint_like_low_dtype);
+
+fn randint_like_low_generator_dtype(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    low: i64,
+    high: i64,
+    generator: Option<&Generator>,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::randint_like_low_generator_dtype(
+            self_,
+            low,
+            high,
+            generator,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+            memory_format,
+        )?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        record::set_history(&mut result, edges, record::NotImplemented("randint_like"));
+    }
+    Ok(result)
+}
+
+register!(RANDINT_LIKE_LOW_GENERATOR_DTYPE, Autograd, randint_like_low_generator_dtype);

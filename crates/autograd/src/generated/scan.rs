@@ -192,3 +192,47 @@ fn _linear_recurrence(
 }
 
 register!(_LINEAR_RECURRENCE, Autograd, _linear_recurrence);
+
+pub(super) struct LogcumsumexpBackward0 {
+    pub(super) dim: i64,
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for LogcumsumexpBackward0 {
+    const NAME: &'static str = "LogcumsumexpBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(cx, [&|| formulas::logcumsumexp_backward(grad, self_, result, self.dim)])
+    }
+}
+
+fn logcumsumexp(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::logcumsumexp(self_, dim)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = LogcumsumexpBackward0 {
+            dim,
+            self_: SavedVariable::input(self_, 0)?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&mut result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(LOGCUMSUMEXP, Autograd, logcumsumexp);
+
+fn logcumsumexp_out(_: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
+    record::check_out("logcumsumexp", [self_, out])?;
+    let _below = record::below();
+    ops::logcumsumexp_out(self_, dim, out)
+}
+
+register!(LOGCUMSUMEXP_OUT, Autograd, logcumsumexp_out);

@@ -1694,3 +1694,108 @@ fn new_ones_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("new_ones.out", given, 3)?;
     new_ones_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
 }
+
+/// A kernel of `empty_permuted`.
+pub type EmptyPermutedFn = fn(
+    DispatchKeySet,
+    &[i64],
+    &[i64],
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+
+/// The operator `empty_permuted`.
+pub static EMPTY_PERMUTED: Operator<EmptyPermutedFn> = Operator::new(
+    "empty_permuted",
+    "empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_permuted_composite as EmptyPermutedFn)],
+    empty_permuted_boxed,
+);
+
+/// A tensor without values whose dimensions lie in memory in a given order.
+///
+/// `empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+#[inline]
+pub fn empty_permuted(
+    size: &[i64],
+    physical_layout: &[i64],
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (keys, kernel) = EMPTY_PERMUTED.select(factory_keys(DispatchKeySet::EMPTY, device))?;
+    kernel(keys, size, physical_layout, dtype, layout, device, pin_memory)
+}
+
+fn empty_permuted_composite(
+    _keys: DispatchKeySet,
+    size: &[i64],
+    physical_layout: &[i64],
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    native::factory::empty_permuted(size, physical_layout, dtype, layout, device, pin_memory)
+}
+
+fn empty_permuted_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("empty_permuted", given, 6)?;
+    empty_permuted(
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `empty_permuted.out`.
+pub type EmptyPermutedOutFn = fn(DispatchKeySet, &[i64], &[i64], &Tensor) -> Result<()>;
+
+/// The operator `empty_permuted.out`.
+pub static EMPTY_PERMUTED_OUT: Operator<EmptyPermutedOutFn> = Operator::new(
+    "empty_permuted.out",
+    "empty_permuted.out(SymInt[] size, int[] physical_layout, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        empty_permuted_out_composite as EmptyPermutedOutFn,
+    )],
+    empty_permuted_out_boxed,
+);
+
+/// A tensor without values whose dimensions lie in memory in a given order.
+///
+/// `empty_permuted.out(SymInt[] size, int[] physical_layout, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn empty_permuted_out(size: &[i64], physical_layout: &[i64], out: &Tensor) -> Result<()> {
+    let (keys, kernel) = EMPTY_PERMUTED_OUT.select(out.key_set())?;
+    kernel(keys, size, physical_layout, out)
+}
+
+fn empty_permuted_out_composite(
+    _keys: DispatchKeySet,
+    size: &[i64],
+    physical_layout: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::factory::empty_permuted(
+        size,
+        physical_layout,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn empty_permuted_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("empty_permuted.out", given, 3)?;
+    empty_permuted_out(arguments.ints()?, arguments.ints()?, arguments.tensor()?).map(IntoValues::into_values)
+}

@@ -161,4 +161,21 @@ impl Tensor {
             options.pin_memory,
         )
     }
+
+    /// A tensor without values whose dimensions lie in memory in a given order.
+    pub fn empty_permuted(
+        size: &[i64],
+        physical_layout: &[i64],
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        let options = options.into();
+        super::factory::empty_permuted(
+            size,
+            physical_layout,
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+        )
+    }
 }

@@ -24,6 +24,24 @@ impl Tensor {
         Ok(self)
     }
 
+    /// Writes numbers of the Cauchy distribution.
+    pub fn cauchy_(&self, median: f64, sigma: f64) -> Result<&Tensor> {
+        super::random::cauchy_(self, median, sigma, None)?;
+        Ok(self)
+    }
+
+    /// Writes numbers whose logarithm is normal.
+    pub fn log_normal_(&self, mean: f64, std: f64) -> Result<&Tensor> {
+        super::random::log_normal_(self, mean, std, None)?;
+        Ok(self)
+    }
+
+    /// Writes the number of trials up to the first success of probability `p`.
+    pub fn geometric_(&self, p: f64) -> Result<&Tensor> {
+        super::random::geometric_(self, p, None)?;
+        Ok(self)
+    }
+
     /// Writes whole numbers from 0 to the greatest that the type holds without gaps.
     pub fn random_(&self) -> Result<&Tensor> {
         super::random::random_(self, None)?;

@@ -123,4 +123,126 @@ impl Tensor {
             options.pin_memory,
         )
     }
+
+    /// The rows and columns of the places on and below a diagonal.
+    pub fn tril_indices(
+        row: i64,
+        col: i64,
+        offset: i64,
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        let options = options.into();
+        super::ranges::tril_indices(
+            row,
+            col,
+            offset,
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+        )
+    }
+
+    /// The rows and columns of the places on and above a diagonal.
+    pub fn triu_indices(
+        row: i64,
+        col: i64,
+        offset: i64,
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        let options = options.into();
+        super::ranges::triu_indices(
+            row,
+            col,
+            offset,
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+        )
+    }
+
+    /// So many powers of `base`, whose exponents are evenly spaced.
+    pub fn logspace(
+        start: impl Into<Scalar>,
+        end: impl Into<Scalar>,
+        steps: i64,
+        base: f64,
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        let options = options.into();
+        super::ranges::logspace(
+            start.into(),
+            end.into(),
+            steps,
+            base,
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+        )
+    }
+
+    /// Powers whose exponents lie between those of two tensors without dimensions.
+    pub fn logspace_tensor_tensor(
+        start: &Tensor,
+        end: &Tensor,
+        steps: i64,
+        base: f64,
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        let options = options.into();
+        super::ranges::logspace_tensor_tensor(
+            start,
+            end,
+            steps,
+            base,
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+        )
+    }
+
+    /// Powers from that of a tensor to that of a number.
+    pub fn logspace_tensor_scalar(
+        start: &Tensor,
+        end: impl Into<Scalar>,
+        steps: i64,
+        base: f64,
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        let options = options.into();
+        super::ranges::logspace_tensor_scalar(
+            start,
+            end.into(),
+            steps,
+            base,
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+        )
+    }
+
+    /// Powers from that of a number to that of a tensor.
+    pub fn logspace_scalar_tensor(
+        start: impl Into<Scalar>,
+        end: &Tensor,
+        steps: i64,
+        base: f64,
+        options: impl Into<TensorOptions>,
+    ) -> Result<Tensor> {
+        let options = options.into();
+        super::ranges::logspace_scalar_tensor(
+            start.into(),
+            end,
+            steps,
+            base,
+            options.dtype,
+            options.layout,
+            options.device,
+            options.pin_memory,
+        )
+    }
 }

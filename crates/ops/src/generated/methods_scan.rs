@@ -32,4 +32,9 @@ impl Tensor {
     pub fn _linear_recurrence(factor: &Tensor, input: &Tensor, dim: i64, reverse: bool) -> Result<Tensor> {
         super::scan::_linear_recurrence(factor, input, dim, reverse)
     }
+
+    /// The logarithm of the running sum of exponentials.
+    pub fn logcumsumexp(&self, dim: i64) -> Result<Tensor> {
+        super::scan::logcumsumexp(self, dim)
+    }
 }

@@ -6,6 +6,51 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
+    /// The pieces of `split`, each of which may be written in place.
+    pub fn unsafe_split(&self, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
+        super::split::unsafe_split_tensor(self, split_size, dim)
+    }
+
+    /// The pieces of `split_with_sizes`, each of which may be written in place.
+    pub fn unsafe_split_with_sizes(&self, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+        super::split::unsafe_split_with_sizes(self, split_sizes, dim)
+    }
+
+    /// The pieces of `chunk`, each of which may be written in place.
+    pub fn unsafe_chunk(&self, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
+        super::split::unsafe_chunk(self, chunks, dim)
+    }
+
+    /// Equal pieces along columns.
+    pub fn hsplit(&self, sections: i64) -> Result<Vec<Tensor>> {
+        super::split::hsplit_int(self, sections)
+    }
+
+    /// Pieces along columns between the given places.
+    pub fn hsplit_array(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
+        super::split::hsplit_array(self, indices)
+    }
+
+    /// Equal pieces along rows.
+    pub fn vsplit(&self, sections: i64) -> Result<Vec<Tensor>> {
+        super::split::vsplit_int(self, sections)
+    }
+
+    /// Pieces along rows between the given places.
+    pub fn vsplit_array(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
+        super::split::vsplit_array(self, indices)
+    }
+
+    /// Equal pieces along the third dimension.
+    pub fn dsplit(&self, sections: i64) -> Result<Vec<Tensor>> {
+        super::split::dsplit_int(self, sections)
+    }
+
+    /// Pieces along the third dimension between the given places.
+    pub fn dsplit_array(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
+        super::split::dsplit_array(self, indices)
+    }
+
     /// Views of `split_size` indices of a dimension each; the last has what is left.
     pub fn split(&self, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
         super::split::split_tensor(self, split_size, dim)

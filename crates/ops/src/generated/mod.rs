@@ -13,13 +13,17 @@ mod compare;
 mod convert;
 mod convolution;
 mod copy;
+mod differences;
+mod distances;
 mod division;
 mod dropout;
 mod each;
+mod einsum;
 mod embedding;
 mod factory;
 mod gather;
 mod grid;
+mod histogram;
 mod index;
 mod index_dim;
 mod integer;
@@ -29,6 +33,7 @@ mod logical;
 mod loss;
 mod mask;
 mod matmul;
+mod matrix_norms;
 mod methods_activation;
 mod methods_attention;
 mod methods_binary;
@@ -37,13 +42,17 @@ mod methods_compare;
 mod methods_convert;
 mod methods_convolution;
 mod methods_copy;
+mod methods_differences;
+mod methods_distances;
 mod methods_division;
 mod methods_dropout;
 mod methods_each;
+mod methods_einsum;
 mod methods_embedding;
 mod methods_factory;
 mod methods_gather;
 mod methods_grid;
+mod methods_histogram;
 mod methods_index;
 mod methods_index_dim;
 mod methods_integer;
@@ -53,8 +62,10 @@ mod methods_logical;
 mod methods_mask;
 mod methods_matmul;
 mod methods_normalization;
+mod methods_order_statistics;
 mod methods_piecewise;
 mod methods_power;
+mod methods_products;
 mod methods_random;
 mod methods_ranges;
 mod methods_rearrange;
@@ -62,6 +73,7 @@ mod methods_reduce;
 mod methods_repeat;
 mod methods_sampling;
 mod methods_scan;
+mod methods_sets;
 mod methods_softmax;
 mod methods_sort;
 mod methods_special;
@@ -69,13 +81,17 @@ mod methods_split;
 mod methods_ternary;
 mod methods_triangular;
 mod methods_unary;
+mod methods_upsample;
 mod methods_view;
 mod methods_view_backward;
+mod methods_view_copies;
 mod methods_view_in_place;
 mod normalization;
+mod order_statistics;
 mod piecewise;
 mod pooling;
 mod power;
+mod products;
 mod random;
 mod ranges;
 mod rearrange;
@@ -84,16 +100,20 @@ mod repeat;
 mod sampling;
 mod scan;
 mod search;
+mod sets;
 mod softmax;
 mod sort;
+mod spatial;
 mod special;
 mod split;
 mod ternary;
 mod triangular;
 mod unary;
 mod unique;
+mod upsample;
 mod view;
 mod view_backward;
+mod view_copies;
 mod view_in_place;
 
 pub use activation::*;
@@ -104,13 +124,17 @@ pub use compare::*;
 pub use convert::*;
 pub use convolution::*;
 pub use copy::*;
+pub use differences::*;
+pub use distances::*;
 pub use division::*;
 pub use dropout::*;
 pub use each::*;
+pub use einsum::*;
 pub use embedding::*;
 pub use factory::*;
 pub use gather::*;
 pub use grid::*;
+pub use histogram::*;
 pub use index::*;
 pub use index_dim::*;
 pub use integer::*;
@@ -120,10 +144,13 @@ pub use logical::*;
 pub use loss::*;
 pub use mask::*;
 pub use matmul::*;
+pub use matrix_norms::*;
 pub use normalization::*;
+pub use order_statistics::*;
 pub use piecewise::*;
 pub use pooling::*;
 pub use power::*;
+pub use products::*;
 pub use random::*;
 pub use ranges::*;
 pub use rearrange::*;
@@ -132,16 +159,20 @@ pub use repeat::*;
 pub use sampling::*;
 pub use scan::*;
 pub use search::*;
+pub use sets::*;
 pub use softmax::*;
 pub use sort::*;
+pub use spatial::*;
 pub use special::*;
 pub use split::*;
 pub use ternary::*;
 pub use triangular::*;
 pub use unary::*;
 pub use unique::*;
+pub use upsample::*;
 pub use view::*;
 pub use view_backward::*;
+pub use view_copies::*;
 pub use view_in_place::*;
 
 use crate::dispatch::OperatorInfo;
@@ -330,6 +361,30 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &FILL_TENSOR_OUT,
     &COPY,
     &COPY_OUT,
+    &DIFF,
+    &DIFF_OUT,
+    &TRAPEZOID_X,
+    &TRAPEZOID_DX,
+    &TRAPZ_X,
+    &TRAPZ_DX,
+    &CUMULATIVE_TRAPEZOID_X,
+    &CUMULATIVE_TRAPEZOID_DX,
+    &GRADIENT_SCALARINT,
+    &GRADIENT_SCALARARRAY,
+    &GRADIENT_ARRAY,
+    &GRADIENT_TENSORARRAYINT,
+    &GRADIENT_TENSORARRAY,
+    &DIST,
+    &DIST_OUT,
+    &CDIST,
+    &_EUCLIDEAN_DIST,
+    &PDIST,
+    &RENORM,
+    &RENORM_,
+    &RENORM_OUT,
+    &SUM_TO_SIZE,
+    &COV,
+    &CORRCOEF,
     &DIV_TENSOR_MODE,
     &DIV__TENSOR_MODE,
     &DIV_OUT_MODE,
@@ -475,6 +530,11 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT,
     &SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR,
     &SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT,
+    &EINSUM,
+    &TENSORDOT,
+    &TENSORDOT_OUT,
+    &INNER,
+    &INNER_OUT,
     &EMBEDDING,
     &EMBEDDING_OUT,
     &EMBEDDING_BACKWARD,
@@ -514,6 +574,8 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &NEW_ZEROS_OUT,
     &NEW_ONES,
     &NEW_ONES_OUT,
+    &EMPTY_PERMUTED,
+    &EMPTY_PERMUTED_OUT,
     &GATHER,
     &GATHER_OUT,
     &SCATTER_SRC,
@@ -543,6 +605,11 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &DIAGFLAT,
     &MESHGRID,
     &MESHGRID_INDEXING,
+    &BINCOUNT,
+    &HISTC,
+    &HISTC_OUT,
+    &HISTOGRAM_BINS_TENSOR,
+    &HISTOGRAM_BIN_CT,
     &INDEX_TENSOR,
     &INDEX_TENSOR_OUT,
     &INDEX_PUT_,
@@ -727,6 +794,14 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &DOT_OUT,
     &VDOT,
     &VDOT_OUT,
+    &LINALG_MATRIX_NORM,
+    &LINALG_MATRIX_NORM_OUT,
+    &LINALG_MATRIX_NORM_STR_ORD,
+    &LINALG_MATRIX_NORM_STR_ORD_OUT,
+    &LINALG_NORM,
+    &LINALG_NORM_OUT,
+    &LINALG_NORM_ORD_STR,
+    &LINALG_NORM_ORD_STR_OUT,
     &LAYER_NORM,
     &NATIVE_LAYER_NORM,
     &NATIVE_LAYER_NORM_OUT,
@@ -745,6 +820,26 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &RMS_NORM,
     &_FUSED_RMS_NORM,
     &_FUSED_RMS_NORM_BACKWARD,
+    &CUMMAX,
+    &CUMMIN,
+    &KTHVALUE,
+    &MEDIAN,
+    &MEDIAN_OUT,
+    &MEDIAN_DIM,
+    &NANMEDIAN,
+    &NANMEDIAN_OUT,
+    &NANMEDIAN_DIM,
+    &MODE,
+    &QUANTILE,
+    &QUANTILE_OUT,
+    &QUANTILE_SCALAR,
+    &QUANTILE_SCALAR_OUT,
+    &NANQUANTILE,
+    &NANQUANTILE_OUT,
+    &NANQUANTILE_SCALAR,
+    &NANQUANTILE_SCALAR_OUT,
+    &NANMEAN,
+    &NANMEAN_OUT,
     &HARDSHRINK,
     &HARDSHRINK_OUT,
     &HARDSHRINK_BACKWARD,
@@ -798,9 +893,36 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &POW_TENSOR_TENSOR_OUT,
     &POW_SCALAR,
     &POW_SCALAR_OUT,
+    &KRON,
+    &KRON_OUT,
+    &TRACE,
+    &TRACE_OUT,
+    &BLOCK_DIAG,
+    &BLOCK_DIAG_OUT,
+    &CARTESIAN_PROD,
+    &COMBINATIONS,
+    &LINALG_CROSS,
+    &LINALG_CROSS_OUT,
+    &CROSS,
+    &CROSS_OUT,
+    &LINALG_VECDOT,
+    &LINALG_VECDOT_OUT,
+    &LINALG_MATRIX_POWER,
+    &LINALG_MATRIX_POWER_OUT,
+    &MATRIX_POWER,
+    &MATRIX_POWER_OUT,
+    &LINALG_MULTI_DOT,
+    &LINALG_MULTI_DOT_OUT,
+    &CHAIN_MATMUL,
+    &CHAIN_MATMUL_OUT,
+    &VANDER,
+    &LINALG_VANDER,
     &UNIFORM_,
     &NORMAL_,
     &EXPONENTIAL_,
+    &CAUCHY_,
+    &LOG_NORMAL_,
+    &GEOMETRIC_,
     &RANDOM_,
     &RANDOM__TO,
     &RANDOM__FROM,
@@ -822,6 +944,18 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &LINSPACE_TENSOR_SCALAR_OUT,
     &LINSPACE_SCALAR_TENSOR,
     &LINSPACE_SCALAR_TENSOR_OUT,
+    &TRIL_INDICES,
+    &TRIL_INDICES_OUT,
+    &TRIU_INDICES,
+    &TRIU_INDICES_OUT,
+    &LOGSPACE,
+    &LOGSPACE_OUT,
+    &LOGSPACE_TENSOR_TENSOR,
+    &LOGSPACE_TENSOR_TENSOR_OUT,
+    &LOGSPACE_TENSOR_SCALAR,
+    &LOGSPACE_TENSOR_SCALAR_OUT,
+    &LOGSPACE_SCALAR_TENSOR,
+    &LOGSPACE_SCALAR_TENSOR_OUT,
     &NARROW,
     &NARROW_TENSOR,
     &VIEW_AS,
@@ -971,6 +1105,10 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &RANDPERM_GENERATOR_OUT,
     &MULTINOMIAL,
     &MULTINOMIAL_OUT,
+    &RANDINT_LIKE,
+    &RANDINT_LIKE_GENERATOR,
+    &RANDINT_LIKE_LOW_DTYPE,
+    &RANDINT_LIKE_LOW_GENERATOR_DTYPE,
     &CUMSUM,
     &CUMSUM_,
     &CUMSUM_OUT,
@@ -978,6 +1116,8 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &CUMPROD_,
     &CUMPROD_OUT,
     &_LINEAR_RECURRENCE,
+    &LOGCUMSUMEXP,
+    &LOGCUMSUMEXP_OUT,
     &SEARCHSORTED_TENSOR,
     &SEARCHSORTED_TENSOR_OUT,
     &SEARCHSORTED_SCALAR,
@@ -985,6 +1125,17 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &BUCKETIZE_TENSOR,
     &BUCKETIZE_TENSOR_OUT,
     &BUCKETIZE_SCALAR,
+    &ISIN_TENSOR_TENSOR,
+    &ISIN_TENSOR_TENSOR_OUT,
+    &ISIN_TENSOR_SCALAR,
+    &ISIN_TENSOR_SCALAR_OUT,
+    &ISIN_SCALAR_TENSOR,
+    &ISIN_SCALAR_TENSOR_OUT,
+    &NONZERO_STATIC,
+    &NONZERO_STATIC_OUT,
+    &INDEX_REDUCE,
+    &INDEX_REDUCE_,
+    &INDEX_REDUCE_OUT,
     &SOFTMAX_INT,
     &SOFTMAX_INT_OUT,
     &_SOFTMAX,
@@ -1008,6 +1159,36 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &MSORT_OUT,
     &TOPK,
     &TOPK_VALUES,
+    &PIXEL_SHUFFLE,
+    &PIXEL_SHUFFLE_OUT,
+    &PIXEL_UNSHUFFLE,
+    &PIXEL_UNSHUFFLE_OUT,
+    &CHANNEL_SHUFFLE,
+    &CHANNEL_SHUFFLE_OUT,
+    &NATIVE_CHANNEL_SHUFFLE,
+    &IM2COL,
+    &IM2COL_OUT,
+    &COL2IM,
+    &COL2IM_OUT,
+    &REFLECTION_PAD1D,
+    &REFLECTION_PAD1D_OUT,
+    &REFLECTION_PAD2D,
+    &REFLECTION_PAD2D_OUT,
+    &REFLECTION_PAD3D,
+    &REFLECTION_PAD3D_OUT,
+    &REPLICATION_PAD1D,
+    &REPLICATION_PAD1D_OUT,
+    &REPLICATION_PAD2D,
+    &REPLICATION_PAD2D_OUT,
+    &REPLICATION_PAD3D,
+    &REPLICATION_PAD3D_OUT,
+    &MAX_POOL1D_WITH_INDICES,
+    &MAX_POOL1D,
+    &AVG_POOL1D,
+    &AVG_POOL1D_OUT,
+    &ADAPTIVE_AVG_POOL1D,
+    &ADAPTIVE_AVG_POOL1D_OUT,
+    &ADAPTIVE_MAX_POOL1D,
     &POSITIVE,
     &SINC,
     &SINC_,
@@ -1064,6 +1245,15 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &SPECIAL_LOG_NDTR_OUT,
     &SPECIAL_ERFCX,
     &SPECIAL_ERFCX_OUT,
+    &UNSAFE_SPLIT_TENSOR,
+    &UNSAFE_SPLIT_WITH_SIZES,
+    &UNSAFE_CHUNK,
+    &HSPLIT_INT,
+    &HSPLIT_ARRAY,
+    &VSPLIT_INT,
+    &VSPLIT_ARRAY,
+    &DSPLIT_INT,
+    &DSPLIT_ARRAY,
     &SPLIT_TENSOR,
     &SPLIT_SIZES,
     &SPLIT_WITH_SIZES,
@@ -1226,6 +1416,27 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &UNIQUE_CONSECUTIVE,
     &UNIQUE_DIM,
     &UNIQUE_DIM_CONSECUTIVE,
+    &UPSAMPLE_NEAREST1D,
+    &UPSAMPLE_NEAREST1D_OUT,
+    &UPSAMPLE_NEAREST1D_VEC,
+    &UPSAMPLE_NEAREST2D,
+    &UPSAMPLE_NEAREST2D_OUT,
+    &UPSAMPLE_NEAREST2D_VEC,
+    &UPSAMPLE_NEAREST3D,
+    &UPSAMPLE_NEAREST3D_OUT,
+    &UPSAMPLE_NEAREST3D_VEC,
+    &UPSAMPLE_LINEAR1D,
+    &UPSAMPLE_LINEAR1D_OUT,
+    &UPSAMPLE_LINEAR1D_VEC,
+    &UPSAMPLE_BILINEAR2D,
+    &UPSAMPLE_BILINEAR2D_OUT,
+    &UPSAMPLE_BILINEAR2D_VEC,
+    &UPSAMPLE_TRILINEAR3D,
+    &UPSAMPLE_TRILINEAR3D_OUT,
+    &UPSAMPLE_TRILINEAR3D_VEC,
+    &UPSAMPLE_BICUBIC2D,
+    &UPSAMPLE_BICUBIC2D_OUT,
+    &UPSAMPLE_BICUBIC2D_VEC,
     &DETACH,
     &EXPAND,
     &PERMUTE,
@@ -1255,6 +1466,45 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &DIAGONAL_SCATTER_OUT,
     &DIAG_EMBED,
     &DIAG_EMBED_OUT,
+    &ALIAS_COPY,
+    &ALIAS_COPY_OUT,
+    &AS_STRIDED_COPY,
+    &AS_STRIDED_COPY_OUT,
+    &DETACH_COPY,
+    &DETACH_COPY_OUT,
+    &DIAGONAL_COPY,
+    &DIAGONAL_COPY_OUT,
+    &EXPAND_COPY,
+    &EXPAND_COPY_OUT,
+    &NARROW_COPY,
+    &NARROW_COPY_OUT,
+    &PERMUTE_COPY,
+    &PERMUTE_COPY_OUT,
+    &SELECT_COPY_INT,
+    &SELECT_COPY_INT_OUT,
+    &SLICE_COPY_TENSOR,
+    &SLICE_COPY_TENSOR_OUT,
+    &SQUEEZE_COPY,
+    &SQUEEZE_COPY_OUT,
+    &SQUEEZE_COPY_DIM,
+    &SQUEEZE_COPY_DIM_OUT,
+    &SQUEEZE_COPY_DIMS,
+    &SQUEEZE_COPY_DIMS_OUT,
+    &T_COPY,
+    &T_COPY_OUT,
+    &TRANSPOSE_COPY_INT,
+    &TRANSPOSE_COPY_INT_OUT,
+    &UNFOLD_COPY,
+    &UNFOLD_COPY_OUT,
+    &UNSQUEEZE_COPY,
+    &UNSQUEEZE_COPY_OUT,
+    &VIEW_COPY,
+    &VIEW_COPY_OUT,
+    &SPLIT_COPY_TENSOR,
+    &SPLIT_WITH_SIZES_COPY,
+    &UNBIND_COPY_INT,
+    &AS_STRIDED_SCATTER,
+    &AS_STRIDED_SCATTER_OUT,
     &SQUEEZE_,
     &SQUEEZE__DIM,
     &SQUEEZE__DIMS,

@@ -123,6 +123,122 @@ fn exponential__boxed(given: &[Value]) -> Result<Vec<Value>> {
         .map(IntoValues::into_values)
 }
 
+/// A kernel of `cauchy_`.
+pub type CauchyInPlaceFn = fn(DispatchKeySet, &Tensor, f64, f64, Option<&Generator>) -> Result<()>;
+
+/// The operator `cauchy_`.
+pub static CAUCHY_: Operator<CauchyInPlaceFn> = Operator::new(
+    "cauchy_",
+    "cauchy_(Tensor(a!) self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, cauchy__kernel as CauchyInPlaceFn),
+        Kernel::new(DispatchKey::Meta, cauchy__kernel as CauchyInPlaceFn),
+    ],
+    cauchy__boxed,
+);
+
+/// Writes numbers of the Cauchy distribution.
+///
+/// `cauchy_(Tensor(a!) self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!)`
+#[inline]
+pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
+    let (keys, kernel) = CAUCHY_.select(self_.key_set())?;
+    kernel(keys, self_, median, sigma, generator)
+}
+
+fn cauchy__kernel(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    median: f64,
+    sigma: f64,
+    generator: Option<&Generator>,
+) -> Result<()> {
+    native::random::cauchy_(self_, median, sigma, generator)
+}
+
+fn cauchy__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("cauchy_", given, 4)?;
+    cauchy_(arguments.tensor()?, arguments.float()?, arguments.float()?, arguments.optional_generator()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `log_normal_`.
+pub type LogNormalInPlaceFn = fn(DispatchKeySet, &Tensor, f64, f64, Option<&Generator>) -> Result<()>;
+
+/// The operator `log_normal_`.
+pub static LOG_NORMAL_: Operator<LogNormalInPlaceFn> = Operator::new(
+    "log_normal_",
+    "log_normal_(Tensor(a!) self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, log_normal__kernel as LogNormalInPlaceFn),
+        Kernel::new(DispatchKey::Meta, log_normal__kernel as LogNormalInPlaceFn),
+    ],
+    log_normal__boxed,
+);
+
+/// Writes numbers whose logarithm is normal.
+///
+/// `log_normal_(Tensor(a!) self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor(a!)`
+#[inline]
+pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
+    let (keys, kernel) = LOG_NORMAL_.select(self_.key_set())?;
+    kernel(keys, self_, mean, std, generator)
+}
+
+fn log_normal__kernel(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    mean: f64,
+    std: f64,
+    generator: Option<&Generator>,
+) -> Result<()> {
+    native::random::log_normal_(self_, mean, std, generator)
+}
+
+fn log_normal__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("log_normal_", given, 4)?;
+    log_normal_(arguments.tensor()?, arguments.float()?, arguments.float()?, arguments.optional_generator()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `geometric_`.
+pub type GeometricInPlaceFn = fn(DispatchKeySet, &Tensor, f64, Option<&Generator>) -> Result<()>;
+
+/// The operator `geometric_`.
+pub static GEOMETRIC_: Operator<GeometricInPlaceFn> = Operator::new(
+    "geometric_",
+    "geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, geometric__kernel as GeometricInPlaceFn),
+        Kernel::new(DispatchKey::Meta, geometric__kernel as GeometricInPlaceFn),
+    ],
+    geometric__boxed,
+);
+
+/// Writes the number of trials up to the first success of probability `p`.
+///
+/// `geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)`
+#[inline]
+pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+    let (keys, kernel) = GEOMETRIC_.select(self_.key_set())?;
+    kernel(keys, self_, p, generator)
+}
+
+fn geometric__kernel(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    p: f64,
+    generator: Option<&Generator>,
+) -> Result<()> {
+    native::random::geometric_(self_, p, generator)
+}
+
+fn geometric__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("geometric_", given, 3)?;
+    geometric_(arguments.tensor()?, arguments.float()?, arguments.optional_generator()?)
+        .map(IntoValues::into_values)
+}
+
 /// A kernel of `random_`.
 pub type RandomInPlaceFn = fn(DispatchKeySet, &Tensor, Option<&Generator>) -> Result<()>;
 

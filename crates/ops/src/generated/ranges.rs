@@ -735,3 +735,743 @@ fn linspace_scalar_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     )
     .map(IntoValues::into_values)
 }
+
+/// A kernel of `tril_indices`.
+pub type TrilIndicesFn = fn(
+    DispatchKeySet,
+    i64,
+    i64,
+    i64,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+
+/// The operator `tril_indices`.
+pub static TRIL_INDICES: Operator<TrilIndicesFn> = Operator::new(
+    "tril_indices",
+    "tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, tril_indices_composite as TrilIndicesFn)],
+    tril_indices_boxed,
+);
+
+/// The rows and columns of the places on and below a diagonal.
+///
+/// `tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+#[inline]
+pub fn tril_indices(
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (keys, kernel) = TRIL_INDICES.select(factory_keys(DispatchKeySet::EMPTY, device))?;
+    kernel(keys, row, col, offset, dtype, layout, device, pin_memory)
+}
+
+fn tril_indices_composite(
+    _keys: DispatchKeySet,
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    native::ranges::tril_indices(row, col, offset, dtype, layout, device, pin_memory)
+}
+
+fn tril_indices_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("tril_indices", given, 7)?;
+    tril_indices(
+        arguments.int()?,
+        arguments.int()?,
+        arguments.int()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `tril_indices.out`.
+pub type TrilIndicesOutFn = fn(DispatchKeySet, i64, i64, i64, &Tensor) -> Result<()>;
+
+/// The operator `tril_indices.out`.
+pub static TRIL_INDICES_OUT: Operator<TrilIndicesOutFn> = Operator::new(
+    "tril_indices.out",
+    "tril_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, tril_indices_out_composite as TrilIndicesOutFn)],
+    tril_indices_out_boxed,
+);
+
+/// The rows and columns of the places on and below a diagonal.
+///
+/// `tril_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn tril_indices_out(row: i64, col: i64, offset: i64, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = TRIL_INDICES_OUT.select(out.key_set())?;
+    kernel(keys, row, col, offset, out)
+}
+
+fn tril_indices_out_composite(
+    _keys: DispatchKeySet,
+    row: i64,
+    col: i64,
+    offset: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::ranges::tril_indices(
+        row,
+        col,
+        offset,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn tril_indices_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("tril_indices.out", given, 4)?;
+    tril_indices_out(arguments.int()?, arguments.int()?, arguments.int()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `triu_indices`.
+pub type TriuIndicesFn = fn(
+    DispatchKeySet,
+    i64,
+    i64,
+    i64,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+
+/// The operator `triu_indices`.
+pub static TRIU_INDICES: Operator<TriuIndicesFn> = Operator::new(
+    "triu_indices",
+    "triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, triu_indices_composite as TriuIndicesFn)],
+    triu_indices_boxed,
+);
+
+/// The rows and columns of the places on and above a diagonal.
+///
+/// `triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+#[inline]
+pub fn triu_indices(
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (keys, kernel) = TRIU_INDICES.select(factory_keys(DispatchKeySet::EMPTY, device))?;
+    kernel(keys, row, col, offset, dtype, layout, device, pin_memory)
+}
+
+fn triu_indices_composite(
+    _keys: DispatchKeySet,
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    native::ranges::triu_indices(row, col, offset, dtype, layout, device, pin_memory)
+}
+
+fn triu_indices_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("triu_indices", given, 7)?;
+    triu_indices(
+        arguments.int()?,
+        arguments.int()?,
+        arguments.int()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `triu_indices.out`.
+pub type TriuIndicesOutFn = fn(DispatchKeySet, i64, i64, i64, &Tensor) -> Result<()>;
+
+/// The operator `triu_indices.out`.
+pub static TRIU_INDICES_OUT: Operator<TriuIndicesOutFn> = Operator::new(
+    "triu_indices.out",
+    "triu_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, triu_indices_out_composite as TriuIndicesOutFn)],
+    triu_indices_out_boxed,
+);
+
+/// The rows and columns of the places on and above a diagonal.
+///
+/// `triu_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn triu_indices_out(row: i64, col: i64, offset: i64, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = TRIU_INDICES_OUT.select(out.key_set())?;
+    kernel(keys, row, col, offset, out)
+}
+
+fn triu_indices_out_composite(
+    _keys: DispatchKeySet,
+    row: i64,
+    col: i64,
+    offset: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::ranges::triu_indices(
+        row,
+        col,
+        offset,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn triu_indices_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("triu_indices.out", given, 4)?;
+    triu_indices_out(arguments.int()?, arguments.int()?, arguments.int()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `logspace`.
+pub type LogspaceFn = fn(
+    DispatchKeySet,
+    Scalar,
+    Scalar,
+    i64,
+    f64,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+
+/// The operator `logspace`.
+pub static LOGSPACE: Operator<LogspaceFn> = Operator::new(
+    "logspace",
+    "logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, logspace_composite as LogspaceFn)],
+    logspace_boxed,
+);
+
+/// So many powers of `base`, whose exponents are evenly spaced.
+///
+/// `logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+#[inline]
+pub fn logspace(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (keys, kernel) = LOGSPACE.select(factory_keys(DispatchKeySet::EMPTY, device))?;
+    kernel(keys, start, end, steps, base, dtype, layout, device, pin_memory)
+}
+
+fn logspace_composite(
+    _keys: DispatchKeySet,
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    native::ranges::logspace(start, end, steps, base, dtype, layout, device, pin_memory)
+}
+
+fn logspace_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("logspace", given, 8)?;
+    logspace(
+        arguments.scalar()?,
+        arguments.scalar()?,
+        arguments.int()?,
+        arguments.float()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `logspace.out`.
+pub type LogspaceOutFn = fn(DispatchKeySet, Scalar, Scalar, i64, f64, &Tensor) -> Result<()>;
+
+/// The operator `logspace.out`.
+pub static LOGSPACE_OUT: Operator<LogspaceOutFn> = Operator::new(
+    "logspace.out",
+    "logspace.out(Scalar start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, logspace_out_composite as LogspaceOutFn)],
+    logspace_out_boxed,
+);
+
+/// So many powers of `base`, whose exponents are evenly spaced.
+///
+/// `logspace.out(Scalar start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn logspace_out(start: Scalar, end: Scalar, steps: i64, base: f64, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = LOGSPACE_OUT.select(out.key_set())?;
+    kernel(keys, start, end, steps, base, out)
+}
+
+fn logspace_out_composite(
+    _keys: DispatchKeySet,
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::ranges::logspace(
+        start,
+        end,
+        steps,
+        base,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn logspace_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("logspace.out", given, 5)?;
+    logspace_out(
+        arguments.scalar()?,
+        arguments.scalar()?,
+        arguments.int()?,
+        arguments.float()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `logspace.Tensor_Tensor`.
+pub type LogspaceTensorTensorFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    &Tensor,
+    i64,
+    f64,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+
+/// The operator `logspace.Tensor_Tensor`.
+pub static LOGSPACE_TENSOR_TENSOR: Operator<LogspaceTensorTensorFn> = Operator::new(
+    "logspace.Tensor_Tensor",
+    "logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        logspace_tensor_tensor_composite as LogspaceTensorTensorFn,
+    )],
+    logspace_tensor_tensor_boxed,
+);
+
+/// Powers whose exponents lie between those of two tensors without dimensions.
+///
+/// `logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+#[inline]
+pub fn logspace_tensor_tensor(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (keys, kernel) =
+        LOGSPACE_TENSOR_TENSOR.select(factory_keys(start.key_set() | end.key_set(), device))?;
+    kernel(keys, start, end, steps, base, dtype, layout, device, pin_memory)
+}
+
+fn logspace_tensor_tensor_composite(
+    _keys: DispatchKeySet,
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    native::ranges::logspace_tensor_tensor(start, end, steps, base, dtype, layout, device, pin_memory)
+}
+
+fn logspace_tensor_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("logspace.Tensor_Tensor", given, 8)?;
+    logspace_tensor_tensor(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.float()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `logspace.Tensor_Tensor_out`.
+pub type LogspaceTensorTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, f64, &Tensor) -> Result<()>;
+
+/// The operator `logspace.Tensor_Tensor_out`.
+pub static LOGSPACE_TENSOR_TENSOR_OUT: Operator<LogspaceTensorTensorOutFn> = Operator::new(
+    "logspace.Tensor_Tensor_out",
+    "logspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        logspace_tensor_tensor_out_composite as LogspaceTensorTensorOutFn,
+    )],
+    logspace_tensor_tensor_out_boxed,
+);
+
+/// Powers whose exponents lie between those of two tensors without dimensions.
+///
+/// `logspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn logspace_tensor_tensor_out(
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) =
+        LOGSPACE_TENSOR_TENSOR_OUT.select(start.key_set() | end.key_set() | out.key_set())?;
+    kernel(keys, start, end, steps, base, out)
+}
+
+fn logspace_tensor_tensor_out_composite(
+    _keys: DispatchKeySet,
+    start: &Tensor,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::ranges::logspace_tensor_tensor(
+        start,
+        end,
+        steps,
+        base,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn logspace_tensor_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("logspace.Tensor_Tensor_out", given, 5)?;
+    logspace_tensor_tensor_out(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.float()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `logspace.Tensor_Scalar`.
+pub type LogspaceTensorScalarFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    Scalar,
+    i64,
+    f64,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+
+/// The operator `logspace.Tensor_Scalar`.
+pub static LOGSPACE_TENSOR_SCALAR: Operator<LogspaceTensorScalarFn> = Operator::new(
+    "logspace.Tensor_Scalar",
+    "logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        logspace_tensor_scalar_composite as LogspaceTensorScalarFn,
+    )],
+    logspace_tensor_scalar_boxed,
+);
+
+/// Powers from that of a tensor to that of a number.
+///
+/// `logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+#[inline]
+pub fn logspace_tensor_scalar(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (keys, kernel) = LOGSPACE_TENSOR_SCALAR.select(factory_keys(start.key_set(), device))?;
+    kernel(keys, start, end, steps, base, dtype, layout, device, pin_memory)
+}
+
+fn logspace_tensor_scalar_composite(
+    _keys: DispatchKeySet,
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    native::ranges::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory)
+}
+
+fn logspace_tensor_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("logspace.Tensor_Scalar", given, 8)?;
+    logspace_tensor_scalar(
+        arguments.tensor()?,
+        arguments.scalar()?,
+        arguments.int()?,
+        arguments.float()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `logspace.Tensor_Scalar_out`.
+pub type LogspaceTensorScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, i64, f64, &Tensor) -> Result<()>;
+
+/// The operator `logspace.Tensor_Scalar_out`.
+pub static LOGSPACE_TENSOR_SCALAR_OUT: Operator<LogspaceTensorScalarOutFn> = Operator::new(
+    "logspace.Tensor_Scalar_out",
+    "logspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        logspace_tensor_scalar_out_composite as LogspaceTensorScalarOutFn,
+    )],
+    logspace_tensor_scalar_out_boxed,
+);
+
+/// Powers from that of a tensor to that of a number.
+///
+/// `logspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn logspace_tensor_scalar_out(
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = LOGSPACE_TENSOR_SCALAR_OUT.select(start.key_set() | out.key_set())?;
+    kernel(keys, start, end, steps, base, out)
+}
+
+fn logspace_tensor_scalar_out_composite(
+    _keys: DispatchKeySet,
+    start: &Tensor,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::ranges::logspace_tensor_scalar(
+        start,
+        end,
+        steps,
+        base,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn logspace_tensor_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("logspace.Tensor_Scalar_out", given, 5)?;
+    logspace_tensor_scalar_out(
+        arguments.tensor()?,
+        arguments.scalar()?,
+        arguments.int()?,
+        arguments.float()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `logspace.Scalar_Tensor`.
+pub type LogspaceScalarTensorFn = fn(
+    DispatchKeySet,
+    Scalar,
+    &Tensor,
+    i64,
+    f64,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+) -> Result<Tensor>;
+
+/// The operator `logspace.Scalar_Tensor`.
+pub static LOGSPACE_SCALAR_TENSOR: Operator<LogspaceScalarTensorFn> = Operator::new(
+    "logspace.Scalar_Tensor",
+    "logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        logspace_scalar_tensor_composite as LogspaceScalarTensorFn,
+    )],
+    logspace_scalar_tensor_boxed,
+);
+
+/// Powers from that of a number to that of a tensor.
+///
+/// `logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
+#[inline]
+pub fn logspace_scalar_tensor(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let (keys, kernel) = LOGSPACE_SCALAR_TENSOR.select(factory_keys(end.key_set(), device))?;
+    kernel(keys, start, end, steps, base, dtype, layout, device, pin_memory)
+}
+
+fn logspace_scalar_tensor_composite(
+    _keys: DispatchKeySet,
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    native::ranges::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory)
+}
+
+fn logspace_scalar_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("logspace.Scalar_Tensor", given, 8)?;
+    logspace_scalar_tensor(
+        arguments.scalar()?,
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.float()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `logspace.Scalar_Tensor_out`.
+pub type LogspaceScalarTensorOutFn = fn(DispatchKeySet, Scalar, &Tensor, i64, f64, &Tensor) -> Result<()>;
+
+/// The operator `logspace.Scalar_Tensor_out`.
+pub static LOGSPACE_SCALAR_TENSOR_OUT: Operator<LogspaceScalarTensorOutFn> = Operator::new(
+    "logspace.Scalar_Tensor_out",
+    "logspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        logspace_scalar_tensor_out_composite as LogspaceScalarTensorOutFn,
+    )],
+    logspace_scalar_tensor_out_boxed,
+);
+
+/// Powers from that of a number to that of a tensor.
+///
+/// `logspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn logspace_scalar_tensor_out(
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = LOGSPACE_SCALAR_TENSOR_OUT.select(end.key_set() | out.key_set())?;
+    kernel(keys, start, end, steps, base, out)
+}
+
+fn logspace_scalar_tensor_out_composite(
+    _keys: DispatchKeySet,
+    start: Scalar,
+    end: &Tensor,
+    steps: i64,
+    base: f64,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::ranges::logspace_scalar_tensor(
+        start,
+        end,
+        steps,
+        base,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn logspace_scalar_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("logspace.Scalar_Tensor_out", given, 5)?;
+    logspace_scalar_tensor_out(
+        arguments.scalar()?,
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.float()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}

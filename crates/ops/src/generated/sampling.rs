@@ -1668,3 +1668,303 @@ fn multinomial_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     )
     .map(IntoValues::into_values)
 }
+
+/// A kernel of `randint_like`.
+pub type RandintLikeFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    i64,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    Option<MemoryFormat>,
+) -> Result<Tensor>;
+
+/// The operator `randint_like`.
+pub static RANDINT_LIKE: Operator<RandintLikeFn> = Operator::new(
+    "randint_like",
+    "randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_like_composite as RandintLikeFn)],
+    randint_like_boxed,
+);
+
+/// Whole numbers up to below `high` in the sizes of another tensor.
+///
+/// `randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
+#[inline]
+pub fn randint_like(
+    self_: &Tensor,
+    high: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let (keys, kernel) = RANDINT_LIKE.select(factory_keys(self_.key_set(), device))?;
+    kernel(keys, self_, high, dtype, layout, device, pin_memory, memory_format)
+}
+
+fn randint_like_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    high: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    native::sampling::randint_like(self_, high, dtype, layout, device, pin_memory, memory_format)
+}
+
+fn randint_like_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("randint_like", given, 7)?;
+    randint_like(
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+        arguments.optional_memory_format()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `randint_like.generator`.
+pub type RandintLikeGeneratorFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    i64,
+    Option<&Generator>,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    Option<MemoryFormat>,
+) -> Result<Tensor>;
+
+/// The operator `randint_like.generator`.
+pub static RANDINT_LIKE_GENERATOR: Operator<RandintLikeGeneratorFn> = Operator::new(
+    "randint_like.generator",
+    "randint_like.generator(Tensor self, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        randint_like_generator_composite as RandintLikeGeneratorFn,
+    )],
+    randint_like_generator_boxed,
+);
+
+/// Whole numbers up to below `high` in the sizes of another tensor.
+///
+/// `randint_like.generator(Tensor self, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
+#[inline]
+pub fn randint_like_generator(
+    self_: &Tensor,
+    high: i64,
+    generator: Option<&Generator>,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let (keys, kernel) = RANDINT_LIKE_GENERATOR.select(factory_keys(self_.key_set(), device))?;
+    kernel(keys, self_, high, generator, dtype, layout, device, pin_memory, memory_format)
+}
+
+fn randint_like_generator_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    high: i64,
+    generator: Option<&Generator>,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    native::sampling::randint_like_generator(
+        self_,
+        high,
+        generator,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
+    )
+}
+
+fn randint_like_generator_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("randint_like.generator", given, 8)?;
+    randint_like_generator(
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.optional_generator()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+        arguments.optional_memory_format()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `randint_like.low_dtype`.
+pub type RandintLikeLowDtypeFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    i64,
+    i64,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    Option<MemoryFormat>,
+) -> Result<Tensor>;
+
+/// The operator `randint_like.low_dtype`.
+pub static RANDINT_LIKE_LOW_DTYPE: Operator<RandintLikeLowDtypeFn> = Operator::new(
+    "randint_like.low_dtype",
+    "randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        randint_like_low_dtype_composite as RandintLikeLowDtypeFn,
+    )],
+    randint_like_low_dtype_boxed,
+);
+
+/// Whole numbers up to below `high` in the sizes of another tensor.
+///
+/// `randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
+#[inline]
+pub fn randint_like_low_dtype(
+    self_: &Tensor,
+    low: i64,
+    high: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let (keys, kernel) = RANDINT_LIKE_LOW_DTYPE.select(factory_keys(self_.key_set(), device))?;
+    kernel(keys, self_, low, high, dtype, layout, device, pin_memory, memory_format)
+}
+
+fn randint_like_low_dtype_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    low: i64,
+    high: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    native::sampling::randint_like_low(self_, low, high, dtype, layout, device, pin_memory, memory_format)
+}
+
+fn randint_like_low_dtype_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("randint_like.low_dtype", given, 8)?;
+    randint_like_low_dtype(
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.int()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+        arguments.optional_memory_format()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `randint_like.low_generator_dtype`.
+pub type RandintLikeLowGeneratorDtypeFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    i64,
+    i64,
+    Option<&Generator>,
+    Option<ScalarType>,
+    Option<Layout>,
+    Option<Device>,
+    Option<bool>,
+    Option<MemoryFormat>,
+) -> Result<Tensor>;
+
+/// The operator `randint_like.low_generator_dtype`.
+pub static RANDINT_LIKE_LOW_GENERATOR_DTYPE: Operator<RandintLikeLowGeneratorDtypeFn> = Operator::new(
+    "randint_like.low_generator_dtype",
+    "randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        randint_like_low_generator_dtype_composite as RandintLikeLowGeneratorDtypeFn,
+    )],
+    randint_like_low_generator_dtype_boxed,
+);
+
+/// Whole numbers up to below `high` in the sizes of another tensor.
+///
+/// `randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
+#[inline]
+pub fn randint_like_low_generator_dtype(
+    self_: &Tensor,
+    low: i64,
+    high: i64,
+    generator: Option<&Generator>,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    let (keys, kernel) = RANDINT_LIKE_LOW_GENERATOR_DTYPE.select(factory_keys(self_.key_set(), device))?;
+    kernel(keys, self_, low, high, generator, dtype, layout, device, pin_memory, memory_format)
+}
+
+fn randint_like_low_generator_dtype_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    low: i64,
+    high: i64,
+    generator: Option<&Generator>,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+    memory_format: Option<MemoryFormat>,
+) -> Result<Tensor> {
+    native::sampling::randint_like_low_generator(
+        self_,
+        low,
+        high,
+        generator,
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        memory_format,
+    )
+}
+
+fn randint_like_low_generator_dtype_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("randint_like.low_generator_dtype", given, 9)?;
+    randint_like_low_generator_dtype(
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.int()?,
+        arguments.optional_generator()?,
+        arguments.optional_scalar_type()?,
+        arguments.optional_layout()?,
+        arguments.optional_device()?,
+        arguments.optional_bool()?,
+        arguments.optional_memory_format()?,
+    )
+    .map(IntoValues::into_values)
+}

@@ -323,3 +323,84 @@ fn _linear_recurrence_boxed(given: &[Value]) -> Result<Vec<Value>> {
     _linear_recurrence(arguments.tensor()?, arguments.tensor()?, arguments.int()?, arguments.bool()?)
         .map(IntoValues::into_values)
 }
+
+/// A kernel of `logcumsumexp`.
+pub type LogcumsumexpFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
+
+/// The operator `logcumsumexp`.
+pub static LOGCUMSUMEXP: Operator<LogcumsumexpFn> = Operator::new(
+    "logcumsumexp",
+    "logcumsumexp(Tensor self, int dim) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, logcumsumexp_cpu as LogcumsumexpFn),
+        Kernel::new(DispatchKey::Meta, logcumsumexp_meta as LogcumsumexpFn),
+    ],
+    logcumsumexp_boxed,
+);
+
+/// The logarithm of the running sum of exponentials.
+///
+/// `logcumsumexp(Tensor self, int dim) -> Tensor`
+#[inline]
+pub fn logcumsumexp(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    let (keys, kernel) = LOGCUMSUMEXP.select(self_.key_set())?;
+    kernel(keys, self_, dim)
+}
+
+fn logcumsumexp_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
+    let spec = native::scan::logcumsumexp_meta(self_, dim)?;
+    let out = spec.allocate("logcumsumexp")?;
+    native::scan::logcumsumexp(self_, dim, &out)?;
+    Ok(out)
+}
+
+fn logcumsumexp_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
+    let spec = native::scan::logcumsumexp_meta(self_, dim)?;
+    spec.allocate("logcumsumexp")
+}
+
+fn logcumsumexp_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("logcumsumexp", given, 2)?;
+    logcumsumexp(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `logcumsumexp.out`.
+pub type LogcumsumexpOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
+
+/// The operator `logcumsumexp.out`.
+pub static LOGCUMSUMEXP_OUT: Operator<LogcumsumexpOutFn> = Operator::new(
+    "logcumsumexp.out",
+    "logcumsumexp.out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, logcumsumexp_out_cpu as LogcumsumexpOutFn),
+        Kernel::new(DispatchKey::Meta, logcumsumexp_out_meta as LogcumsumexpOutFn),
+    ],
+    logcumsumexp_out_boxed,
+);
+
+/// The logarithm of the running sum of exponentials.
+///
+/// `logcumsumexp.out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn logcumsumexp_out(self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = LOGCUMSUMEXP_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, dim, out)
+}
+
+fn logcumsumexp_out_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
+    let spec = native::scan::logcumsumexp_meta(self_, dim)?;
+    let target = spec.for_out("logcumsumexp.out", out, &[self_])?;
+    native::scan::logcumsumexp(self_, dim, target.tensor())?;
+    target.finish(out)
+}
+
+fn logcumsumexp_out_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
+    let spec = native::scan::logcumsumexp_meta(self_, dim)?;
+    let target = spec.for_out("logcumsumexp.out", out, &[self_])?;
+    target.finish(out)
+}
+
+fn logcumsumexp_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("logcumsumexp.out", given, 3)?;
+    logcumsumexp_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?).map(IntoValues::into_values)
+}

@@ -6,6 +6,289 @@ use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
+/// A kernel of `unsafe_split.Tensor`.
+pub type UnsafeSplitTensorFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec<Tensor>>;
+
+/// The operator `unsafe_split.Tensor`.
+pub static UNSAFE_SPLIT_TENSOR: Operator<UnsafeSplitTensorFn> = Operator::new(
+    "unsafe_split.Tensor",
+    "unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        unsafe_split_tensor_composite as UnsafeSplitTensorFn,
+    )],
+    unsafe_split_tensor_boxed,
+);
+
+/// The pieces of `split`, each of which may be written in place.
+///
+/// `unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]`
+#[inline]
+pub fn unsafe_split_tensor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
+    let (keys, kernel) = UNSAFE_SPLIT_TENSOR.select(self_.key_set())?;
+    kernel(keys, self_, split_size, dim)
+}
+
+fn unsafe_split_tensor_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    split_size: i64,
+    dim: i64,
+) -> Result<Vec<Tensor>> {
+    native::split::unsafe_split(self_, split_size, dim)
+}
+
+fn unsafe_split_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("unsafe_split.Tensor", given, 3)?;
+    unsafe_split_tensor(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `unsafe_split_with_sizes`.
+pub type UnsafeSplitWithSizesFn = fn(DispatchKeySet, &Tensor, &[i64], i64) -> Result<Vec<Tensor>>;
+
+/// The operator `unsafe_split_with_sizes`.
+pub static UNSAFE_SPLIT_WITH_SIZES: Operator<UnsafeSplitWithSizesFn> = Operator::new(
+    "unsafe_split_with_sizes",
+    "unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        unsafe_split_with_sizes_composite as UnsafeSplitWithSizesFn,
+    )],
+    unsafe_split_with_sizes_boxed,
+);
+
+/// The pieces of `split_with_sizes`, each of which may be written in place.
+///
+/// `unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]`
+#[inline]
+pub fn unsafe_split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    let (keys, kernel) = UNSAFE_SPLIT_WITH_SIZES.select(self_.key_set())?;
+    kernel(keys, self_, split_sizes, dim)
+}
+
+fn unsafe_split_with_sizes_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    split_sizes: &[i64],
+    dim: i64,
+) -> Result<Vec<Tensor>> {
+    native::split::unsafe_split_with_sizes(self_, split_sizes, dim)
+}
+
+fn unsafe_split_with_sizes_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("unsafe_split_with_sizes", given, 3)?;
+    unsafe_split_with_sizes(arguments.tensor()?, arguments.ints()?, arguments.int()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `unsafe_chunk`.
+pub type UnsafeChunkFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec<Tensor>>;
+
+/// The operator `unsafe_chunk`.
+pub static UNSAFE_CHUNK: Operator<UnsafeChunkFn> = Operator::new(
+    "unsafe_chunk",
+    "unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, unsafe_chunk_composite as UnsafeChunkFn)],
+    unsafe_chunk_boxed,
+);
+
+/// The pieces of `chunk`, each of which may be written in place.
+///
+/// `unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]`
+#[inline]
+pub fn unsafe_chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
+    let (keys, kernel) = UNSAFE_CHUNK.select(self_.key_set())?;
+    kernel(keys, self_, chunks, dim)
+}
+
+fn unsafe_chunk_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    chunks: i64,
+    dim: i64,
+) -> Result<Vec<Tensor>> {
+    native::split::unsafe_chunk(self_, chunks, dim)
+}
+
+fn unsafe_chunk_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("unsafe_chunk", given, 3)?;
+    unsafe_chunk(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `hsplit.int`.
+pub type HsplitIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
+
+/// The operator `hsplit.int`.
+pub static HSPLIT_INT: Operator<HsplitIntFn> = Operator::new(
+    "hsplit.int",
+    "hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, hsplit_int_composite as HsplitIntFn)],
+    hsplit_int_boxed,
+);
+
+/// Equal pieces along columns.
+///
+/// `hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]`
+#[inline]
+pub fn hsplit_int(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
+    let (keys, kernel) = HSPLIT_INT.select(self_.key_set())?;
+    kernel(keys, self_, sections)
+}
+
+fn hsplit_int_composite(_keys: DispatchKeySet, self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
+    native::split::hsplit_int(self_, sections)
+}
+
+fn hsplit_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("hsplit.int", given, 2)?;
+    hsplit_int(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `hsplit.array`.
+pub type HsplitArrayFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Vec<Tensor>>;
+
+/// The operator `hsplit.array`.
+pub static HSPLIT_ARRAY: Operator<HsplitArrayFn> = Operator::new(
+    "hsplit.array",
+    "hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, hsplit_array_composite as HsplitArrayFn)],
+    hsplit_array_boxed,
+);
+
+/// Pieces along columns between the given places.
+///
+/// `hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]`
+#[inline]
+pub fn hsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
+    let (keys, kernel) = HSPLIT_ARRAY.select(self_.key_set())?;
+    kernel(keys, self_, indices)
+}
+
+fn hsplit_array_composite(_keys: DispatchKeySet, self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
+    native::split::hsplit_array(self_, indices)
+}
+
+fn hsplit_array_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("hsplit.array", given, 2)?;
+    hsplit_array(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `vsplit.int`.
+pub type VsplitIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
+
+/// The operator `vsplit.int`.
+pub static VSPLIT_INT: Operator<VsplitIntFn> = Operator::new(
+    "vsplit.int",
+    "vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, vsplit_int_composite as VsplitIntFn)],
+    vsplit_int_boxed,
+);
+
+/// Equal pieces along rows.
+///
+/// `vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]`
+#[inline]
+pub fn vsplit_int(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
+    let (keys, kernel) = VSPLIT_INT.select(self_.key_set())?;
+    kernel(keys, self_, sections)
+}
+
+fn vsplit_int_composite(_keys: DispatchKeySet, self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
+    native::split::vsplit_int(self_, sections)
+}
+
+fn vsplit_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("vsplit.int", given, 2)?;
+    vsplit_int(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `vsplit.array`.
+pub type VsplitArrayFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Vec<Tensor>>;
+
+/// The operator `vsplit.array`.
+pub static VSPLIT_ARRAY: Operator<VsplitArrayFn> = Operator::new(
+    "vsplit.array",
+    "vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, vsplit_array_composite as VsplitArrayFn)],
+    vsplit_array_boxed,
+);
+
+/// Pieces along rows between the given places.
+///
+/// `vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]`
+#[inline]
+pub fn vsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
+    let (keys, kernel) = VSPLIT_ARRAY.select(self_.key_set())?;
+    kernel(keys, self_, indices)
+}
+
+fn vsplit_array_composite(_keys: DispatchKeySet, self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
+    native::split::vsplit_array(self_, indices)
+}
+
+fn vsplit_array_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("vsplit.array", given, 2)?;
+    vsplit_array(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `dsplit.int`.
+pub type DsplitIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
+
+/// The operator `dsplit.int`.
+pub static DSPLIT_INT: Operator<DsplitIntFn> = Operator::new(
+    "dsplit.int",
+    "dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, dsplit_int_composite as DsplitIntFn)],
+    dsplit_int_boxed,
+);
+
+/// Equal pieces along the third dimension.
+///
+/// `dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]`
+#[inline]
+pub fn dsplit_int(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
+    let (keys, kernel) = DSPLIT_INT.select(self_.key_set())?;
+    kernel(keys, self_, sections)
+}
+
+fn dsplit_int_composite(_keys: DispatchKeySet, self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
+    native::split::dsplit_int(self_, sections)
+}
+
+fn dsplit_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("dsplit.int", given, 2)?;
+    dsplit_int(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `dsplit.array`.
+pub type DsplitArrayFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Vec<Tensor>>;
+
+/// The operator `dsplit.array`.
+pub static DSPLIT_ARRAY: Operator<DsplitArrayFn> = Operator::new(
+    "dsplit.array",
+    "dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, dsplit_array_composite as DsplitArrayFn)],
+    dsplit_array_boxed,
+);
+
+/// Pieces along the third dimension between the given places.
+///
+/// `dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]`
+#[inline]
+pub fn dsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
+    let (keys, kernel) = DSPLIT_ARRAY.select(self_.key_set())?;
+    kernel(keys, self_, indices)
+}
+
+fn dsplit_array_composite(_keys: DispatchKeySet, self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
+    native::split::dsplit_array(self_, indices)
+}
+
+fn dsplit_array_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("dsplit.array", given, 2)?;
+    dsplit_array(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+}
+
 /// A kernel of `split.Tensor`.
 pub type SplitTensorFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec<Tensor>>;
 

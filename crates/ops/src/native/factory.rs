@@ -279,3 +279,29 @@ pub fn new_ones(
 ) -> Result<Tensor> {
     new_full(self_, size, Scalar::Int(1), dtype, layout, device, pin_memory)
 }
+
+/// A tensor without values whose dimensions lie in memory in the order `physical_layout`, outermost first.
+pub fn empty_permuted(
+    size: &[i64],
+    physical_layout: &[i64],
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    const NAME: &str = "empty_permuted";
+    ensure!(
+        size.len() == physical_layout.len(),
+        InvalidArgument,
+        "{NAME}: Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {} is not \
+         equal to len(physical_layout) = {}",
+        size.len(),
+        physical_layout.len()
+    );
+    let order = super::view::wrap_dims(NAME, physical_layout, size.len())?;
+    let inside: Vec<i64> = order.iter().map(|d| size[*d]).collect();
+    let strides = shape::contiguous_strides(&inside);
+    let mut wanted = vec![0; size.len()];
+    order.iter().zip(&strides).for_each(|(d, stride)| wanted[*d] = *stride);
+    ops::empty_strided(size, &wanted, dtype, layout, device, pin_memory)
+}

@@ -124,6 +124,56 @@ pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -
     })
 }
 
+/// Fills with numbers of the Cauchy distribution, by the inverse of its probability.
+pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
+    let dtype = self_.dtype();
+    ensure!(sigma > 0.0, InvalidArgument, "cauchy_ expects sigma > 0.0, but found sigma={sigma}");
+    ensure!(
+        dtype.is_floating_point(),
+        Dtype,
+        "cauchy_: Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you \
+         specified {dtype}"
+    );
+    in_index_order(self_, |out| {
+        dispatch_all_types!(floats, dtype, "cauchy_", T => {
+            fill_uniform::<T>("cauchy_", out, generator, |u| median + sigma * (std::f64::consts::PI * (u - 0.5)).tan())
+        })
+    })
+}
+
+/// Fills with the number of trials up to the first success of probability `p`.
+pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+    let dtype = self_.dtype();
+    ensure!(0.0 < p && p < 1.0, InvalidArgument, "geometric_ expects p to be in (0, 1), but got p={p}");
+    ensure!(dtype != ScalarType::Bool, NotImplemented, "\"geometric_\" not implemented for 'Bool'");
+    let failure = (-p).ln_1p();
+    let philox = generator_or_default(generator).reserve_words(self_.numel(), 2)?;
+    let scale = 2f64.powi(-53);
+    in_index_order(self_, |out| {
+        dispatch_all_types!(numbers, dtype, "geometric_", T => {
+            generate_by_word64::<T>("geometric_", out, philox, |word| {
+                let u = (word >> 11) as f64 * scale;
+                T::from_scalar(Scalar::Float(((-u).ln_1p() / failure).ceil().max(1.0)))
+            })
+        })
+    })
+}
+
+/// Fills with numbers whose logarithm is normal.
+pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
+    ensure!(std > 0.0, InvalidArgument, "log_normal_ expects std > 0.0, but found std={std}");
+    let dtype = self_.dtype();
+    ensure!(
+        dtype.is_floating_point(),
+        Dtype,
+        "log_normal_: dtype must be a floating point but you specified {dtype}"
+    );
+    let wide = if dtype == ScalarType::F64 { dtype } else { ScalarType::F32 };
+    let normal = Tensor::empty_contiguous(self_.sizes(), wide, self_.device())?;
+    normal_(&normal, mean, std, generator)?;
+    ops::copy_(self_, &ops::exp(&normal)?, false)
+}
+
 /// The whole numbers that a type holds without gaps: from the first to the second, both included.
 fn whole_range(dtype: ScalarType) -> (i64, i64) {
     let bits = 8 * dtype.size() as u32;

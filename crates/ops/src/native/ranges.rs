@@ -163,3 +163,108 @@ pub fn linspace_scalar_tensor(
 ) -> Result<Tensor> {
     linspace(start, end_of("end", end)?, steps, dtype, layout, device, pin_memory)
 }
+
+/// `steps` powers of `base`, whose exponents [`linspace`] gives from `start` to `end`.
+#[allow(clippy::too_many_arguments, reason = "the schema has as many")]
+pub fn logspace(
+    start: Scalar,
+    end: Scalar,
+    steps: i64,
+    base: f64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let dtype = dtype.unwrap_or_else(default_dtype);
+    let wide = Some(ScalarType::F64);
+    let exponents = ops::linspace(start, end, steps, wide, layout, device, pin_memory)?;
+    ops::pow_scalar(Scalar::Float(base), &exponents)?.to(dtype)
+}
+
+macro_rules! logspaces {
+    ($($(#[$doc:meta])* $name:ident($start:ty, $end:ty) = $of:ident;)*) => {$(
+        $(#[$doc])*
+        #[allow(clippy::too_many_arguments, reason = "the schema has as many")]
+        pub fn $name(
+            start: $start,
+            end: $end,
+            steps: i64,
+            base: f64,
+            dtype: Option<ScalarType>,
+            layout: Option<Layout>,
+            device: Option<Device>,
+            pin_memory: Option<bool>,
+        ) -> Result<Tensor> {
+            let dtype = dtype.unwrap_or_else(default_dtype);
+            let exponents = ops::$of(start, end, steps, Some(ScalarType::F64), layout, device, pin_memory)?;
+            ops::pow_scalar(Scalar::Float(base), &exponents)?.to(dtype)
+        }
+    )*};
+}
+
+logspaces! {
+    /// Powers between those of two tensors without dimensions.
+    logspace_tensor_tensor(&Tensor, &Tensor) = linspace_tensor_tensor;
+    /// Powers from that of a tensor to that of a number.
+    logspace_tensor_scalar(&Tensor, Scalar) = linspace_tensor_scalar;
+    /// Powers from that of a number to that of a tensor.
+    logspace_scalar_tensor(Scalar, &Tensor) = linspace_scalar_tensor;
+}
+
+/// The rows and the columns of the places of a matrix that lie in a triangle: `columns` says which of a row.
+fn triangle(
+    name: &str,
+    row: i64,
+    col: i64,
+    columns: impl Fn(i64) -> std::ops::Range<i64>,
+    options: (Option<ScalarType>, Option<Layout>, Option<Device>),
+) -> Result<Tensor> {
+    ensure!(row >= 0, InvalidArgument, "{name}: row must be non-negative, got {row}");
+    ensure!(col >= 0, InvalidArgument, "{name}: col must be non-negative, got {col}");
+    let (dtype, layout, device) = options;
+    // Every row is walked: more than there is room for are refused before.
+    ensure!(row <= 1 << 32, OutOfMemory, "{name}: a matrix of {row} rows has too many places");
+    let mut count = 0i64;
+    for r in 0..if col == 0 { 0 } else { row } {
+        count = count.saturating_add(columns(r).end - columns(r).start);
+    }
+    let made = ops::empty_memory_format(&[2, count], Some(ScalarType::I64), layout, device, None, None)?;
+    if !made.device().is_meta() && count > 0 {
+        let mut places = Vec::new();
+        let room = places.try_reserve_exact(2 * count as usize);
+        ensure!(room.is_ok(), OutOfMemory, "{name}: {count} places");
+        places.extend((0..row).flat_map(|r| columns(r).map(move |_| r)));
+        places.extend((0..row).flat_map(&columns));
+        ops::copy_(&made, &Tensor::from_vec(places, &[2, count])?, false)?;
+    }
+    made.to(dtype.unwrap_or(ScalarType::I64))
+}
+
+/// The places on and below a diagonal of a matrix.
+pub fn tril_indices(
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let end = |r: i64| r.saturating_add(offset).saturating_add(1).clamp(0, col);
+    triangle("tril_indices", row, col, |r| 0..end(r), (dtype, layout, device))
+}
+
+/// The places on and above a diagonal of a matrix.
+pub fn triu_indices(
+    row: i64,
+    col: i64,
+    offset: i64,
+    dtype: Option<ScalarType>,
+    layout: Option<Layout>,
+    device: Option<Device>,
+    _pin_memory: Option<bool>,
+) -> Result<Tensor> {
+    let start = |r: i64| r.saturating_add(offset).clamp(0, col);
+    triangle("triu_indices", row, col, |r| start(r)..col, (dtype, layout, device))
+}

@@ -81,6 +81,40 @@ pub fn randn_like(
     Ok(made)
 }
 
+/// An operator that makes whole numbers from `low` to below `high` in the sizes of another tensor.
+macro_rules! randints_like {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*; $($generator:ident)?) = $low:expr, $high:expr;)*) => {$(
+        $(#[$doc])*
+        #[allow(clippy::too_many_arguments, reason = "the schema has as many")]
+        pub fn $name(
+            self_: &Tensor,
+            $($arg: $ty,)*
+            $($generator: Option<&Generator>,)?
+            dtype: Option<ScalarType>,
+            layout: Option<Layout>,
+            device: Option<Device>,
+            pin_memory: Option<bool>,
+            memory_format: Option<MemoryFormat>,
+        ) -> Result<Tensor> {
+            let made = ops::empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
+            let generator: [Option<&Generator>; 1] = [None $(.or($generator))?];
+            ops::random__from(&made, $low, Some($high), generator[0])?;
+            Ok(made)
+        }
+    )*};
+}
+
+randints_like! {
+    /// Whole numbers from 0 to below `high` in the sizes of another tensor.
+    fn randint_like(high: i64;) = 0, high;
+    /// [`randint_like`] from a generator.
+    fn randint_like_generator(high: i64; generator) = 0, high;
+    /// Whole numbers from `low` to below `high` in the sizes of another tensor.
+    fn randint_like_low(low: i64, high: i64;) = low, high;
+    /// [`randint_like_low`] from a generator.
+    fn randint_like_low_generator(low: i64, high: i64; generator) = low, high;
+}
+
 /// Normal numbers of one mean and one standard deviation.
 #[allow(clippy::too_many_arguments, reason = "the schema has as many")]
 pub fn normal(

@@ -129,3 +129,49 @@ fn carried<T: Pod + PartialEq + Mul<Output = T>>(factor: T, from: T) -> T {
     let is_number = from == from;
     if factor == T::zeroed() && is_number { T::zeroed() } else { factor * from }
 }
+
+/// Shape and type of [`logcumsumexp`].
+pub fn logcumsumexp_meta(self_: &Tensor, dim: i64) -> Result<TensorSpec> {
+    shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("logcumsumexp"))?;
+    let dtype = self_.dtype();
+    ensure!(
+        dtype.is_floating_point(),
+        NotImplemented,
+        "\"logcumsumexp_out_cpu\" not implemented for '{dtype}'"
+    );
+    Ok(TensorSpec::like(self_, self_.sizes()))
+}
+
+/// The logarithm of the running sum of exponentials, computed in f64.
+pub fn logcumsumexp(self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let last = super::view::transpose(self_, dim, -1)?;
+    let rows = crate::ops::contiguous(&as_dtype(&last, ScalarType::F64)?, MemoryFormat::Contiguous)?;
+    let made = TensorSpec::like(&rows, rows.sizes()).allocate("logcumsumexp")?;
+    let n = rows.sizes().last().copied().unwrap_or(1) as usize;
+    with_slices("logcumsumexp", &[&rows], &[&made], |s| {
+        let (values, out) = (s.read::<f64>(0)?, s.write::<f64>(0)?);
+        fill(out, n, |range, part| {
+            for (to, from) in part.chunks_exact_mut(n).zip(values[range].chunks_exact(n)) {
+                let mut sum = f64::NEG_INFINITY;
+                for (to, x) in to.iter_mut().zip(from) {
+                    sum = log_add_exp(sum, *x);
+                    *to = sum;
+                }
+            }
+        });
+        Ok(())
+    })?;
+    crate::ops::copy_(out, &super::view::transpose(&made, dim, -1)?, false)
+}
+
+/// `log(exp(a) + exp(b))` without the exponentials, which may be infinite.
+fn log_add_exp(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() {
+        return f64::NAN;
+    }
+    let (least, most) = (a.min(b), a.max(b));
+    if least == most && most.is_infinite() { most } else { most + (least - most).exp().ln_1p() }
+}

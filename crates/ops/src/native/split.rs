@@ -146,3 +146,76 @@ pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     }
     Ok(made)
 }
+
+/// The same pieces as slices, of which each may be written in place.
+fn apart(self_: &Tensor, dim: i64, pieces: &[Tensor]) -> Result<Vec<Tensor>> {
+    let mut start = 0;
+    let slice = |piece: &Tensor| {
+        let from = start;
+        start += piece.size(dim)?;
+        ops::slice_tensor(self_, dim, Some(from), Some(start), 1)
+    };
+    pieces.iter().map(slice).collect()
+}
+
+/// The pieces of [`split`], each of which may be written in place.
+pub fn unsafe_split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
+    apart(self_, dim, &ops::split_tensor(self_, split_size, dim)?)
+}
+
+/// The pieces of [`split_with_sizes`], each of which may be written in place.
+pub fn unsafe_split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    apart(self_, dim, &ops::split_with_sizes(self_, split_sizes, dim)?)
+}
+
+/// The pieces of [`chunk`], each of which may be written in place.
+pub fn unsafe_chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
+    apart(self_, dim, &ops::chunk(self_, chunks, dim)?)
+}
+
+/// The dimension that `hsplit`, `vsplit` or `dsplit` cuts, of a tensor of at least `least` dimensions.
+fn cut_dim(name: &str, self_: &Tensor, least: usize) -> Result<i64> {
+    ensure!(
+        self_.dim() >= least,
+        Shape,
+        "{name}: requires a tensor with at least {least} dimension, but got a tensor with {} dimensions!",
+        self_.dim()
+    );
+    Ok(match name {
+        "hsplit" => i64::from(self_.dim() > 1),
+        "vsplit" => 0,
+        _ => 2,
+    })
+}
+
+fn cut_evenly(name: &str, self_: &Tensor, least: usize, sections: i64) -> Result<Vec<Tensor>> {
+    let dim = cut_dim(name, self_, least)?;
+    let size = self_.size(dim)?;
+    ensure!(
+        sections != 0 && size % sections == 0,
+        InvalidArgument,
+        "{name}: attempted to split along dimension {dim}, but the size of the dimension {size} is not divisible by the \
+         split_size {sections}!"
+    );
+    ops::tensor_split_sections(self_, sections, dim)
+}
+
+macro_rules! named {
+    ($($name:literal $least:literal: $sections:ident $indices:ident;)*) => {$(
+        #[doc = concat!("Equal pieces of the dimension that ", $name, " cuts.")]
+        pub fn $sections(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
+            cut_evenly($name, self_, $least, sections)
+        }
+
+        /// Pieces of the same dimension between the given places.
+        pub fn $indices(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
+            ops::tensor_split_indices(self_, indices, cut_dim($name, self_, $least)?)
+        }
+    )*};
+}
+
+named! {
+    "hsplit" 1: hsplit_int hsplit_array;
+    "vsplit" 2: vsplit_int vsplit_array;
+    "dsplit" 3: dsplit_int dsplit_array;
+}

@@ -6,9 +6,12 @@ __all__ = [
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
+    "block_diag",
     "broadcast_shapes",
     "broadcast_tensors",
     "e",
+    "cartesian_prod",
+    "einsum",
     "get_rng_state",
     "inf",
     "is_complex",
@@ -23,8 +26,10 @@ __all__ = [
     "pi",
     "seed",
     "set_rng_state",
+    "tensordot",
     "unique",
     "unique_consecutive",
+    "unravel_index",
 ]
 
 
@@ -81,6 +86,57 @@ def _listed(tensors):
 def broadcast_tensors(*tensors):
     """The tensors expanded to the sizes of an operator's result on them."""
     return _flambeau.broadcast_tensors(_listed(tensors))
+
+
+def block_diag(*tensors):
+    """Matrices along a diagonal, zeros elsewhere."""
+    return _flambeau.block_diag(_listed(tensors))
+
+
+def cartesian_prod(*tensors):
+    """Every choice of one element of each vector, a row each."""
+    return _flambeau.cartesian_prod(_listed(tensors))
+
+
+def einsum(*args):
+    """The sum of products that an equation names: `einsum("ij,jk->ik", a, b)`, or with lists of numbers behind operands."""
+    if len(args) < 2:
+        raise ValueError("einsum(): must specify the equation string and at least one operand, or operands and their subscripts")
+    if isinstance(args[0], str):
+        return _flambeau.einsum(args[0], _listed(args[1:]))
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    subscripts = ["".join("..." if label is Ellipsis else letters[label] for label in part) for part in args[1::2]]
+    count = len(args) // 2
+    equation = ",".join(subscripts)
+    if len(args) % 2:
+        equation += "->" + "".join("..." if label is Ellipsis else letters[label] for label in args[-1])
+    return _flambeau.einsum(equation, list(args[: 2 * count : 2]))
+
+
+def tensordot(a, b, dims=2, out=None):
+    """The product summed over the last `dims` dimensions of `a` and the first of `b`, or over two lists of dimensions."""
+    if isinstance(dims, _flambeau.Tensor):
+        dims = dims.tolist() if dims.numel() > 1 else int(dims.item())
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.dim(), b.dim()):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        dims = (list(range(-dims, 0)), list(range(dims)))
+    of_a, of_b = ([part] if isinstance(part, int) else list(part) for part in dims)
+    return _flambeau.tensordot(a, b, of_a, of_b, out=out)
+
+
+def unravel_index(indices, shape):
+    """The places in `shape` that numbers in row-major order mean, a tensor for each dimension."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(size < 0 for size in shape):
+        raise ValueError(f"'shape' cannot have negative values, but got {shape}")
+    places = []
+    for size in reversed(shape):
+        places.append(indices % size)
+        indices = _flambeau.floor_divide(indices, size)
+    return tuple(reversed(places))
 
 
 def meshgrid(*tensors, indexing=None):

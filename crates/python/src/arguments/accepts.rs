@@ -19,7 +19,8 @@ pub(super) fn accepts(kind: Kind, value: &Bound<'_, PyAny>) -> bool {
         Kind::TensorOrNumber => tensor_in(value).is_some() || is_number(value),
         Kind::Scalar => is_number(value),
         Kind::Int => is_index(value),
-        Kind::Float => !value.is_instance_of::<PyBool>() && is_number(value),
+        Kind::Float => is_float(value),
+        Kind::Floats => all(value, is_float),
         Kind::Boolean => {
             value.is_instance_of::<PyBool>() || numpy_name(value).is_some_and(|name| name.starts_with("bool"))
         }
@@ -37,6 +38,11 @@ pub(super) fn accepts(kind: Kind, value: &Bound<'_, PyAny>) -> bool {
         Kind::MemoryFormat => value.is_instance_of::<PyMemoryFormat>(),
         Kind::Generator => value.is_instance_of::<PyGenerator>(),
     }
+}
+
+/// A number that is no truth value.
+fn is_float(value: &Bound<'_, PyAny>) -> bool {
+    !value.is_instance_of::<PyBool>() && is_number(value)
 }
 
 /// Whether a text is the name of a dtype; another text is taken for that of a device.

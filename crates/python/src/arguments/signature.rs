@@ -34,6 +34,7 @@ pub(crate) enum Kind {
     /// With the number of integers that a single one stands for; 0 where a single one will not do.
     Ints(u8),
     Float,
+    Floats,
     Boolean,
     String,
     Dtype,
@@ -113,6 +114,7 @@ parameters! {
     scalar = Scalar;
     int = Int;
     float = Float;
+    floats = Floats;
     boolean = Boolean;
     string = String;
     dtype = Dtype;

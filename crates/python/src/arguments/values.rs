@@ -183,6 +183,11 @@ impl<'a, 'py> Arguments<'a, 'py> {
         if self.values[index].is_none() { Ok(None) } else { self.ints(index).map(Some) }
     }
 
+    pub(crate) fn optional_floats(&self, index: usize) -> PyResult<Option<Vec<f64>>> {
+        let number = |item: &Bound<'_, PyAny>| scalar_of(item).map(|number| number.to_f64());
+        self.optional(index, |value| items(value, number))
+    }
+
     pub(crate) fn optional_generator(&self, index: usize) -> PyResult<Option<&'a Generator>> {
         self.optional(index, |value| Ok(&value.cast::<PyGenerator>()?.get().0))
     }

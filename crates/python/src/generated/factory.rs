@@ -84,6 +84,11 @@ pub(super) static BINDINGS: &[Binding] = &[
         NEW_ONES,
         "new_ones(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nOnes, in the type and on the device of another tensor."
     ),
+    function!(
+        "",
+        EMPTY_PERMUTED,
+        "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA tensor without values whose dimensions lie in memory in a given order."
+    ),
 ];
 
 static EMPTY: Signature = Signature {
@@ -641,6 +646,39 @@ static NEW_ONES: Signature = Signature {
                 return a.writes(7, || ops::new_ones_out(&self_, &size, &out));
             }
             a.makes(6, || ops::new_ones(&self_, &size, dtype, layout, device, pin_memory))
+        },
+    }],
+};
+
+static EMPTY_PERMUTED: Signature = Signature {
+    name: "empty_permuted",
+    overloads: &[Overload {
+        parameters: &[
+            ints("size", 0),
+            ints("physical_layout", 0),
+            dtype("dtype").by_keyword().or_none().or("None"),
+            layout("layout").by_keyword().or_none().or("None"),
+            device("device").by_keyword().or_none().or("None"),
+            boolean("pin_memory").by_keyword().or_none().or("None"),
+            boolean("requires_grad").by_keyword().or("False"),
+            tensor("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (size, physical_layout, dtype, layout, device, pin_memory) = (
+                a.ints(0)?,
+                a.ints(1)?,
+                a.optional_dtype(2)?,
+                a.optional_layout(3)?,
+                a.optional_device(4)?,
+                a.optional_boolean(5)?,
+            );
+            if let Some(out) = a.optional_tensor(7)? {
+                a.agree(2, &out)?;
+                return a.writes(7, || ops::empty_permuted_out(&size, &physical_layout, &out));
+            }
+            a.makes(6, || ops::empty_permuted(&size, &physical_layout, dtype, layout, device, pin_memory))
         },
     }],
 };

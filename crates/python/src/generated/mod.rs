@@ -12,13 +12,17 @@ mod compare;
 mod convert;
 mod convolution;
 mod copy;
+mod differences;
+mod distances;
 mod division;
 mod dropout;
 mod each;
+mod einsum;
 mod embedding;
 mod factory;
 mod gather;
 mod grid;
+mod histogram;
 mod index;
 mod index_dim;
 mod integer;
@@ -28,10 +32,13 @@ mod logical;
 mod loss;
 mod mask;
 mod matmul;
+mod matrix_norms;
 mod normalization;
+mod order_statistics;
 mod piecewise;
 mod pooling;
 mod power;
+mod products;
 mod random;
 mod ranges;
 mod rearrange;
@@ -40,16 +47,20 @@ mod repeat;
 mod sampling;
 mod scan;
 mod search;
+mod sets;
 mod softmax;
 mod sort;
+mod spatial;
 mod special;
 mod split;
 mod ternary;
 mod triangular;
 mod unary;
 mod unique;
+mod upsample;
 mod view;
 mod view_backward;
+mod view_copies;
 mod view_in_place;
 
 use crate::call::Binding;
@@ -64,13 +75,17 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     convert::BINDINGS,
     convolution::BINDINGS,
     copy::BINDINGS,
+    differences::BINDINGS,
+    distances::BINDINGS,
     division::BINDINGS,
     dropout::BINDINGS,
     each::BINDINGS,
+    einsum::BINDINGS,
     embedding::BINDINGS,
     factory::BINDINGS,
     gather::BINDINGS,
     grid::BINDINGS,
+    histogram::BINDINGS,
     index::BINDINGS,
     index_dim::BINDINGS,
     integer::BINDINGS,
@@ -80,10 +95,13 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     loss::BINDINGS,
     mask::BINDINGS,
     matmul::BINDINGS,
+    matrix_norms::BINDINGS,
     normalization::BINDINGS,
+    order_statistics::BINDINGS,
     piecewise::BINDINGS,
     pooling::BINDINGS,
     power::BINDINGS,
+    products::BINDINGS,
     random::BINDINGS,
     ranges::BINDINGS,
     rearrange::BINDINGS,
@@ -92,15 +110,19 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     sampling::BINDINGS,
     scan::BINDINGS,
     search::BINDINGS,
+    sets::BINDINGS,
     softmax::BINDINGS,
     sort::BINDINGS,
+    spatial::BINDINGS,
     special::BINDINGS,
     split::BINDINGS,
     ternary::BINDINGS,
     triangular::BINDINGS,
     unary::BINDINGS,
     unique::BINDINGS,
+    upsample::BINDINGS,
     view::BINDINGS,
     view_backward::BINDINGS,
+    view_copies::BINDINGS,
     view_in_place::BINDINGS,
 ];

@@ -20,6 +20,18 @@ pub(super) static BINDINGS: &[Binding] = &[
         "exponential_(float lambd=1, *, Generator? generator=None)\n\nWrites numbers of the exponential distribution of rate `lambd`."
     ),
     method!(
+        CAUCHY_,
+        "cauchy_(float median=0, float sigma=1, *, Generator? generator=None)\n\nWrites numbers of the Cauchy distribution."
+    ),
+    method!(
+        LOG_NORMAL_,
+        "log_normal_(float mean=1, float std=2, *, Generator? generator=None)\n\nWrites numbers whose logarithm is normal."
+    ),
+    method!(
+        GEOMETRIC_,
+        "geometric_(float p, *, Generator? generator=None)\n\nWrites the number of trials up to the first success of probability `p`."
+    ),
+    method!(
         RANDOM_,
         "random_(*, Generator? generator=None)\nrandom_(int to, *, Generator? generator=None)\nrandom_(int from, int? to, *, Generator? generator=None)\n\nWrites whole numbers from 0 to the greatest that the type holds without gaps."
     ),
@@ -89,6 +101,57 @@ static EXPONENTIAL_: Signature = Signature {
         call: |a| {
             let (self_, lambd, generator) = (a.tensor(0)?, a.float_or(1, 1.0)?, a.optional_generator(2)?);
             a.writes(0, || ops::exponential_(&self_, lambd, generator))
+        },
+    }],
+};
+
+static CAUCHY_: Signature = Signature {
+    name: "cauchy_",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            float("median").or("0"),
+            float("sigma").or("1"),
+            generator("generator").by_keyword().or_none().or("None"),
+        ],
+        receiver: Some(0),
+        function: false,
+        call: |a| {
+            let (self_, median, sigma, generator) =
+                (a.tensor(0)?, a.float_or(1, 0.0)?, a.float_or(2, 1.0)?, a.optional_generator(3)?);
+            a.writes(0, || ops::cauchy_(&self_, median, sigma, generator))
+        },
+    }],
+};
+
+static LOG_NORMAL_: Signature = Signature {
+    name: "log_normal_",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            float("mean").or("1"),
+            float("std").or("2"),
+            generator("generator").by_keyword().or_none().or("None"),
+        ],
+        receiver: Some(0),
+        function: false,
+        call: |a| {
+            let (self_, mean, std, generator) =
+                (a.tensor(0)?, a.float_or(1, 1.0)?, a.float_or(2, 2.0)?, a.optional_generator(3)?);
+            a.writes(0, || ops::log_normal_(&self_, mean, std, generator))
+        },
+    }],
+};
+
+static GEOMETRIC_: Signature = Signature {
+    name: "geometric_",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), float("p"), generator("generator").by_keyword().or_none().or("None")],
+        receiver: Some(0),
+        function: false,
+        call: |a| {
+            let (self_, p, generator) = (a.tensor(0)?, a.float(1)?, a.optional_generator(2)?);
+            a.writes(0, || ops::geometric_(&self_, p, generator))
         },
     }],
 };

@@ -2,9 +2,9 @@
 
 //! The names in Python of the operators in `ranges`.
 
-use crate::arguments::{Overload, Signature, boolean, device, dtype, int, layout, scalar, tensor};
+use crate::arguments::{Overload, Signature, boolean, device, dtype, float, int, layout, scalar, tensor};
 use crate::call::{Binding, function};
-use flambeau_core::Scalar;
+use flambeau_core::{Scalar, ScalarType};
 use flambeau_ops::ops;
 
 pub(super) static BINDINGS: &[Binding] = &[
@@ -17,6 +17,21 @@ pub(super) static BINDINGS: &[Binding] = &[
         "",
         LINSPACE,
         "linspace(Tensor start, Tensor end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlinspace(Tensor start, Number end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlinspace(Number start, Tensor end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlinspace(Number start, Number end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nEvenly spaced numbers between those of two tensors without dimensions."
+    ),
+    function!(
+        "",
+        TRIL_INDICES,
+        "tril_indices(int row, int col, int offset=0, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nThe rows and columns of the places on and below a diagonal."
+    ),
+    function!(
+        "",
+        TRIU_INDICES,
+        "triu_indices(int row, int col, int offset=0, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nThe rows and columns of the places on and above a diagonal."
+    ),
+    function!(
+        "",
+        LOGSPACE,
+        "logspace(Tensor start, Tensor end, int steps, float base=10.0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlogspace(Tensor start, Number end, int steps, float base=10.0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlogspace(Number start, Tensor end, int steps, float base=10.0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlogspace(Number start, Number end, int steps, float base=10.0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nPowers whose exponents lie between those of two tensors without dimensions."
     ),
 ];
 
@@ -239,6 +254,220 @@ static LINSPACE: Signature = Signature {
                     return a.writes(8, || ops::linspace_out(start, end, steps, &out));
                 }
                 a.makes(7, || ops::linspace(start, end, steps, dtype, layout, device, pin_memory))
+            },
+        },
+    ],
+};
+
+static TRIL_INDICES: Signature = Signature {
+    name: "tril_indices",
+    overloads: &[Overload {
+        parameters: &[
+            int("row"),
+            int("col"),
+            int("offset").or("0"),
+            dtype("dtype").by_keyword().or_none().or("int64"),
+            layout("layout").by_keyword().or_none().or("None"),
+            device("device").by_keyword().or_none().or("None"),
+            boolean("pin_memory").by_keyword().or_none().or("None"),
+            boolean("requires_grad").by_keyword().or("False"),
+            tensor("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (row, col, offset, dtype, layout, device, pin_memory) = (
+                a.int(0)?,
+                a.int(1)?,
+                a.int_or(2, 0)?,
+                a.optional_dtype(3)?.or(Some(ScalarType::I64)),
+                a.optional_layout(4)?,
+                a.optional_device(5)?,
+                a.optional_boolean(6)?,
+            );
+            if let Some(out) = a.optional_tensor(8)? {
+                a.agree(3, &out)?;
+                return a.writes(8, || ops::tril_indices_out(row, col, offset, &out));
+            }
+            a.makes(7, || ops::tril_indices(row, col, offset, dtype, layout, device, pin_memory))
+        },
+    }],
+};
+
+static TRIU_INDICES: Signature = Signature {
+    name: "triu_indices",
+    overloads: &[Overload {
+        parameters: &[
+            int("row"),
+            int("col"),
+            int("offset").or("0"),
+            dtype("dtype").by_keyword().or_none().or("int64"),
+            layout("layout").by_keyword().or_none().or("None"),
+            device("device").by_keyword().or_none().or("None"),
+            boolean("pin_memory").by_keyword().or_none().or("None"),
+            boolean("requires_grad").by_keyword().or("False"),
+            tensor("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (row, col, offset, dtype, layout, device, pin_memory) = (
+                a.int(0)?,
+                a.int(1)?,
+                a.int_or(2, 0)?,
+                a.optional_dtype(3)?.or(Some(ScalarType::I64)),
+                a.optional_layout(4)?,
+                a.optional_device(5)?,
+                a.optional_boolean(6)?,
+            );
+            if let Some(out) = a.optional_tensor(8)? {
+                a.agree(3, &out)?;
+                return a.writes(8, || ops::triu_indices_out(row, col, offset, &out));
+            }
+            a.makes(7, || ops::triu_indices(row, col, offset, dtype, layout, device, pin_memory))
+        },
+    }],
+};
+
+static LOGSPACE: Signature = Signature {
+    name: "logspace",
+    overloads: &[
+        Overload {
+            parameters: &[
+                tensor("start"),
+                tensor("end"),
+                int("steps"),
+                float("base").or("10.0"),
+                dtype("dtype").by_keyword().or_none().or("None"),
+                layout("layout").by_keyword().or_none().or("None"),
+                device("device").by_keyword().or_none().or("None"),
+                boolean("pin_memory").by_keyword().or_none().or("None"),
+                boolean("requires_grad").by_keyword().or("False"),
+                tensor("out").by_keyword().or_none().or("None"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (start, end, steps, base, dtype, layout, device, pin_memory) = (
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.int(2)?,
+                    a.float_or(3, 10.0)?,
+                    a.optional_dtype(4)?,
+                    a.optional_layout(5)?,
+                    a.optional_device(6)?,
+                    a.optional_boolean(7)?,
+                );
+                if let Some(out) = a.optional_tensor(9)? {
+                    a.agree(4, &out)?;
+                    return a.writes(9, || ops::logspace_tensor_tensor_out(&start, &end, steps, base, &out));
+                }
+                a.makes(8, || {
+                    ops::logspace_tensor_tensor(&start, &end, steps, base, dtype, layout, device, pin_memory)
+                })
+            },
+        },
+        Overload {
+            parameters: &[
+                tensor("start"),
+                scalar("end"),
+                int("steps"),
+                float("base").or("10.0"),
+                dtype("dtype").by_keyword().or_none().or("None"),
+                layout("layout").by_keyword().or_none().or("None"),
+                device("device").by_keyword().or_none().or("None"),
+                boolean("pin_memory").by_keyword().or_none().or("None"),
+                boolean("requires_grad").by_keyword().or("False"),
+                tensor("out").by_keyword().or_none().or("None"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (start, end, steps, base, dtype, layout, device, pin_memory) = (
+                    a.tensor(0)?,
+                    a.scalar(1)?,
+                    a.int(2)?,
+                    a.float_or(3, 10.0)?,
+                    a.optional_dtype(4)?,
+                    a.optional_layout(5)?,
+                    a.optional_device(6)?,
+                    a.optional_boolean(7)?,
+                );
+                if let Some(out) = a.optional_tensor(9)? {
+                    a.agree(4, &out)?;
+                    return a.writes(9, || ops::logspace_tensor_scalar_out(&start, end, steps, base, &out));
+                }
+                a.makes(8, || {
+                    ops::logspace_tensor_scalar(&start, end, steps, base, dtype, layout, device, pin_memory)
+                })
+            },
+        },
+        Overload {
+            parameters: &[
+                scalar("start"),
+                tensor("end"),
+                int("steps"),
+                float("base").or("10.0"),
+                dtype("dtype").by_keyword().or_none().or("None"),
+                layout("layout").by_keyword().or_none().or("None"),
+                device("device").by_keyword().or_none().or("None"),
+                boolean("pin_memory").by_keyword().or_none().or("None"),
+                boolean("requires_grad").by_keyword().or("False"),
+                tensor("out").by_keyword().or_none().or("None"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (start, end, steps, base, dtype, layout, device, pin_memory) = (
+                    a.scalar(0)?,
+                    a.tensor(1)?,
+                    a.int(2)?,
+                    a.float_or(3, 10.0)?,
+                    a.optional_dtype(4)?,
+                    a.optional_layout(5)?,
+                    a.optional_device(6)?,
+                    a.optional_boolean(7)?,
+                );
+                if let Some(out) = a.optional_tensor(9)? {
+                    a.agree(4, &out)?;
+                    return a.writes(9, || ops::logspace_scalar_tensor_out(start, &end, steps, base, &out));
+                }
+                a.makes(8, || {
+                    ops::logspace_scalar_tensor(start, &end, steps, base, dtype, layout, device, pin_memory)
+                })
+            },
+        },
+        Overload {
+            parameters: &[
+                scalar("start"),
+                scalar("end"),
+                int("steps"),
+                float("base").or("10.0"),
+                dtype("dtype").by_keyword().or_none().or("None"),
+                layout("layout").by_keyword().or_none().or("None"),
+                device("device").by_keyword().or_none().or("None"),
+                boolean("pin_memory").by_keyword().or_none().or("None"),
+                boolean("requires_grad").by_keyword().or("False"),
+                tensor("out").by_keyword().or_none().or("None"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (start, end, steps, base, dtype, layout, device, pin_memory) = (
+                    a.scalar(0)?,
+                    a.scalar(1)?,
+                    a.int(2)?,
+                    a.float_or(3, 10.0)?,
+                    a.optional_dtype(4)?,
+                    a.optional_layout(5)?,
+                    a.optional_device(6)?,
+                    a.optional_boolean(7)?,
+                );
+                if let Some(out) = a.optional_tensor(9)? {
+                    a.agree(4, &out)?;
+                    return a.writes(9, || ops::logspace_out(start, end, steps, base, &out));
+                }
+                a.makes(8, || ops::logspace(start, end, steps, base, dtype, layout, device, pin_memory))
             },
         },
     ],

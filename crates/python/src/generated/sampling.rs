@@ -54,6 +54,11 @@ pub(super) static BINDINGS: &[Binding] = &[
         MULTINOMIAL,
         "multinomial(int num_samples, bool replacement=False, *, Generator? generator=None, Tensor out=None)\n\nPlaces drawn from each row of probabilities, with or without replacement."
     ),
+    function!(
+        "",
+        RANDINT_LIKE,
+        "randint_like(Tensor input, int high, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\nrandint_like(Tensor input, int high, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\nrandint_like(Tensor input, int low, int high, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\nrandint_like(Tensor input, int low, int high, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\n\nWhole numbers up to below `high` in the sizes of another tensor."
+    ),
 ];
 
 static RAND: Signature = Signature {
@@ -546,4 +551,158 @@ static MULTINOMIAL: Signature = Signature {
             a.returns(|| ops::multinomial(&self_, num_samples, replacement, generator))
         },
     }],
+};
+
+static RANDINT_LIKE: Signature = Signature {
+    name: "randint_like",
+    overloads: &[
+        Overload {
+            parameters: &[
+                tensor("input"),
+                int("high"),
+                dtype("dtype").by_keyword().or_none().or("None"),
+                layout("layout").by_keyword().or_none().or("None"),
+                device("device").by_keyword().or_none().or("None"),
+                boolean("pin_memory").by_keyword().or_none().or("None"),
+                memory_format("memory_format").by_keyword().or_none().or("None"),
+                boolean("requires_grad").by_keyword().or("False"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (self_, high, dtype, layout, device, pin_memory, memory_format) = (
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.optional_dtype(2)?,
+                    a.optional_layout(3)?,
+                    a.optional_device(4)?,
+                    a.optional_boolean(5)?,
+                    a.optional_memory_format(6)?,
+                );
+                a.makes(7, || {
+                    ops::randint_like(&self_, high, dtype, layout, device, pin_memory, memory_format)
+                })
+            },
+        },
+        Overload {
+            parameters: &[
+                tensor("input"),
+                int("high"),
+                generator("generator").by_keyword().or_none(),
+                dtype("dtype").by_keyword().or_none().or("None"),
+                layout("layout").by_keyword().or_none().or("None"),
+                device("device").by_keyword().or_none().or("None"),
+                boolean("pin_memory").by_keyword().or_none().or("None"),
+                memory_format("memory_format").by_keyword().or_none().or("None"),
+                boolean("requires_grad").by_keyword().or("False"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (self_, high, generator, dtype, layout, device, pin_memory, memory_format) = (
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.optional_generator(2)?,
+                    a.optional_dtype(3)?,
+                    a.optional_layout(4)?,
+                    a.optional_device(5)?,
+                    a.optional_boolean(6)?,
+                    a.optional_memory_format(7)?,
+                );
+                a.makes(8, || {
+                    ops::randint_like_generator(
+                        &self_,
+                        high,
+                        generator,
+                        dtype,
+                        layout,
+                        device,
+                        pin_memory,
+                        memory_format,
+                    )
+                })
+            },
+        },
+        Overload {
+            parameters: &[
+                tensor("input"),
+                int("low"),
+                int("high"),
+                dtype("dtype").by_keyword().or_none().or("None"),
+                layout("layout").by_keyword().or_none().or("None"),
+                device("device").by_keyword().or_none().or("None"),
+                boolean("pin_memory").by_keyword().or_none().or("None"),
+                memory_format("memory_format").by_keyword().or_none().or("None"),
+                boolean("requires_grad").by_keyword().or("False"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (self_, low, high, dtype, layout, device, pin_memory, memory_format) = (
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.int(2)?,
+                    a.optional_dtype(3)?,
+                    a.optional_layout(4)?,
+                    a.optional_device(5)?,
+                    a.optional_boolean(6)?,
+                    a.optional_memory_format(7)?,
+                );
+                a.makes(8, || {
+                    ops::randint_like_low_dtype(
+                        &self_,
+                        low,
+                        high,
+                        dtype,
+                        layout,
+                        device,
+                        pin_memory,
+                        memory_format,
+                    )
+                })
+            },
+        },
+        Overload {
+            parameters: &[
+                tensor("input"),
+                int("low"),
+                int("high"),
+                generator("generator").by_keyword().or_none(),
+                dtype("dtype").by_keyword().or_none().or("None"),
+                layout("layout").by_keyword().or_none().or("None"),
+                device("device").by_keyword().or_none().or("None"),
+                boolean("pin_memory").by_keyword().or_none().or("None"),
+                memory_format("memory_format").by_keyword().or_none().or("None"),
+                boolean("requires_grad").by_keyword().or("False"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (self_, low, high, generator, dtype, layout, device, pin_memory, memory_format) = (
+                    a.tensor(0)?,
+                    a.int(1)?,
+                    a.int(2)?,
+                    a.optional_generator(3)?,
+                    a.optional_dtype(4)?,
+                    a.optional_layout(5)?,
+                    a.optional_device(6)?,
+                    a.optional_boolean(7)?,
+                    a.optional_memory_format(8)?,
+                );
+                a.makes(9, || {
+                    ops::randint_like_low_generator_dtype(
+                        &self_,
+                        low,
+                        high,
+                        generator,
+                        dtype,
+                        layout,
+                        device,
+                        pin_memory,
+                        memory_format,
+                    )
+                })
+            },
+        },
+    ],
 };

@@ -38,6 +38,15 @@ pub(super) static BINDINGS: &[Binding] = &[
         _LINEAR_RECURRENCE,
         "_linear_recurrence(Tensor factor, Tensor input, int dim, bool reverse)\n\n`y[k] = input[k] + factor[k] * y[k - 1]` along a dimension; if `reverse` its transpose, `y[k] = input[k] + factor[k + 1] * y[k + 1]`. The first factor is not read."
     ),
+    function!(
+        "",
+        LOGCUMSUMEXP,
+        "logcumsumexp(Tensor input, int dim, *, Tensor out=None)\n\nThe logarithm of the running sum of exponentials."
+    ),
+    method!(
+        LOGCUMSUMEXP,
+        "logcumsumexp(int dim, *, Tensor out=None)\n\nThe logarithm of the running sum of exponentials."
+    ),
 ];
 
 static CUMSUM: Signature = Signature {
@@ -117,6 +126,22 @@ static _LINEAR_RECURRENCE: Signature = Signature {
         call: |a| {
             let (factor, input, dim, reverse) = (a.tensor(0)?, a.tensor(1)?, a.int(2)?, a.boolean(3)?);
             a.returns(|| ops::_linear_recurrence(&factor, &input, dim, reverse))
+        },
+    }],
+};
+
+static LOGCUMSUMEXP: Signature = Signature {
+    name: "logcumsumexp",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), int("dim"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let (self_, dim) = (a.tensor(0)?, a.int(1)?);
+            if let Some(out) = a.optional_tensor(2)? {
+                return a.writes(2, || ops::logcumsumexp_out(&self_, dim, &out));
+            }
+            a.returns(|| ops::logcumsumexp(&self_, dim))
         },
     }],
 };

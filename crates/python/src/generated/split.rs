@@ -9,6 +9,51 @@ use flambeau_ops::ops;
 pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
+        UNSAFE_SPLIT,
+        "unsafe_split(Tensor input, int split_size, int dim=0)\n\nThe pieces of `split`, each of which may be written in place."
+    ),
+    method!(
+        UNSAFE_SPLIT,
+        "unsafe_split(int split_size, int dim=0)\n\nThe pieces of `split`, each of which may be written in place."
+    ),
+    function!(
+        "",
+        UNSAFE_SPLIT_WITH_SIZES,
+        "unsafe_split_with_sizes(Tensor input, int[] split_sizes, int dim=0)\n\nThe pieces of `split_with_sizes`, each of which may be written in place."
+    ),
+    method!(
+        UNSAFE_SPLIT_WITH_SIZES,
+        "unsafe_split_with_sizes(int[] split_sizes, int dim=0)\n\nThe pieces of `split_with_sizes`, each of which may be written in place."
+    ),
+    function!(
+        "",
+        UNSAFE_CHUNK,
+        "unsafe_chunk(Tensor input, int chunks, int dim=0)\n\nThe pieces of `chunk`, each of which may be written in place."
+    ),
+    method!(
+        UNSAFE_CHUNK,
+        "unsafe_chunk(int chunks, int dim=0)\n\nThe pieces of `chunk`, each of which may be written in place."
+    ),
+    function!(
+        "",
+        HSPLIT,
+        "hsplit(Tensor input, int sections)\nhsplit(Tensor input, int[] indices)\n\nEqual pieces along columns."
+    ),
+    method!(HSPLIT, "hsplit(int sections)\nhsplit(int[] indices)\n\nEqual pieces along columns."),
+    function!(
+        "",
+        VSPLIT,
+        "vsplit(Tensor input, int sections)\nvsplit(Tensor input, int[] indices)\n\nEqual pieces along rows."
+    ),
+    method!(VSPLIT, "vsplit(int sections)\nvsplit(int[] indices)\n\nEqual pieces along rows."),
+    function!(
+        "",
+        DSPLIT,
+        "dsplit(Tensor input, int sections)\ndsplit(Tensor input, int[] indices)\n\nEqual pieces along the third dimension."
+    ),
+    method!(DSPLIT, "dsplit(int sections)\ndsplit(int[] indices)\n\nEqual pieces along the third dimension."),
+    function!(
+        "",
         SPLIT,
         "split(Tensor input, int split_size, int dim=0)\nsplit(Tensor input, int[] split_size, int dim=0)\n\nViews of `split_size` indices of a dimension each; the last has what is left."
     ),
@@ -50,6 +95,117 @@ pub(super) static BINDINGS: &[Binding] = &[
     ),
     method!(UNBIND, "unbind(int dim=0)\n\nEvery index of a dimension, as a view without it."),
 ];
+
+static UNSAFE_SPLIT: Signature = Signature {
+    name: "unsafe_split",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), int("split_size"), int("dim").or("0")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let (self_, split_size, dim) = (a.tensor(0)?, a.int(1)?, a.int_or(2, 0)?);
+            a.returns(|| ops::unsafe_split_tensor(&self_, split_size, dim))
+        },
+    }],
+};
+
+static UNSAFE_SPLIT_WITH_SIZES: Signature = Signature {
+    name: "unsafe_split_with_sizes",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), ints("split_sizes", 0), int("dim").or("0")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let (self_, split_sizes, dim) = (a.tensor(0)?, a.ints(1)?, a.int_or(2, 0)?);
+            a.returns(|| ops::unsafe_split_with_sizes(&self_, &split_sizes, dim))
+        },
+    }],
+};
+
+static UNSAFE_CHUNK: Signature = Signature {
+    name: "unsafe_chunk",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), int("chunks"), int("dim").or("0")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let (self_, chunks, dim) = (a.tensor(0)?, a.int(1)?, a.int_or(2, 0)?);
+            a.returns(|| ops::unsafe_chunk(&self_, chunks, dim))
+        },
+    }],
+};
+
+static HSPLIT: Signature = Signature {
+    name: "hsplit",
+    overloads: &[
+        Overload {
+            parameters: &[tensor("input"), int("sections")],
+            receiver: Some(0),
+            function: true,
+            call: |a| {
+                let (self_, sections) = (a.tensor(0)?, a.int(1)?);
+                a.views(|| ops::hsplit_int(&self_, sections))
+            },
+        },
+        Overload {
+            parameters: &[tensor("input"), ints("indices", 0)],
+            receiver: Some(0),
+            function: true,
+            call: |a| {
+                let (self_, indices) = (a.tensor(0)?, a.ints(1)?);
+                a.views(|| ops::hsplit_array(&self_, &indices))
+            },
+        },
+    ],
+};
+
+static VSPLIT: Signature = Signature {
+    name: "vsplit",
+    overloads: &[
+        Overload {
+            parameters: &[tensor("input"), int("sections")],
+            receiver: Some(0),
+            function: true,
+            call: |a| {
+                let (self_, sections) = (a.tensor(0)?, a.int(1)?);
+                a.views(|| ops::vsplit_int(&self_, sections))
+            },
+        },
+        Overload {
+            parameters: &[tensor("input"), ints("indices", 0)],
+            receiver: Some(0),
+            function: true,
+            call: |a| {
+                let (self_, indices) = (a.tensor(0)?, a.ints(1)?);
+                a.views(|| ops::vsplit_array(&self_, &indices))
+            },
+        },
+    ],
+};
+
+static DSPLIT: Signature = Signature {
+    name: "dsplit",
+    overloads: &[
+        Overload {
+            parameters: &[tensor("input"), int("sections")],
+            receiver: Some(0),
+            function: true,
+            call: |a| {
+                let (self_, sections) = (a.tensor(0)?, a.int(1)?);
+                a.views(|| ops::dsplit_int(&self_, sections))
+            },
+        },
+        Overload {
+            parameters: &[tensor("input"), ints("indices", 0)],
+            receiver: Some(0),
+            function: true,
+            call: |a| {
+                let (self_, indices) = (a.tensor(0)?, a.ints(1)?);
+                a.views(|| ops::dsplit_array(&self_, &indices))
+            },
+        },
+    ],
+};
 
 static SPLIT: Signature = Signature {
     name: "split",

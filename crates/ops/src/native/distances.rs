@@ -1,0 +1,200 @@
+//! Distances between vectors, vectors brought to a length, and how rows of samples vary together.
+
+use crate::loops::reduce::computing_type;
+use crate::{Tensor, ops};
+use flambeau_core::{DimVec, Result, Scalar, ScalarType, bail, ensure, shape};
+
+/// The p-norm of a difference.
+pub fn dist(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
+    ops::norm_scalar(&self_.sub(other)?, p)
+}
+
+/// Which distances come from one matrix product.
+const FROM_PRODUCTS: i64 = 25;
+
+fn check_vectors(name: &str, tensor: &Tensor, p: f64) -> Result<()> {
+    ensure!(
+        tensor.dtype().is_floating_point(),
+        Dtype,
+        "{name}: only supports floating-point dtypes, got: {}",
+        tensor.dtype()
+    );
+    ensure!(p >= 0.0, InvalidArgument, "{name}: only supports non-negative p values");
+    Ok(())
+}
+
+/// The p-norms of all differences of a row of `x1` and a row of `x2`. Where both are long, Euclidean distances come from
+/// a matrix product, unless `compute_mode` is 2; they do always where it is 1.
+pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>) -> Result<Tensor> {
+    const NAME: &str = "cdist";
+    for (name, x) in [("X1", x1), ("X2", x2)] {
+        ensure!(x.dim() >= 2, Shape, "{NAME}: only supports at least 2D tensors, {name} got: {}D", x.dim());
+        check_vectors(NAME, x, p)?;
+    }
+    ensure!(
+        x1.sizes().last() == x2.sizes().last(),
+        Shape,
+        "{NAME}: X1 and X2 must have the same number of columns. X1: {:?} X2: {:?}",
+        x1.sizes().last(),
+        x2.sizes().last()
+    );
+    let mode = compute_mode.unwrap_or(0);
+    ensure!((0..=2).contains(&mode), InvalidArgument, "{NAME}: possible modes: 0, 1, 2, but was: {mode}");
+    let long = x1.size(-2)? > FROM_PRODUCTS || x2.size(-2)? > FROM_PRODUCTS;
+    if p == 2.0 && (mode == 1 || (mode == 0 && long)) {
+        return ops::_euclidean_dist(x1, x2);
+    }
+    let difference = x1.unsqueeze(-2)?.sub(&x2.unsqueeze(-3)?)?;
+    ops::linalg_vector_norm(&difference, Scalar::Float(p), Some(&[-1]), false, None)
+}
+
+/// Euclidean distances as `|a|^2 + |b|^2 - 2ab`, in one matrix product; those of 0 have no gradient.
+pub fn euclidean_dist(x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
+    let squared = |x: &Tensor| x.square()?.sum_dim_intlist(Some(&[-1]), true);
+    let (a, b) = (squared(x1)?, squared(x2)?);
+    let left =
+        ops::cat(&[x1.mul_scalar(-2)?, a.clone(), ops::ones_like(&a, None, None, None, None, None)?], -1)?;
+    let right = ops::cat(&[x2.clone(), ops::ones_like(&b, None, None, None, None, None)?, b], -1)?;
+    let squares = left.matmul(&right.mT()?)?;
+    let zero = squares.le_scalar(0)?;
+    squares.masked_fill(&zero, 1)?.sqrt()?.masked_fill(&zero, 0)
+}
+
+/// The p-norms of the differences of each two rows, in the order of the pairs.
+pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
+    const NAME: &str = "pdist";
+    ensure!(self_.dim() == 2, Shape, "{NAME}: only supports 2D tensors, got: {}D", self_.dim());
+    check_vectors(NAME, self_, p)?;
+    let rows = self_.sizes()[0];
+    let pairs = ops::triu_indices(rows, rows, 1, None, None, Some(self_.device()), None)?;
+    let of = |n: i64| self_.index_select(0, &pairs.select(0, n)?);
+    ops::linalg_vector_norm(&of(0)?.sub(&of(1)?)?, Scalar::Float(p), Some(&[-1]), false, None)
+}
+
+/// `self_` with every slice of `dim` whose p-norm is above `maxnorm` brought down to it.
+pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
+    const NAME: &str = "renorm";
+    ensure!(p.to_f64() > 0.0, InvalidArgument, "{NAME}: non-positive-norm not supported");
+    ensure!(
+        maxnorm.to_f64() >= 0.0,
+        InvalidArgument,
+        "{NAME}: expected maxnorm to be >= 0 but got {maxnorm}"
+    );
+    let rank = self_.dim();
+    ensure!(rank > 1, Shape, "{NAME}: input needs at least 2 dimensions, got {rank} dimensions");
+    let d = shape::wrap_dim(dim, rank).map_err(|e| e.context(NAME))?;
+    let others: DimVec = (0..rank as i64).filter(|other| *other != d as i64).collect();
+    let wide = computing_type(self_.dtype());
+    let norm = ops::linalg_vector_norm(self_, p, Some(&others), true, Some(wide))?;
+    // The small number is PyTorch's, against a division by 0.
+    let down = norm.add_scalar(1e-7, 1)?.reciprocal()?.mul_scalar(maxnorm)?;
+    let factor = ops::where_scalarother(&norm.gt_scalar(maxnorm)?, &down, Scalar::Int(1))?;
+    self_.mul(&factor.to(self_.dtype())?)
+}
+
+/// `self_` added up to `size`, to which it does not broadcast but from which it might have come.
+pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    let sizes = self_.sizes();
+    let missing = sizes.len().saturating_sub(size.len());
+    let expandable = size.len() <= sizes.len()
+        && size.iter().zip(&sizes[missing..]).all(|(wanted, own)| wanted == own || *wanted == 1);
+    ensure!(expandable, Shape, "sum_to_size: size {size:?} is not expandable to size {sizes:?}.");
+    let added: DimVec = (missing..sizes.len())
+        .filter(|d| size[*d - missing] == 1 && sizes[*d] != 1)
+        .chain(0..missing)
+        .map(|d| d as i64)
+        .collect();
+    if added.is_empty() {
+        return Ok(self_.clone());
+    }
+    let summed = self_.sum_dim_intlist(Some(&added), true)?;
+    summed.reshape(size)
+}
+
+/// The weights of samples: how often each counts, times how much.
+fn weights(
+    name: &str,
+    count: i64,
+    fweights: Option<&Tensor>,
+    aweights: Option<&Tensor>,
+) -> Result<Option<Tensor>> {
+    for (what, weights) in [("fweights", fweights), ("aweights", aweights)] {
+        let Some(w) = weights else { continue };
+        ensure!(
+            w.dim() <= 1,
+            Shape,
+            "{name}: expected {what} to have one or fewer dimensions but got {}",
+            w.dim()
+        );
+        let kind =
+            if what == "fweights" { w.dtype().is_integral(false) } else { w.dtype().is_floating_point() };
+        ensure!(kind, Dtype, "{name}: {what} of dtype {} are not supported", w.dtype());
+        ensure!(
+            w.numel() == count,
+            Shape,
+            "{name}: expected {what} to have the same numel as there are observations in the input but got {} != {count}",
+            w.numel()
+        );
+        let least = if count == 0 { 0.0 } else { w.min()?.item_scalar()?.to_f64() };
+        ensure!(least >= 0.0, InvalidArgument, "{name}: {what} cannot be negative");
+    }
+    Ok(match (fweights, aweights) {
+        (Some(f), Some(a)) => Some(f.mul(a)?),
+        (one, other) => one.or(other).cloned(),
+    })
+}
+
+/// How rows of samples vary together: the products of their distances from the mean, over the count less `correction`.
+pub fn cov(
+    self_: &Tensor,
+    correction: i64,
+    fweights: Option<&Tensor>,
+    aweights: Option<&Tensor>,
+) -> Result<Tensor> {
+    const NAME: &str = "cov";
+    ensure!(
+        self_.dim() <= 2,
+        Shape,
+        "{NAME}: expected input to have two or fewer dimensions but got an input with {} dimensions",
+        self_.dim()
+    );
+    ensure!(self_.dtype() != ScalarType::Bool, Dtype, "{NAME}: bool dtype is not supported for input");
+    let rows = if self_.dim() < 2 { self_.reshape(&[1, -1])? } else { self_.clone() };
+    let count = rows.sizes()[1];
+    let w = weights(NAME, count, fweights, aweights)?;
+    let number = |t: Tensor| Ok::<_, flambeau_core::Error>(t.item_scalar()?.to_f64());
+    let total = match &w {
+        Some(w) => number(w.sum()?)?,
+        None => count as f64,
+    };
+    ensure!(w.is_none() || total != 0.0, InvalidArgument, "{NAME}: weights sum to zero, can't be normalized");
+    let weighted = |t: &Tensor| w.as_ref().map_or_else(|| Ok(t.clone()), |w| t.mul(w));
+    let mean = weighted(&rows)?.sum_dim_intlist(Some(&[1]), true)?.div_scalar(total)?;
+    let lost = match (&w, aweights) {
+        (Some(w), Some(a)) if correction != 0 => correction as f64 * number(w.mul(a)?.sum()?)? / total,
+        _ => correction as f64,
+    };
+    let centred = rows.sub(&mean)?;
+    let products = centred.mm(&weighted(&centred)?.t()?)?;
+    products.div_scalar((total - lost).max(0.0))?.squeeze()
+}
+
+/// [`cov`] over the deviations: from -1 to 1.
+pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
+    ensure!(
+        self_.dim() <= 2,
+        Shape,
+        "corrcoef: expected input to have two or fewer dimensions but got an input with {} dimensions",
+        self_.dim()
+    );
+    let c = ops::cov(self_, 1, None, None)?;
+    match c.dim() {
+        0 => c.div(&c),
+        2 => {
+            let deviation = c.diagonal(0, 0, 1)?.sqrt()?;
+            let scaled = c.div(&deviation.unsqueeze(1)?)?.div(&deviation.unsqueeze(0)?)?;
+            scaled.clamp(Some(Scalar::Int(-1)), Some(Scalar::Int(1)))
+        }
+        rank => bail!(Internal, "corrcoef: expected a matrix but got {rank} dimensions"),
+    }
+}

@@ -1,0 +1,200 @@
+//! Images in another size. Every way is separable, so one dimension after the other is resized: by picking elements, or by
+//! sums of two or four neighbours.
+
+use crate::loops::reduce::computing_type;
+use crate::{Tensor, ops};
+use flambeau_core::{Result, ScalarType, bail, ensure};
+
+/// How elements of a larger or smaller dimension come about.
+#[derive(Clone, Copy)]
+enum Kind {
+    Nearest,
+    Linear,
+    Cubic,
+}
+
+/// A resizing: of how many dimensions, and how.
+#[derive(Clone, Copy)]
+struct Resizing {
+    name: &'static str,
+    dims: usize,
+    kind: Kind,
+    align_corners: bool,
+}
+
+/// The neighbours of one new element, and what each counts.
+type Taps = Vec<(i64, f64)>;
+
+impl Resizing {
+    /// The sizes and scales of an overload that takes either.
+    fn wanted(
+        &self,
+        input: &Tensor,
+        output_size: Option<&[i64]>,
+        factors: Option<&[f64]>,
+    ) -> Result<Vec<i64>> {
+        let own = &input.sizes()[input.sizes().len().saturating_sub(self.dims)..];
+        match (output_size, factors) {
+            (Some(sizes), None) => Ok(sizes.to_vec()),
+            (None, Some(factors)) => {
+                ensure!(
+                    factors.len() == self.dims && own.len() == self.dims,
+                    InvalidArgument,
+                    "{}: expected {} scale factors but got {}",
+                    self.name,
+                    self.dims,
+                    factors.len()
+                );
+                Ok(own.iter().zip(factors).map(|(size, factor)| (*size as f64 * factor) as i64).collect())
+            }
+            _ => bail!(
+                InvalidArgument,
+                "{}: Must specify exactly one of output_size and scale_factors",
+                self.name
+            ),
+        }
+    }
+
+    fn resized(&self, input: &Tensor, sizes: &[i64], scales: &[Option<f64>]) -> Result<Tensor> {
+        let name = self.name;
+        ensure!(
+            sizes.len() == self.dims,
+            InvalidArgument,
+            "{name}: It is expected output_size equals to {}, but got size {}",
+            self.dims,
+            sizes.len()
+        );
+        ensure!(
+            input.dim() == self.dims + 2,
+            Shape,
+            "{name}: Non-empty {}D data tensor expected but got a tensor with sizes {:?}",
+            self.dims + 2,
+            input.sizes()
+        );
+        let own = &input.sizes()[2..];
+        let usable = own.iter().chain(sizes).all(|s| (1..1 << 31).contains(s));
+        ensure!(
+            usable,
+            InvalidArgument,
+            "{name}: Input and output sizes should be greater than 0, but got input {own:?} output {sizes:?}"
+        );
+        ensure!(
+            matches!(self.kind, Kind::Nearest) || input.dtype().is_floating_point(),
+            NotImplemented,
+            "\"{name}\" not implemented for '{}'",
+            input.dtype()
+        );
+        let dtype = input.dtype();
+        let mut made = match self.kind {
+            Kind::Nearest => input.clone(),
+            _ => input.to(computing_type(dtype))?,
+        };
+        for (d, size) in sizes.iter().enumerate() {
+            made = self.along(&made, 2 + d as i64, *size, scales[d])?;
+        }
+        ops::clone(&made.to(dtype)?, Some(input.suggest_memory_format()))
+    }
+
+    /// With one dimension resized.
+    fn along(&self, x: &Tensor, dim: i64, size: i64, scale: Option<f64>) -> Result<Tensor> {
+        let n = x.size(dim)?;
+        let double = x.dtype() == ScalarType::F64;
+        let all: Vec<Taps> = (0..size).map(|at| self.taps(at, n, size, scale, double)).collect();
+        let column = |tap: usize| -> Result<Tensor> {
+            let places: Vec<i64> = all.iter().map(|taps| taps[tap].0).collect();
+            x.index_select(dim, &Tensor::from_vec(places, &[size])?.to(x.device())?)
+        };
+        if matches!(self.kind, Kind::Nearest) {
+            return column(0);
+        }
+        let mut sizes = vec![1; x.dim()];
+        sizes[dim as usize] = size;
+        let mut sum: Option<Tensor> = None;
+        for tap in 0..all[0].len() {
+            let weights: Vec<f64> = all.iter().map(|taps| taps[tap].1).collect();
+            let weights = Tensor::from_vec(weights, &sizes)?.to(x.dtype())?.to(x.device())?;
+            let part = column(tap)?.mul(&weights)?;
+            sum = Some(match sum {
+                Some(sum) => sum.add(&part)?,
+                None => part,
+            });
+        }
+        sum.map_or_else(|| Ok(x.clone()), Ok)
+    }
+
+    /// Which elements the new element `at` is made of. Scales are rounded to f32 where PyTorch's are.
+    fn taps(&self, at: i64, n: i64, size: i64, scale: Option<f64>, double: bool) -> Taps {
+        let rounded = |x: f64| if double { x } else { f64::from(x as f32) };
+        let given = scale.filter(|s| *s > 0.0).map(|s| 1.0 / s);
+        let last = n - 1;
+        if matches!(self.kind, Kind::Nearest) {
+            let step = given.unwrap_or(n as f64 / size as f64) as f32;
+            let place = if n == size { at } else { ((at as f32 * step) as i64).min(last) };
+            return vec![(place, 1.0)];
+        }
+        let step = match self.align_corners {
+            true if size > 1 => last as f64 / (size - 1) as f64,
+            true => 0.0,
+            false => given.unwrap_or(n as f64 / size as f64),
+        };
+        let step = rounded(step);
+        let place = if self.align_corners { step * at as f64 } else { step * (at as f64 + 0.5) - 0.5 };
+        let place = rounded(place);
+        match self.kind {
+            Kind::Cubic => {
+                let first = place.floor();
+                let weights = cubic(rounded(place - first));
+                (-1..3).zip(weights).map(|(k, w)| ((first as i64 + k).clamp(0, last), w)).collect()
+            }
+            _ => {
+                let place = place.max(0.0);
+                let first = (place as i64).min(last);
+                let weight = rounded(place - first as f64).clamp(0.0, 1.0);
+                vec![(first, 1.0 - weight), ((first + 1).min(last), weight)]
+            }
+        }
+    }
+}
+
+/// What four neighbours count at `t` between the middle two: Keys, "Cubic convolution interpolation" (1981), a = -3/4.
+fn cubic(t: f64) -> [f64; 4] {
+    const A: f64 = -0.75;
+    let near = |x: f64| ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
+    let far = |x: f64| ((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A;
+    [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
+}
+
+macro_rules! upsamples {
+    ($($name:ident $vec:ident $kind:ident $dims:literal ($($scale:ident),*) ($($corners:ident)?);)*) => {$(
+        /// Resized to `output_size`; the scales, if given, decide where new elements lie.
+        pub fn $name(self_: &Tensor, output_size: &[i64] $(, $corners: bool)? $(, $scale: Option<f64>)*) -> Result<Tensor> {
+            let align_corners = [$($corners,)? false][0];
+            let how = Resizing { name: stringify!($name), dims: $dims, kind: Kind::$kind, align_corners };
+            how.resized(self_, output_size, &[$($scale),*])
+        }
+
+        /// The same to a size or by factors.
+        pub fn $vec(
+            input: &Tensor,
+            output_size: Option<&[i64]>
+            $(, $corners: bool)?,
+            scale_factors: Option<&[f64]>,
+        ) -> Result<Tensor> {
+            let align_corners = [$($corners,)? false][0];
+            let how = Resizing { name: stringify!($name), dims: $dims, kind: Kind::$kind, align_corners };
+            let sizes = how.wanted(input, output_size, scale_factors)?;
+            let mut scales = (0..$dims).map(|d| scale_factors.and_then(|f| f.get(d).copied()));
+            ops::$name(input, &sizes $(, $corners)? $(, { let $scale = scales.next().flatten(); $scale })*)
+        }
+    )*};
+}
+
+upsamples! {
+    upsample_nearest1d upsample_nearest1d_vec Nearest 1 (scales) ();
+    upsample_nearest2d upsample_nearest2d_vec Nearest 2 (scales_h, scales_w) ();
+    upsample_nearest3d upsample_nearest3d_vec Nearest 3 (scales_d, scales_h, scales_w) ();
+    upsample_linear1d upsample_linear1d_vec Linear 1 (scales) (align_corners);
+    upsample_bilinear2d upsample_bilinear2d_vec Linear 2 (scales_h, scales_w) (align_corners);
+    upsample_trilinear3d upsample_trilinear3d_vec Linear 3 (scales_d, scales_h, scales_w) (align_corners);
+    upsample_bicubic2d upsample_bicubic2d_vec Cubic 2 (scales_h, scales_w) (align_corners);
+}
