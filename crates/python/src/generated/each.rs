@@ -60,7 +60,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_special",
         SPECIAL_ZETA,
-        "special_zeta(Tensor input, Tensor other, *, Tensor out=None)\nspecial_zeta(Tensor input, Number other, *, Tensor out=None)\nspecial_zeta(Number input, Tensor other, *, Tensor out=None)\n\nThe sum of `(k + other)^-self` over k from 0."
+        "special_zeta(Tensor input, Tensor other, *, Tensor out=None)\nspecial_zeta(Tensor input, Number other, *, Tensor out=None)\nspecial_zeta(Number self, Tensor other, *, Tensor out=None)\n\nThe sum of `(k + other)^-self` over k from 0."
     ),
     function!(
         "",
@@ -354,7 +354,7 @@ static SPECIAL_ZETA: Signature = Signature {
             },
         },
         Overload {
-            parameters: &[scalar("input"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
+            parameters: &[scalar("self"), tensor("other"), tensor("out").by_keyword().or_none().or("None")],
             receiver: None,
             function: true,
             call: |a| {
