@@ -245,8 +245,26 @@ pub(crate) fn run<R: Send>(
     operator: impl FnOnce() -> Result<R> + Send,
 ) -> PyResult<R> {
     let caught = || catch_unwind(AssertUnwindSafe(operator)).unwrap_or_else(|panic| Err(of_panic(&*panic)));
-    let result = if unlocked { py.detach(caught) } else { caught() };
+    let result = if unlocked { detached(py, caught) } else { caught() };
     result.map_err(raise)
+}
+
+/// Runs without the interpreter's lock. A daemon thread that wants the lock back while the interpreter ends is unwound by the
+/// C library (before Python 3.14), which no frame of Rust may stop on the way: it stays where it is instead.
+#[inline]
+pub(crate) fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> R {
+    struct Stay;
+    impl Drop for Stay {
+        fn drop(&mut self) {
+            loop {
+                std::thread::park();
+            }
+        }
+    }
+    let stay = Stay;
+    let result = py.detach(work);
+    std::mem::forget(stay);
+    result
 }
 
 #[cold]

@@ -1,5 +1,6 @@
 //! Storages in shared memory: what `flambeau.multiprocessing` sends instead of bytes.
 
+use crate::call::detached;
 use crate::errors::raise;
 use crate::storage::PyStorage;
 use flambeau_core::shared_memory::{self, Handle};
@@ -18,7 +19,7 @@ impl PyStorage {
     /// Moves the bytes to shared memory, for all tensors that look at them.
     fn share_memory_(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         let storage = slf.get().0.clone();
-        slf.py().detach(|| shared_memory::share(&storage)).map_err(raise)?;
+        detached(slf.py(), || shared_memory::share(&storage)).map_err(raise)?;
         Ok(slf)
     }
 

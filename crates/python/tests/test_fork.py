@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -181,3 +182,21 @@ def test_shared_memory_during_forks():
         for other in others:
             other.join()
     assert x.tolist() == [20.0] * 10
+
+
+def test_threads_that_compute_while_the_interpreter_ends():
+    """PyTorch aborts here, as of 2.15: the thread is unwound by the C library when it wants the lock back."""
+    code = """
+import threading, time
+import flambeau as fl
+def busy():
+    while True:
+        fl.ones(100_000).add_(1)
+        fl.ones(1000).share_memory_()
+for _ in range(3):
+    threading.Thread(target=busy, daemon=True).start()
+time.sleep(0.2)
+"""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
+        assert (done.returncode, done.stderr) == (0, "")

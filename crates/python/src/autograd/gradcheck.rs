@@ -1,6 +1,7 @@
 //! `gradcheck` for functions written in Python.
 
 use super::Object;
+use crate::call::detached;
 use crate::errors::carry;
 use crate::tensor::tensor_in;
 use flambeau_autograd::gradcheck::GradCheck;
@@ -30,7 +31,7 @@ fn _gradcheck(
     };
     let [eps, atol, rtol, nondet_tol] = tolerances;
     let check = GradCheck { eps, atol, rtol, nondet_tol, check_undefined_grad };
-    match py.detach(|| check.check(call, &inputs)) {
+    match detached(py, || check.check(call, &inputs)) {
         Ok(()) => Ok(None),
         Err(error) if is_finding(&error) => Ok(Some(error.message().to_owned())),
         Err(error) => Err(crate::errors::raise(error)),
