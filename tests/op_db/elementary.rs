@@ -75,6 +75,11 @@ fn of_one() -> Vec<Row> {
         real("atanh", -0.95..0.95, 3.0, atanh),
         real("sinc", -4.4..4.4, 5.0, sinc),
         row("logit").types(FLOATS).ulps(4.0).terms(1.0).unary(0.05..0.95, &[none()], logit),
+        row("logit").types(&[F32]).ulps(2.0).unary_of(
+            |sizes, seed| whole(1.0..9.0)(sizes, seed).map(|x| x * 2f64.powi(-140)),
+            &[none()],
+            logit,
+        ),
         logit_between(0.125, 0.125, 0.875),
         logit_between(0.75, 0.75, 0.25),
         row("logit").types(FLOATS).ulps(4.0).terms(1.0).unary(0.05..0.95, &[(-1.0).into()], logit),

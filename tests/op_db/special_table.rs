@@ -98,6 +98,41 @@ fn of_one() -> Vec<Row> {
     rows
 }
 
+/// Their amplitude is the square root of `2 / (pi x)`: what oscillates is measured against that of small arguments, 1.
+fn bessel_functions() -> Vec<Row> {
+    let waves = [
+        "special_bessel_j0",
+        "special_bessel_j1",
+        "special_bessel_y0",
+        "special_bessel_y1",
+        "special_airy_ai",
+    ];
+    let falling = [
+        "special_modified_bessel_k0",
+        "special_modified_bessel_k1",
+        "special_scaled_modified_bessel_k0",
+        "special_scaled_modified_bessel_k1",
+    ];
+    let of_first = [("special_modified_bessel_i0", "i0"), ("special_modified_bessel_i1", "special_i1")];
+    let at_infinity = |mut row: Row| {
+        // The table has no limits at infinity, where these are not a number in PyTorch.
+        row.pointwise = false;
+        row.not_differentiable()
+    };
+    let mut rows: Vec<Row> = waves.map(|name| at_infinity(one(name).ulps(6.0).terms(1.0))).into();
+    rows.extend(falling.map(|name| at_infinity(one(name).ulps(12.0))));
+    rows.push(one("special_spherical_bessel_j0").ulps(3.0).not_differentiable());
+    rows.extend(of_first.map(|(name, known)| {
+        let known = (entries(known), arguments(known));
+        let row = row(name).types(FLOATS).ulps(5.0).not_differentiable();
+        row.unary_of(of_list(known.1), &[], move |x| value(&known.0, &[x]))
+    }));
+    rows.extend(
+        ["special_bessel_j0", "special_bessel_y1"].map(of_integers).map(|row| at_infinity(row.terms(1.0))),
+    );
+    rows
+}
+
 /// A function of two numbers, each of a list, with a derivative by the second alone.
 pub(super) fn two(name: &'static str, first: &[f64], second: &[f64]) -> Row {
     let known = entries(name);
@@ -242,5 +277,5 @@ fn incomplete_gammas() -> Vec<Row> {
 
 /// The rows.
 pub(super) fn rows() -> Vec<Row> {
-    [of_one(), zetas(), incomplete_gammas()].into_iter().flatten().collect()
+    [of_one(), bessel_functions(), zetas(), incomplete_gammas()].into_iter().flatten().collect()
 }

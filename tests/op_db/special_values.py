@@ -47,6 +47,14 @@ def even(f, limit=INFINITY):
     return lambda x: limit if mp.isinf(x) else f(x)
 
 
+def of_positive(f, at_zero=INFINITY):
+    return lambda x: mp.nan if x < 0 else at_zero if x == 0 else f(x)
+
+
+def grown(order):
+    return of_positive(lambda x: mp.exp(x) * mp.besselk(order, x))
+
+
 ONE = {
     "erfinv": (erfinv, UNIT, [0, 2, INFINITY, -INFINITY]),
     "special_ndtri": (ndtri, [x for x in UNIT if x > 0], [0, -1, INFINITY, -INFINITY]),
@@ -56,6 +64,16 @@ ONE = {
     "special_i0e": (scaled(lambda x: mp.besseli(0, x)), BOTH, [0, INFINITY, -INFINITY]),
     "special_i1": (inside(lambda x: mp.besseli(1, x)), BOTH, [0, INFINITY, -INFINITY]),
     "special_i1e": (scaled(lambda x: mp.besseli(1, x)), BOTH, [0, INFINITY, -INFINITY]),
+    "special_bessel_j0": (lambda x: mp.besselj(0, x), BOTH, [0]),
+    "special_bessel_j1": (lambda x: mp.besselj(1, x), BOTH, [0]),
+    "special_bessel_y0": (of_positive(lambda x: mp.bessely(0, x), -INFINITY), POSITIVE, [0, -1, -INFINITY]),
+    "special_bessel_y1": (of_positive(lambda x: mp.bessely(1, x), -INFINITY), POSITIVE, [0, -1, -INFINITY]),
+    "special_modified_bessel_k0": (of_positive(lambda x: mp.besselk(0, x)), POSITIVE, [0, -1, -INFINITY]),
+    "special_modified_bessel_k1": (of_positive(lambda x: mp.besselk(1, x)), POSITIVE, [0, -1, -INFINITY]),
+    "special_scaled_modified_bessel_k0": (grown(0), POSITIVE, [0, -1, -INFINITY]),
+    "special_scaled_modified_bessel_k1": (grown(1), POSITIVE, [0, -1, -INFINITY]),
+    "special_spherical_bessel_j0": (even(lambda x: mp.sinc(x), mp.mpf(0)), BOTH, [0, INFINITY, -INFINITY]),
+    "special_airy_ai": (mp.airyai, [x for x in BOTH if x >= -30], [0]),
 }
 
 ORDERS = [1.5, 2, 3, 4.5, 12]

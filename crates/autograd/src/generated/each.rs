@@ -1596,3 +1596,183 @@ fn special_legendre_polynomial_p_n_scalar_out(
 }
 
 register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT, Autograd, special_legendre_polynomial_p_n_scalar_out);
+
+fn special_bessel_j0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let _below = record::below();
+    ops::special_bessel_j0(self_)
+}
+
+register!(SPECIAL_BESSEL_J0, Autograd, special_bessel_j0);
+
+fn special_bessel_j0_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("special_bessel_j0", [out])?;
+    let _below = record::below();
+    ops::special_bessel_j0_out(self_, out)
+}
+
+register!(SPECIAL_BESSEL_J0_OUT, Autograd, special_bessel_j0_out);
+
+fn special_bessel_j1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let _below = record::below();
+    ops::special_bessel_j1(self_)
+}
+
+register!(SPECIAL_BESSEL_J1, Autograd, special_bessel_j1);
+
+fn special_bessel_j1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("special_bessel_j1", [out])?;
+    let _below = record::below();
+    ops::special_bessel_j1_out(self_, out)
+}
+
+register!(SPECIAL_BESSEL_J1_OUT, Autograd, special_bessel_j1_out);
+
+fn special_bessel_y0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let _below = record::below();
+    ops::special_bessel_y0(self_)
+}
+
+register!(SPECIAL_BESSEL_Y0, Autograd, special_bessel_y0);
+
+fn special_bessel_y0_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("special_bessel_y0", [out])?;
+    let _below = record::below();
+    ops::special_bessel_y0_out(self_, out)
+}
+
+register!(SPECIAL_BESSEL_Y0_OUT, Autograd, special_bessel_y0_out);
+
+fn special_bessel_y1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let _below = record::below();
+    ops::special_bessel_y1(self_)
+}
+
+register!(SPECIAL_BESSEL_Y1, Autograd, special_bessel_y1);
+
+fn special_bessel_y1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("special_bessel_y1", [out])?;
+    let _below = record::below();
+    ops::special_bessel_y1_out(self_, out)
+}
+
+register!(SPECIAL_BESSEL_Y1_OUT, Autograd, special_bessel_y1_out);
+
+fn special_modified_bessel_k0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let _below = record::below();
+    ops::special_modified_bessel_k0(self_)
+}
+
+register!(SPECIAL_MODIFIED_BESSEL_K0, Autograd, special_modified_bessel_k0);
+
+fn special_modified_bessel_k0_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("special_modified_bessel_k0", [out])?;
+    let _below = record::below();
+    ops::special_modified_bessel_k0_out(self_, out)
+}
+
+register!(SPECIAL_MODIFIED_BESSEL_K0_OUT, Autograd, special_modified_bessel_k0_out);
+
+fn special_modified_bessel_k1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let _below = record::below();
+    ops::special_modified_bessel_k1(self_)
+}
+
+register!(SPECIAL_MODIFIED_BESSEL_K1, Autograd, special_modified_bessel_k1);
+
+fn special_modified_bessel_k1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("special_modified_bessel_k1", [out])?;
+    let _below = record::below();
+    ops::special_modified_bessel_k1_out(self_, out)
+}
+
+register!(SPECIAL_MODIFIED_BESSEL_K1_OUT, Autograd, special_modified_bessel_k1_out);
+
+fn special_scaled_modified_bessel_k0(_: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
+    let _below = record::below();
+    ops::special_scaled_modified_bessel_k0(x)
+}
+
+register!(SPECIAL_SCALED_MODIFIED_BESSEL_K0, Autograd, special_scaled_modified_bessel_k0);
+
+fn special_scaled_modified_bessel_k0_out(_: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("special_scaled_modified_bessel_k0", [out])?;
+    let _below = record::below();
+    ops::special_scaled_modified_bessel_k0_out(x, out)
+}
+
+register!(SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT, Autograd, special_scaled_modified_bessel_k0_out);
+
+fn special_scaled_modified_bessel_k1(_: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
+    let _below = record::below();
+    ops::special_scaled_modified_bessel_k1(x)
+}
+
+register!(SPECIAL_SCALED_MODIFIED_BESSEL_K1, Autograd, special_scaled_modified_bessel_k1);
+
+fn special_scaled_modified_bessel_k1_out(_: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("special_scaled_modified_bessel_k1", [out])?;
+    let _below = record::below();
+    ops::special_scaled_modified_bessel_k1_out(x, out)
+}
+
+register!(SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT, Autograd, special_scaled_modified_bessel_k1_out);
+
+fn special_spherical_bessel_j0(_: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
+    let _below = record::below();
+    ops::special_spherical_bessel_j0(x)
+}
+
+register!(SPECIAL_SPHERICAL_BESSEL_J0, Autograd, special_spherical_bessel_j0);
+
+fn special_spherical_bessel_j0_out(_: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("special_spherical_bessel_j0", [out])?;
+    let _below = record::below();
+    ops::special_spherical_bessel_j0_out(x, out)
+}
+
+register!(SPECIAL_SPHERICAL_BESSEL_J0_OUT, Autograd, special_spherical_bessel_j0_out);
+
+fn special_airy_ai(_: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
+    let _below = record::below();
+    ops::special_airy_ai(x)
+}
+
+register!(SPECIAL_AIRY_AI, Autograd, special_airy_ai);
+
+fn special_airy_ai_out(_: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("special_airy_ai", [out])?;
+    let _below = record::below();
+    ops::special_airy_ai_out(x, out)
+}
+
+register!(SPECIAL_AIRY_AI_OUT, Autograd, special_airy_ai_out);
+
+fn special_modified_bessel_i0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let _below = record::below();
+    ops::special_modified_bessel_i0(self_)
+}
+
+register!(SPECIAL_MODIFIED_BESSEL_I0, Autograd, special_modified_bessel_i0);
+
+fn special_modified_bessel_i0_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("special_modified_bessel_i0", [out])?;
+    let _below = record::below();
+    ops::special_modified_bessel_i0_out(self_, out)
+}
+
+register!(SPECIAL_MODIFIED_BESSEL_I0_OUT, Autograd, special_modified_bessel_i0_out);
+
+fn special_modified_bessel_i1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let _below = record::below();
+    ops::special_modified_bessel_i1(self_)
+}
+
+register!(SPECIAL_MODIFIED_BESSEL_I1, Autograd, special_modified_bessel_i1);
+
+fn special_modified_bessel_i1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("special_modified_bessel_i1", [out])?;
+    let _below = record::below();
+    ops::special_modified_bessel_i1_out(self_, out)
+}
+
+register!(SPECIAL_MODIFIED_BESSEL_I1_OUT, Autograd, special_modified_bessel_i1_out);

@@ -4755,3 +4755,1015 @@ fn special_legendre_polynomial_p_n_scalar_out_boxed(given: &[Value]) -> Result<V
     special_legendre_polynomial_p_n_scalar_out(arguments.tensor()?, arguments.scalar()?, arguments.tensor()?)
         .map(IntoValues::into_values)
 }
+
+/// A kernel of `special_bessel_j0`.
+pub type SpecialBesselJ0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `special_bessel_j0`.
+pub static SPECIAL_BESSEL_J0: Operator<SpecialBesselJ0Fn> = Operator::new(
+    "special_bessel_j0",
+    "special_bessel_j0(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_bessel_j0_cpu as SpecialBesselJ0Fn),
+        Kernel::new(DispatchKey::Meta, special_bessel_j0_meta as SpecialBesselJ0Fn),
+    ],
+    special_bessel_j0_boxed,
+);
+
+/// The Bessel function of the first kind, of order 0.
+///
+/// `special_bessel_j0(Tensor self) -> Tensor`
+#[inline]
+pub fn special_bessel_j0(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SPECIAL_BESSEL_J0.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn special_bessel_j0_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_bessel_j0");
+    native::each::bessel_j0_meta(&mut iter, self_)?;
+    native::each::bessel_j0(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn special_bessel_j0_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_bessel_j0");
+    native::each::bessel_j0_meta(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn special_bessel_j0_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_bessel_j0", given, 1)?;
+    special_bessel_j0(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_bessel_j0.out`.
+pub type SpecialBesselJ0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `special_bessel_j0.out`.
+pub static SPECIAL_BESSEL_J0_OUT: Operator<SpecialBesselJ0OutFn> = Operator::new(
+    "special_bessel_j0.out",
+    "special_bessel_j0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_bessel_j0_out_cpu as SpecialBesselJ0OutFn),
+        Kernel::new(DispatchKey::Meta, special_bessel_j0_out_meta as SpecialBesselJ0OutFn),
+    ],
+    special_bessel_j0_out_boxed,
+);
+
+/// The Bessel function of the first kind, of order 0.
+///
+/// `special_bessel_j0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn special_bessel_j0_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SPECIAL_BESSEL_J0_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn special_bessel_j0_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_bessel_j0.out", out);
+    native::each::bessel_j0_meta(&mut iter, self_)?;
+    native::each::bessel_j0(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn special_bessel_j0_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_bessel_j0.out", out);
+    native::each::bessel_j0_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn special_bessel_j0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_bessel_j0.out", given, 2)?;
+    special_bessel_j0_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_bessel_j1`.
+pub type SpecialBesselJ1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `special_bessel_j1`.
+pub static SPECIAL_BESSEL_J1: Operator<SpecialBesselJ1Fn> = Operator::new(
+    "special_bessel_j1",
+    "special_bessel_j1(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_bessel_j1_cpu as SpecialBesselJ1Fn),
+        Kernel::new(DispatchKey::Meta, special_bessel_j1_meta as SpecialBesselJ1Fn),
+    ],
+    special_bessel_j1_boxed,
+);
+
+/// The Bessel function of the first kind, of order 1.
+///
+/// `special_bessel_j1(Tensor self) -> Tensor`
+#[inline]
+pub fn special_bessel_j1(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SPECIAL_BESSEL_J1.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn special_bessel_j1_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_bessel_j1");
+    native::each::bessel_j1_meta(&mut iter, self_)?;
+    native::each::bessel_j1(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn special_bessel_j1_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_bessel_j1");
+    native::each::bessel_j1_meta(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn special_bessel_j1_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_bessel_j1", given, 1)?;
+    special_bessel_j1(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_bessel_j1.out`.
+pub type SpecialBesselJ1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `special_bessel_j1.out`.
+pub static SPECIAL_BESSEL_J1_OUT: Operator<SpecialBesselJ1OutFn> = Operator::new(
+    "special_bessel_j1.out",
+    "special_bessel_j1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_bessel_j1_out_cpu as SpecialBesselJ1OutFn),
+        Kernel::new(DispatchKey::Meta, special_bessel_j1_out_meta as SpecialBesselJ1OutFn),
+    ],
+    special_bessel_j1_out_boxed,
+);
+
+/// The Bessel function of the first kind, of order 1.
+///
+/// `special_bessel_j1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn special_bessel_j1_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SPECIAL_BESSEL_J1_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn special_bessel_j1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_bessel_j1.out", out);
+    native::each::bessel_j1_meta(&mut iter, self_)?;
+    native::each::bessel_j1(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn special_bessel_j1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_bessel_j1.out", out);
+    native::each::bessel_j1_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn special_bessel_j1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_bessel_j1.out", given, 2)?;
+    special_bessel_j1_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_bessel_y0`.
+pub type SpecialBesselY0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `special_bessel_y0`.
+pub static SPECIAL_BESSEL_Y0: Operator<SpecialBesselY0Fn> = Operator::new(
+    "special_bessel_y0",
+    "special_bessel_y0(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_bessel_y0_cpu as SpecialBesselY0Fn),
+        Kernel::new(DispatchKey::Meta, special_bessel_y0_meta as SpecialBesselY0Fn),
+    ],
+    special_bessel_y0_boxed,
+);
+
+/// The Bessel function of the second kind, of order 0.
+///
+/// `special_bessel_y0(Tensor self) -> Tensor`
+#[inline]
+pub fn special_bessel_y0(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SPECIAL_BESSEL_Y0.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn special_bessel_y0_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_bessel_y0");
+    native::each::bessel_y0_meta(&mut iter, self_)?;
+    native::each::bessel_y0(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn special_bessel_y0_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_bessel_y0");
+    native::each::bessel_y0_meta(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn special_bessel_y0_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_bessel_y0", given, 1)?;
+    special_bessel_y0(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_bessel_y0.out`.
+pub type SpecialBesselY0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `special_bessel_y0.out`.
+pub static SPECIAL_BESSEL_Y0_OUT: Operator<SpecialBesselY0OutFn> = Operator::new(
+    "special_bessel_y0.out",
+    "special_bessel_y0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_bessel_y0_out_cpu as SpecialBesselY0OutFn),
+        Kernel::new(DispatchKey::Meta, special_bessel_y0_out_meta as SpecialBesselY0OutFn),
+    ],
+    special_bessel_y0_out_boxed,
+);
+
+/// The Bessel function of the second kind, of order 0.
+///
+/// `special_bessel_y0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn special_bessel_y0_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SPECIAL_BESSEL_Y0_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn special_bessel_y0_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_bessel_y0.out", out);
+    native::each::bessel_y0_meta(&mut iter, self_)?;
+    native::each::bessel_y0(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn special_bessel_y0_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_bessel_y0.out", out);
+    native::each::bessel_y0_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn special_bessel_y0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_bessel_y0.out", given, 2)?;
+    special_bessel_y0_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_bessel_y1`.
+pub type SpecialBesselY1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `special_bessel_y1`.
+pub static SPECIAL_BESSEL_Y1: Operator<SpecialBesselY1Fn> = Operator::new(
+    "special_bessel_y1",
+    "special_bessel_y1(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_bessel_y1_cpu as SpecialBesselY1Fn),
+        Kernel::new(DispatchKey::Meta, special_bessel_y1_meta as SpecialBesselY1Fn),
+    ],
+    special_bessel_y1_boxed,
+);
+
+/// The Bessel function of the second kind, of order 1.
+///
+/// `special_bessel_y1(Tensor self) -> Tensor`
+#[inline]
+pub fn special_bessel_y1(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SPECIAL_BESSEL_Y1.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn special_bessel_y1_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_bessel_y1");
+    native::each::bessel_y1_meta(&mut iter, self_)?;
+    native::each::bessel_y1(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn special_bessel_y1_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_bessel_y1");
+    native::each::bessel_y1_meta(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn special_bessel_y1_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_bessel_y1", given, 1)?;
+    special_bessel_y1(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_bessel_y1.out`.
+pub type SpecialBesselY1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `special_bessel_y1.out`.
+pub static SPECIAL_BESSEL_Y1_OUT: Operator<SpecialBesselY1OutFn> = Operator::new(
+    "special_bessel_y1.out",
+    "special_bessel_y1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_bessel_y1_out_cpu as SpecialBesselY1OutFn),
+        Kernel::new(DispatchKey::Meta, special_bessel_y1_out_meta as SpecialBesselY1OutFn),
+    ],
+    special_bessel_y1_out_boxed,
+);
+
+/// The Bessel function of the second kind, of order 1.
+///
+/// `special_bessel_y1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn special_bessel_y1_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SPECIAL_BESSEL_Y1_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn special_bessel_y1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_bessel_y1.out", out);
+    native::each::bessel_y1_meta(&mut iter, self_)?;
+    native::each::bessel_y1(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn special_bessel_y1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_bessel_y1.out", out);
+    native::each::bessel_y1_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn special_bessel_y1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_bessel_y1.out", given, 2)?;
+    special_bessel_y1_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_modified_bessel_k0`.
+pub type SpecialModifiedBesselK0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `special_modified_bessel_k0`.
+pub static SPECIAL_MODIFIED_BESSEL_K0: Operator<SpecialModifiedBesselK0Fn> = Operator::new(
+    "special_modified_bessel_k0",
+    "special_modified_bessel_k0(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_modified_bessel_k0_cpu as SpecialModifiedBesselK0Fn),
+        Kernel::new(DispatchKey::Meta, special_modified_bessel_k0_meta as SpecialModifiedBesselK0Fn),
+    ],
+    special_modified_bessel_k0_boxed,
+);
+
+/// The modified Bessel function of the second kind, of order 0.
+///
+/// `special_modified_bessel_k0(Tensor self) -> Tensor`
+#[inline]
+pub fn special_modified_bessel_k0(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SPECIAL_MODIFIED_BESSEL_K0.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn special_modified_bessel_k0_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_modified_bessel_k0");
+    native::each::modified_bessel_k0_meta(&mut iter, self_)?;
+    native::each::modified_bessel_k0(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn special_modified_bessel_k0_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_modified_bessel_k0");
+    native::each::modified_bessel_k0_meta(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn special_modified_bessel_k0_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_modified_bessel_k0", given, 1)?;
+    special_modified_bessel_k0(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_modified_bessel_k0.out`.
+pub type SpecialModifiedBesselK0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `special_modified_bessel_k0.out`.
+pub static SPECIAL_MODIFIED_BESSEL_K0_OUT: Operator<SpecialModifiedBesselK0OutFn> = Operator::new(
+    "special_modified_bessel_k0.out",
+    "special_modified_bessel_k0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_modified_bessel_k0_out_cpu as SpecialModifiedBesselK0OutFn),
+        Kernel::new(DispatchKey::Meta, special_modified_bessel_k0_out_meta as SpecialModifiedBesselK0OutFn),
+    ],
+    special_modified_bessel_k0_out_boxed,
+);
+
+/// The modified Bessel function of the second kind, of order 0.
+///
+/// `special_modified_bessel_k0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn special_modified_bessel_k0_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SPECIAL_MODIFIED_BESSEL_K0_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn special_modified_bessel_k0_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_modified_bessel_k0.out", out);
+    native::each::modified_bessel_k0_meta(&mut iter, self_)?;
+    native::each::modified_bessel_k0(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn special_modified_bessel_k0_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_modified_bessel_k0.out", out);
+    native::each::modified_bessel_k0_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn special_modified_bessel_k0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_modified_bessel_k0.out", given, 2)?;
+    special_modified_bessel_k0_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_modified_bessel_k1`.
+pub type SpecialModifiedBesselK1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `special_modified_bessel_k1`.
+pub static SPECIAL_MODIFIED_BESSEL_K1: Operator<SpecialModifiedBesselK1Fn> = Operator::new(
+    "special_modified_bessel_k1",
+    "special_modified_bessel_k1(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_modified_bessel_k1_cpu as SpecialModifiedBesselK1Fn),
+        Kernel::new(DispatchKey::Meta, special_modified_bessel_k1_meta as SpecialModifiedBesselK1Fn),
+    ],
+    special_modified_bessel_k1_boxed,
+);
+
+/// The modified Bessel function of the second kind, of order 1.
+///
+/// `special_modified_bessel_k1(Tensor self) -> Tensor`
+#[inline]
+pub fn special_modified_bessel_k1(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SPECIAL_MODIFIED_BESSEL_K1.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn special_modified_bessel_k1_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_modified_bessel_k1");
+    native::each::modified_bessel_k1_meta(&mut iter, self_)?;
+    native::each::modified_bessel_k1(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn special_modified_bessel_k1_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_modified_bessel_k1");
+    native::each::modified_bessel_k1_meta(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn special_modified_bessel_k1_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_modified_bessel_k1", given, 1)?;
+    special_modified_bessel_k1(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_modified_bessel_k1.out`.
+pub type SpecialModifiedBesselK1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `special_modified_bessel_k1.out`.
+pub static SPECIAL_MODIFIED_BESSEL_K1_OUT: Operator<SpecialModifiedBesselK1OutFn> = Operator::new(
+    "special_modified_bessel_k1.out",
+    "special_modified_bessel_k1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_modified_bessel_k1_out_cpu as SpecialModifiedBesselK1OutFn),
+        Kernel::new(DispatchKey::Meta, special_modified_bessel_k1_out_meta as SpecialModifiedBesselK1OutFn),
+    ],
+    special_modified_bessel_k1_out_boxed,
+);
+
+/// The modified Bessel function of the second kind, of order 1.
+///
+/// `special_modified_bessel_k1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn special_modified_bessel_k1_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SPECIAL_MODIFIED_BESSEL_K1_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn special_modified_bessel_k1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_modified_bessel_k1.out", out);
+    native::each::modified_bessel_k1_meta(&mut iter, self_)?;
+    native::each::modified_bessel_k1(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn special_modified_bessel_k1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_modified_bessel_k1.out", out);
+    native::each::modified_bessel_k1_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn special_modified_bessel_k1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_modified_bessel_k1.out", given, 2)?;
+    special_modified_bessel_k1_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_scaled_modified_bessel_k0`.
+pub type SpecialScaledModifiedBesselK0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `special_scaled_modified_bessel_k0`.
+pub static SPECIAL_SCALED_MODIFIED_BESSEL_K0: Operator<SpecialScaledModifiedBesselK0Fn> = Operator::new(
+    "special_scaled_modified_bessel_k0",
+    "special_scaled_modified_bessel_k0(Tensor x) -> Tensor",
+    &[
+        Kernel::new(
+            DispatchKey::Cpu,
+            special_scaled_modified_bessel_k0_cpu as SpecialScaledModifiedBesselK0Fn,
+        ),
+        Kernel::new(
+            DispatchKey::Meta,
+            special_scaled_modified_bessel_k0_meta as SpecialScaledModifiedBesselK0Fn,
+        ),
+    ],
+    special_scaled_modified_bessel_k0_boxed,
+);
+
+/// The modified Bessel function of the second kind, of order 0, times `exp(x)`.
+///
+/// `special_scaled_modified_bessel_k0(Tensor x) -> Tensor`
+#[inline]
+pub fn special_scaled_modified_bessel_k0(x: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SPECIAL_SCALED_MODIFIED_BESSEL_K0.select(x.key_set())?;
+    kernel(keys, x)
+}
+
+fn special_scaled_modified_bessel_k0_cpu(_keys: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_scaled_modified_bessel_k0");
+    native::each::scaled_modified_bessel_k0_meta(&mut iter, x)?;
+    native::each::scaled_modified_bessel_k0(&mut iter, x)?;
+    iter.take_result()
+}
+
+fn special_scaled_modified_bessel_k0_meta(_keys: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_scaled_modified_bessel_k0");
+    native::each::scaled_modified_bessel_k0_meta(&mut iter, x)?;
+    iter.take_result()
+}
+
+fn special_scaled_modified_bessel_k0_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_scaled_modified_bessel_k0", given, 1)?;
+    special_scaled_modified_bessel_k0(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_scaled_modified_bessel_k0.out`.
+pub type SpecialScaledModifiedBesselK0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `special_scaled_modified_bessel_k0.out`.
+pub static SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT: Operator<SpecialScaledModifiedBesselK0OutFn> =
+    Operator::new(
+        "special_scaled_modified_bessel_k0.out",
+        "special_scaled_modified_bessel_k0.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
+        &[
+            Kernel::new(
+                DispatchKey::Cpu,
+                special_scaled_modified_bessel_k0_out_cpu as SpecialScaledModifiedBesselK0OutFn,
+            ),
+            Kernel::new(
+                DispatchKey::Meta,
+                special_scaled_modified_bessel_k0_out_meta as SpecialScaledModifiedBesselK0OutFn,
+            ),
+        ],
+        special_scaled_modified_bessel_k0_out_boxed,
+    );
+
+/// The modified Bessel function of the second kind, of order 0, times `exp(x)`.
+///
+/// `special_scaled_modified_bessel_k0.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn special_scaled_modified_bessel_k0_out(x: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT.select(x.key_set() | out.key_set())?;
+    kernel(keys, x, out)
+}
+
+fn special_scaled_modified_bessel_k0_out_cpu(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_scaled_modified_bessel_k0.out", out);
+    native::each::scaled_modified_bessel_k0_meta(&mut iter, x)?;
+    native::each::scaled_modified_bessel_k0(&mut iter, x)?;
+    iter.finish()
+}
+
+fn special_scaled_modified_bessel_k0_out_meta(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_scaled_modified_bessel_k0.out", out);
+    native::each::scaled_modified_bessel_k0_meta(&mut iter, x)?;
+    iter.finish()
+}
+
+fn special_scaled_modified_bessel_k0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_scaled_modified_bessel_k0.out", given, 2)?;
+    special_scaled_modified_bessel_k0_out(arguments.tensor()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `special_scaled_modified_bessel_k1`.
+pub type SpecialScaledModifiedBesselK1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `special_scaled_modified_bessel_k1`.
+pub static SPECIAL_SCALED_MODIFIED_BESSEL_K1: Operator<SpecialScaledModifiedBesselK1Fn> = Operator::new(
+    "special_scaled_modified_bessel_k1",
+    "special_scaled_modified_bessel_k1(Tensor x) -> Tensor",
+    &[
+        Kernel::new(
+            DispatchKey::Cpu,
+            special_scaled_modified_bessel_k1_cpu as SpecialScaledModifiedBesselK1Fn,
+        ),
+        Kernel::new(
+            DispatchKey::Meta,
+            special_scaled_modified_bessel_k1_meta as SpecialScaledModifiedBesselK1Fn,
+        ),
+    ],
+    special_scaled_modified_bessel_k1_boxed,
+);
+
+/// The modified Bessel function of the second kind, of order 1, times `exp(x)`.
+///
+/// `special_scaled_modified_bessel_k1(Tensor x) -> Tensor`
+#[inline]
+pub fn special_scaled_modified_bessel_k1(x: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SPECIAL_SCALED_MODIFIED_BESSEL_K1.select(x.key_set())?;
+    kernel(keys, x)
+}
+
+fn special_scaled_modified_bessel_k1_cpu(_keys: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_scaled_modified_bessel_k1");
+    native::each::scaled_modified_bessel_k1_meta(&mut iter, x)?;
+    native::each::scaled_modified_bessel_k1(&mut iter, x)?;
+    iter.take_result()
+}
+
+fn special_scaled_modified_bessel_k1_meta(_keys: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_scaled_modified_bessel_k1");
+    native::each::scaled_modified_bessel_k1_meta(&mut iter, x)?;
+    iter.take_result()
+}
+
+fn special_scaled_modified_bessel_k1_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_scaled_modified_bessel_k1", given, 1)?;
+    special_scaled_modified_bessel_k1(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_scaled_modified_bessel_k1.out`.
+pub type SpecialScaledModifiedBesselK1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `special_scaled_modified_bessel_k1.out`.
+pub static SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT: Operator<SpecialScaledModifiedBesselK1OutFn> =
+    Operator::new(
+        "special_scaled_modified_bessel_k1.out",
+        "special_scaled_modified_bessel_k1.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
+        &[
+            Kernel::new(
+                DispatchKey::Cpu,
+                special_scaled_modified_bessel_k1_out_cpu as SpecialScaledModifiedBesselK1OutFn,
+            ),
+            Kernel::new(
+                DispatchKey::Meta,
+                special_scaled_modified_bessel_k1_out_meta as SpecialScaledModifiedBesselK1OutFn,
+            ),
+        ],
+        special_scaled_modified_bessel_k1_out_boxed,
+    );
+
+/// The modified Bessel function of the second kind, of order 1, times `exp(x)`.
+///
+/// `special_scaled_modified_bessel_k1.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn special_scaled_modified_bessel_k1_out(x: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT.select(x.key_set() | out.key_set())?;
+    kernel(keys, x, out)
+}
+
+fn special_scaled_modified_bessel_k1_out_cpu(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_scaled_modified_bessel_k1.out", out);
+    native::each::scaled_modified_bessel_k1_meta(&mut iter, x)?;
+    native::each::scaled_modified_bessel_k1(&mut iter, x)?;
+    iter.finish()
+}
+
+fn special_scaled_modified_bessel_k1_out_meta(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_scaled_modified_bessel_k1.out", out);
+    native::each::scaled_modified_bessel_k1_meta(&mut iter, x)?;
+    iter.finish()
+}
+
+fn special_scaled_modified_bessel_k1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_scaled_modified_bessel_k1.out", given, 2)?;
+    special_scaled_modified_bessel_k1_out(arguments.tensor()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `special_spherical_bessel_j0`.
+pub type SpecialSphericalBesselJ0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `special_spherical_bessel_j0`.
+pub static SPECIAL_SPHERICAL_BESSEL_J0: Operator<SpecialSphericalBesselJ0Fn> = Operator::new(
+    "special_spherical_bessel_j0",
+    "special_spherical_bessel_j0(Tensor x) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_spherical_bessel_j0_cpu as SpecialSphericalBesselJ0Fn),
+        Kernel::new(DispatchKey::Meta, special_spherical_bessel_j0_meta as SpecialSphericalBesselJ0Fn),
+    ],
+    special_spherical_bessel_j0_boxed,
+);
+
+/// The spherical Bessel function of the first kind, of order 0.
+///
+/// `special_spherical_bessel_j0(Tensor x) -> Tensor`
+#[inline]
+pub fn special_spherical_bessel_j0(x: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SPECIAL_SPHERICAL_BESSEL_J0.select(x.key_set())?;
+    kernel(keys, x)
+}
+
+fn special_spherical_bessel_j0_cpu(_keys: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_spherical_bessel_j0");
+    native::each::spherical_bessel_j0_meta(&mut iter, x)?;
+    native::each::spherical_bessel_j0(&mut iter, x)?;
+    iter.take_result()
+}
+
+fn special_spherical_bessel_j0_meta(_keys: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_spherical_bessel_j0");
+    native::each::spherical_bessel_j0_meta(&mut iter, x)?;
+    iter.take_result()
+}
+
+fn special_spherical_bessel_j0_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_spherical_bessel_j0", given, 1)?;
+    special_spherical_bessel_j0(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_spherical_bessel_j0.out`.
+pub type SpecialSphericalBesselJ0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `special_spherical_bessel_j0.out`.
+pub static SPECIAL_SPHERICAL_BESSEL_J0_OUT: Operator<SpecialSphericalBesselJ0OutFn> = Operator::new(
+    "special_spherical_bessel_j0.out",
+    "special_spherical_bessel_j0.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_spherical_bessel_j0_out_cpu as SpecialSphericalBesselJ0OutFn),
+        Kernel::new(DispatchKey::Meta, special_spherical_bessel_j0_out_meta as SpecialSphericalBesselJ0OutFn),
+    ],
+    special_spherical_bessel_j0_out_boxed,
+);
+
+/// The spherical Bessel function of the first kind, of order 0.
+///
+/// `special_spherical_bessel_j0.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn special_spherical_bessel_j0_out(x: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SPECIAL_SPHERICAL_BESSEL_J0_OUT.select(x.key_set() | out.key_set())?;
+    kernel(keys, x, out)
+}
+
+fn special_spherical_bessel_j0_out_cpu(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_spherical_bessel_j0.out", out);
+    native::each::spherical_bessel_j0_meta(&mut iter, x)?;
+    native::each::spherical_bessel_j0(&mut iter, x)?;
+    iter.finish()
+}
+
+fn special_spherical_bessel_j0_out_meta(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_spherical_bessel_j0.out", out);
+    native::each::spherical_bessel_j0_meta(&mut iter, x)?;
+    iter.finish()
+}
+
+fn special_spherical_bessel_j0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_spherical_bessel_j0.out", given, 2)?;
+    special_spherical_bessel_j0_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_airy_ai`.
+pub type SpecialAiryAiFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `special_airy_ai`.
+pub static SPECIAL_AIRY_AI: Operator<SpecialAiryAiFn> = Operator::new(
+    "special_airy_ai",
+    "special_airy_ai(Tensor x) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_airy_ai_cpu as SpecialAiryAiFn),
+        Kernel::new(DispatchKey::Meta, special_airy_ai_meta as SpecialAiryAiFn),
+    ],
+    special_airy_ai_boxed,
+);
+
+/// The Airy function.
+///
+/// `special_airy_ai(Tensor x) -> Tensor`
+#[inline]
+pub fn special_airy_ai(x: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SPECIAL_AIRY_AI.select(x.key_set())?;
+    kernel(keys, x)
+}
+
+fn special_airy_ai_cpu(_keys: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_airy_ai");
+    native::each::airy_ai_meta(&mut iter, x)?;
+    native::each::airy_ai(&mut iter, x)?;
+    iter.take_result()
+}
+
+fn special_airy_ai_meta(_keys: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_airy_ai");
+    native::each::airy_ai_meta(&mut iter, x)?;
+    iter.take_result()
+}
+
+fn special_airy_ai_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_airy_ai", given, 1)?;
+    special_airy_ai(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_airy_ai.out`.
+pub type SpecialAiryAiOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `special_airy_ai.out`.
+pub static SPECIAL_AIRY_AI_OUT: Operator<SpecialAiryAiOutFn> = Operator::new(
+    "special_airy_ai.out",
+    "special_airy_ai.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_airy_ai_out_cpu as SpecialAiryAiOutFn),
+        Kernel::new(DispatchKey::Meta, special_airy_ai_out_meta as SpecialAiryAiOutFn),
+    ],
+    special_airy_ai_out_boxed,
+);
+
+/// The Airy function.
+///
+/// `special_airy_ai.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn special_airy_ai_out(x: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SPECIAL_AIRY_AI_OUT.select(x.key_set() | out.key_set())?;
+    kernel(keys, x, out)
+}
+
+fn special_airy_ai_out_cpu(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_airy_ai.out", out);
+    native::each::airy_ai_meta(&mut iter, x)?;
+    native::each::airy_ai(&mut iter, x)?;
+    iter.finish()
+}
+
+fn special_airy_ai_out_meta(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_airy_ai.out", out);
+    native::each::airy_ai_meta(&mut iter, x)?;
+    iter.finish()
+}
+
+fn special_airy_ai_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_airy_ai.out", given, 2)?;
+    special_airy_ai_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_modified_bessel_i0`.
+pub type SpecialModifiedBesselI0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `special_modified_bessel_i0`.
+pub static SPECIAL_MODIFIED_BESSEL_I0: Operator<SpecialModifiedBesselI0Fn> = Operator::new(
+    "special_modified_bessel_i0",
+    "special_modified_bessel_i0(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_modified_bessel_i0_cpu as SpecialModifiedBesselI0Fn),
+        Kernel::new(DispatchKey::Meta, special_modified_bessel_i0_meta as SpecialModifiedBesselI0Fn),
+    ],
+    special_modified_bessel_i0_boxed,
+);
+
+/// The modified Bessel function of the first kind, of order 0.
+///
+/// `special_modified_bessel_i0(Tensor self) -> Tensor`
+#[inline]
+pub fn special_modified_bessel_i0(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SPECIAL_MODIFIED_BESSEL_I0.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn special_modified_bessel_i0_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_modified_bessel_i0");
+    native::each::i0_meta(&mut iter, self_)?;
+    native::each::i0(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn special_modified_bessel_i0_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_modified_bessel_i0");
+    native::each::i0_meta(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn special_modified_bessel_i0_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_modified_bessel_i0", given, 1)?;
+    special_modified_bessel_i0(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_modified_bessel_i0.out`.
+pub type SpecialModifiedBesselI0OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `special_modified_bessel_i0.out`.
+pub static SPECIAL_MODIFIED_BESSEL_I0_OUT: Operator<SpecialModifiedBesselI0OutFn> = Operator::new(
+    "special_modified_bessel_i0.out",
+    "special_modified_bessel_i0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_modified_bessel_i0_out_cpu as SpecialModifiedBesselI0OutFn),
+        Kernel::new(DispatchKey::Meta, special_modified_bessel_i0_out_meta as SpecialModifiedBesselI0OutFn),
+    ],
+    special_modified_bessel_i0_out_boxed,
+);
+
+/// The modified Bessel function of the first kind, of order 0.
+///
+/// `special_modified_bessel_i0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn special_modified_bessel_i0_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SPECIAL_MODIFIED_BESSEL_I0_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn special_modified_bessel_i0_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_modified_bessel_i0.out", out);
+    native::each::i0_meta(&mut iter, self_)?;
+    native::each::i0(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn special_modified_bessel_i0_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_modified_bessel_i0.out", out);
+    native::each::i0_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn special_modified_bessel_i0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_modified_bessel_i0.out", given, 2)?;
+    special_modified_bessel_i0_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_modified_bessel_i1`.
+pub type SpecialModifiedBesselI1Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `special_modified_bessel_i1`.
+pub static SPECIAL_MODIFIED_BESSEL_I1: Operator<SpecialModifiedBesselI1Fn> = Operator::new(
+    "special_modified_bessel_i1",
+    "special_modified_bessel_i1(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_modified_bessel_i1_cpu as SpecialModifiedBesselI1Fn),
+        Kernel::new(DispatchKey::Meta, special_modified_bessel_i1_meta as SpecialModifiedBesselI1Fn),
+    ],
+    special_modified_bessel_i1_boxed,
+);
+
+/// The modified Bessel function of the first kind, of order 1.
+///
+/// `special_modified_bessel_i1(Tensor self) -> Tensor`
+#[inline]
+pub fn special_modified_bessel_i1(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = SPECIAL_MODIFIED_BESSEL_I1.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn special_modified_bessel_i1_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_modified_bessel_i1");
+    native::each::i1_meta(&mut iter, self_)?;
+    native::each::i1(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn special_modified_bessel_i1_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("special_modified_bessel_i1");
+    native::each::i1_meta(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn special_modified_bessel_i1_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_modified_bessel_i1", given, 1)?;
+    special_modified_bessel_i1(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `special_modified_bessel_i1.out`.
+pub type SpecialModifiedBesselI1OutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `special_modified_bessel_i1.out`.
+pub static SPECIAL_MODIFIED_BESSEL_I1_OUT: Operator<SpecialModifiedBesselI1OutFn> = Operator::new(
+    "special_modified_bessel_i1.out",
+    "special_modified_bessel_i1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, special_modified_bessel_i1_out_cpu as SpecialModifiedBesselI1OutFn),
+        Kernel::new(DispatchKey::Meta, special_modified_bessel_i1_out_meta as SpecialModifiedBesselI1OutFn),
+    ],
+    special_modified_bessel_i1_out_boxed,
+);
+
+/// The modified Bessel function of the first kind, of order 1.
+///
+/// `special_modified_bessel_i1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn special_modified_bessel_i1_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = SPECIAL_MODIFIED_BESSEL_I1_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn special_modified_bessel_i1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_modified_bessel_i1.out", out);
+    native::each::i1_meta(&mut iter, self_)?;
+    native::each::i1(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn special_modified_bessel_i1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("special_modified_bessel_i1.out", out);
+    native::each::i1_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn special_modified_bessel_i1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("special_modified_bessel_i1.out", given, 2)?;
+    special_modified_bessel_i1_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}

@@ -297,4 +297,24 @@ impl Tensor {
     pub fn special_legendre_polynomial_p_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::each::special_legendre_polynomial_p_n_scalar(x, n.into())
     }
+
+    /// The modified Bessel function of the second kind, of order 0, times `exp(x)`.
+    pub fn special_scaled_modified_bessel_k0(x: &Tensor) -> Result<Tensor> {
+        super::each::special_scaled_modified_bessel_k0(x)
+    }
+
+    /// The modified Bessel function of the second kind, of order 1, times `exp(x)`.
+    pub fn special_scaled_modified_bessel_k1(x: &Tensor) -> Result<Tensor> {
+        super::each::special_scaled_modified_bessel_k1(x)
+    }
+
+    /// The spherical Bessel function of the first kind, of order 0.
+    pub fn special_spherical_bessel_j0(x: &Tensor) -> Result<Tensor> {
+        super::each::special_spherical_bessel_j0(x)
+    }
+
+    /// The Airy function.
+    pub fn special_airy_ai(x: &Tensor) -> Result<Tensor> {
+        super::each::special_airy_ai(x)
+    }
 }

@@ -3,6 +3,8 @@
 //! None has a formula on lanes that is worth its length, and in f64 a result for f32 is right to the last place. A loop knows its
 //! function as a pointer, so all of them are compiled once.
 
+mod bessel;
+mod bessel_coefficients;
 mod gamma;
 mod incomplete_gamma;
 mod modified_bessel;
@@ -95,6 +97,26 @@ each! {
     fn igamma, igamma_meta = build_binary_op(self_: a, other: x) => incomplete_gamma::lower(a, x);
     /// The part above x.
     fn igammac, igammac_meta = build_binary_op(self_: a, other: x) => incomplete_gamma::upper(a, x);
+    /// The Bessel function of the first kind, of order 0.
+    fn bessel_j0, bessel_j0_meta = build_unary_float_op(x: x) => bessel::j0(x);
+    /// The Bessel function of the first kind, of order 1.
+    fn bessel_j1, bessel_j1_meta = build_unary_float_op(x: x) => bessel::j1(x);
+    /// The Bessel function of the second kind, of order 0.
+    fn bessel_y0, bessel_y0_meta = build_unary_float_op(x: x) => bessel::y0(x);
+    /// The Bessel function of the second kind, of order 1.
+    fn bessel_y1, bessel_y1_meta = build_unary_float_op(x: x) => bessel::y1(x);
+    /// The modified Bessel function of the second kind, of order 0.
+    fn modified_bessel_k0, modified_bessel_k0_meta = build_unary_float_op(x: x) => bessel::k0(x);
+    /// The modified Bessel function of the second kind, of order 1.
+    fn modified_bessel_k1, modified_bessel_k1_meta = build_unary_float_op(x: x) => bessel::k1(x);
+    /// The modified Bessel function of the second kind, of order 0, times e^x.
+    fn scaled_modified_bessel_k0, scaled_modified_bessel_k0_meta = build_unary_float_op(x: x) => bessel::k0e(x);
+    /// The modified Bessel function of the second kind, of order 1, times e^x.
+    fn scaled_modified_bessel_k1, scaled_modified_bessel_k1_meta = build_unary_float_op(x: x) => bessel::k1e(x);
+    /// The spherical Bessel function of the first kind, of order 0.
+    fn spherical_bessel_j0, spherical_bessel_j0_meta = build_unary_float_op(x: x) => bessel::spherical_j0(x);
+    /// The Airy function.
+    fn airy_ai, airy_ai_meta = build_unary_float_op(x: x) => bessel::airy(x);
     /// Chebyshev's polynomials of the first kind.
     fn chebyshev_polynomial_t, chebyshev_polynomial_t_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_t(x, n);
     /// Chebyshev's polynomials of the second kind.

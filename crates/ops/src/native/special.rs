@@ -96,7 +96,9 @@ fn log_odds<V: Float>(x: V) -> V {
     let low = x.lt(rest);
     let (distance, least) = (x + x - one, V::select(low, x + zero, rest));
     let log = (V::select(low, -distance, distance) / least).log1p();
-    V::select(low, -log, log)
+    // The quotient of the smallest numbers is out of range, and `1 - x` is 1 beside them.
+    let tiny = x.abs().lt(V::splat(V::Element::MIN_NORMAL) * V::constant(16.0));
+    V::select(tiny, x.log(), V::select(low, -log, log))
 }
 
 /// Shape and type of [`logit`].

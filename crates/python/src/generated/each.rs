@@ -163,6 +163,66 @@ pub(super) static BINDINGS: &[Binding] = &[
         SPECIAL_LEGENDRE_POLYNOMIAL_P,
         "special_legendre_polynomial_p(Tensor x, Tensor n, *, Tensor out=None)\nspecial_legendre_polynomial_p(Tensor x, Number n, *, Tensor out=None)\nspecial_legendre_polynomial_p(Number x, Tensor n, *, Tensor out=None)\n\nLegendre's polynomials of order `n` at `x`."
     ),
+    function!(
+        "_special",
+        SPECIAL_BESSEL_J0,
+        "special_bessel_j0(Tensor input, *, Tensor out=None)\n\nThe Bessel function of the first kind, of order 0."
+    ),
+    function!(
+        "_special",
+        SPECIAL_BESSEL_J1,
+        "special_bessel_j1(Tensor input, *, Tensor out=None)\n\nThe Bessel function of the first kind, of order 1."
+    ),
+    function!(
+        "_special",
+        SPECIAL_BESSEL_Y0,
+        "special_bessel_y0(Tensor input, *, Tensor out=None)\n\nThe Bessel function of the second kind, of order 0."
+    ),
+    function!(
+        "_special",
+        SPECIAL_BESSEL_Y1,
+        "special_bessel_y1(Tensor input, *, Tensor out=None)\n\nThe Bessel function of the second kind, of order 1."
+    ),
+    function!(
+        "_special",
+        SPECIAL_MODIFIED_BESSEL_K0,
+        "special_modified_bessel_k0(Tensor input, *, Tensor out=None)\n\nThe modified Bessel function of the second kind, of order 0."
+    ),
+    function!(
+        "_special",
+        SPECIAL_MODIFIED_BESSEL_K1,
+        "special_modified_bessel_k1(Tensor input, *, Tensor out=None)\n\nThe modified Bessel function of the second kind, of order 1."
+    ),
+    function!(
+        "_special",
+        SPECIAL_SCALED_MODIFIED_BESSEL_K0,
+        "special_scaled_modified_bessel_k0(Tensor x, *, Tensor out=None)\n\nThe modified Bessel function of the second kind, of order 0, times `exp(x)`."
+    ),
+    function!(
+        "_special",
+        SPECIAL_SCALED_MODIFIED_BESSEL_K1,
+        "special_scaled_modified_bessel_k1(Tensor x, *, Tensor out=None)\n\nThe modified Bessel function of the second kind, of order 1, times `exp(x)`."
+    ),
+    function!(
+        "_special",
+        SPECIAL_SPHERICAL_BESSEL_J0,
+        "special_spherical_bessel_j0(Tensor x, *, Tensor out=None)\n\nThe spherical Bessel function of the first kind, of order 0."
+    ),
+    function!(
+        "_special",
+        SPECIAL_AIRY_AI,
+        "special_airy_ai(Tensor x, *, Tensor out=None)\n\nThe Airy function."
+    ),
+    function!(
+        "_special",
+        SPECIAL_MODIFIED_BESSEL_I0,
+        "special_modified_bessel_i0(Tensor input, *, Tensor out=None)\n\nThe modified Bessel function of the first kind, of order 0."
+    ),
+    function!(
+        "_special",
+        SPECIAL_MODIFIED_BESSEL_I1,
+        "special_modified_bessel_i1(Tensor input, *, Tensor out=None)\n\nThe modified Bessel function of the first kind, of order 1."
+    ),
 ];
 
 static ERFINV: Signature = Signature {
@@ -1013,4 +1073,196 @@ static SPECIAL_LEGENDRE_POLYNOMIAL_P: Signature = Signature {
             },
         },
     ],
+};
+
+static SPECIAL_BESSEL_J0: Signature = Signature {
+    name: "special_bessel_j0",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::special_bessel_j0_out(&self_, &out));
+            }
+            a.returns(|| ops::special_bessel_j0(&self_))
+        },
+    }],
+};
+
+static SPECIAL_BESSEL_J1: Signature = Signature {
+    name: "special_bessel_j1",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::special_bessel_j1_out(&self_, &out));
+            }
+            a.returns(|| ops::special_bessel_j1(&self_))
+        },
+    }],
+};
+
+static SPECIAL_BESSEL_Y0: Signature = Signature {
+    name: "special_bessel_y0",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::special_bessel_y0_out(&self_, &out));
+            }
+            a.returns(|| ops::special_bessel_y0(&self_))
+        },
+    }],
+};
+
+static SPECIAL_BESSEL_Y1: Signature = Signature {
+    name: "special_bessel_y1",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::special_bessel_y1_out(&self_, &out));
+            }
+            a.returns(|| ops::special_bessel_y1(&self_))
+        },
+    }],
+};
+
+static SPECIAL_MODIFIED_BESSEL_K0: Signature = Signature {
+    name: "special_modified_bessel_k0",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::special_modified_bessel_k0_out(&self_, &out));
+            }
+            a.returns(|| ops::special_modified_bessel_k0(&self_))
+        },
+    }],
+};
+
+static SPECIAL_MODIFIED_BESSEL_K1: Signature = Signature {
+    name: "special_modified_bessel_k1",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::special_modified_bessel_k1_out(&self_, &out));
+            }
+            a.returns(|| ops::special_modified_bessel_k1(&self_))
+        },
+    }],
+};
+
+static SPECIAL_SCALED_MODIFIED_BESSEL_K0: Signature = Signature {
+    name: "special_scaled_modified_bessel_k0",
+    overloads: &[Overload {
+        parameters: &[tensor("x"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let x = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::special_scaled_modified_bessel_k0_out(&x, &out));
+            }
+            a.returns(|| ops::special_scaled_modified_bessel_k0(&x))
+        },
+    }],
+};
+
+static SPECIAL_SCALED_MODIFIED_BESSEL_K1: Signature = Signature {
+    name: "special_scaled_modified_bessel_k1",
+    overloads: &[Overload {
+        parameters: &[tensor("x"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let x = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::special_scaled_modified_bessel_k1_out(&x, &out));
+            }
+            a.returns(|| ops::special_scaled_modified_bessel_k1(&x))
+        },
+    }],
+};
+
+static SPECIAL_SPHERICAL_BESSEL_J0: Signature = Signature {
+    name: "special_spherical_bessel_j0",
+    overloads: &[Overload {
+        parameters: &[tensor("x"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let x = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::special_spherical_bessel_j0_out(&x, &out));
+            }
+            a.returns(|| ops::special_spherical_bessel_j0(&x))
+        },
+    }],
+};
+
+static SPECIAL_AIRY_AI: Signature = Signature {
+    name: "special_airy_ai",
+    overloads: &[Overload {
+        parameters: &[tensor("x"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let x = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::special_airy_ai_out(&x, &out));
+            }
+            a.returns(|| ops::special_airy_ai(&x))
+        },
+    }],
+};
+
+static SPECIAL_MODIFIED_BESSEL_I0: Signature = Signature {
+    name: "special_modified_bessel_i0",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::special_modified_bessel_i0_out(&self_, &out));
+            }
+            a.returns(|| ops::special_modified_bessel_i0(&self_))
+        },
+    }],
+};
+
+static SPECIAL_MODIFIED_BESSEL_I1: Signature = Signature {
+    name: "special_modified_bessel_i1",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::special_modified_bessel_i1_out(&self_, &out));
+            }
+            a.returns(|| ops::special_modified_bessel_i1(&self_))
+        },
+    }],
 };
