@@ -1,6 +1,6 @@
 //! Products, running sums, moments, extremes and norms.
 
-use super::{check, constant, numbers, of, one, s, turned, values, x};
+use super::{check, constant, fractions, numbers, of, one, s, turned, values, x};
 use flambeau_autograd::{Autograd, grad};
 use flambeau_core::{Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
@@ -184,4 +184,16 @@ fn norms_at_zero() {
             assert!(gradient(first, &zeros).iter().all(|g| g.is_finite()), "{p}, twice");
         }
     }
+}
+
+#[test]
+fn weights_of_a_covariance_have_gradients_too() {
+    for correction in [0, 1] {
+        one(
+            &format!("cov, correction {correction}"),
+            |x| ops::cov(&x[0], correction, None, Some(&x[1])),
+            &[x(&[3, 5], 0), fractions(&[5], 1)],
+        );
+    }
+    one("cov of one row", |x| ops::cov(&x[0], 1, None, Some(&x[1])), &[x(&[4], 0), fractions(&[4], 1)]);
 }

@@ -161,22 +161,25 @@ pub fn cov(
     ensure!(self_.dtype() != ScalarType::Bool, Dtype, "{NAME}: bool dtype is not supported for input");
     let rows = if self_.dim() < 2 { self_.reshape(&[1, -1])? } else { self_.clone() };
     let count = rows.sizes()[1];
-    let w = weights(NAME, count, fweights, aweights)?;
-    let number = |t: Tensor| Ok::<_, flambeau_core::Error>(t.item_scalar()?.to_f64());
-    let total = match &w {
-        Some(w) => number(w.sum()?)?,
-        None => count as f64,
+    let Some(w) = weights(NAME, count, fweights, aweights)? else {
+        let centred = rows.sub(&rows.sum_dim_intlist(Some(&[1]), true)?.div_scalar(count as f64)?)?;
+        let left = (count as f64 - correction as f64).max(0.0);
+        return centred.mm(&centred.t()?)?.div_scalar(left)?.squeeze();
     };
-    ensure!(w.is_none() || total != 0.0, InvalidArgument, "{NAME}: weights sum to zero, can't be normalized");
-    let weighted = |t: &Tensor| w.as_ref().map_or_else(|| Ok(t.clone()), |w| t.mul(w));
-    let mean = weighted(&rows)?.sum_dim_intlist(Some(&[1]), true)?.div_scalar(total)?;
-    let lost = match (&w, aweights) {
-        (Some(w), Some(a)) if correction != 0 => correction as f64 * number(w.mul(a)?.sum()?)? / total,
-        _ => correction as f64,
+    let total = w.sum()?;
+    ensure!(
+        total.item_scalar()?.to_f64() != 0.0,
+        InvalidArgument,
+        "{NAME}: weights sum to zero, can't be normalized"
+    );
+    let centred = rows.sub(&rows.mul(&w)?.sum_dim_intlist(Some(&[1]), true)?.div(&total)?)?;
+    let products = centred.mm(&centred.mul(&w)?.t()?)?;
+    // Tensors to the end: weights have gradients too.
+    let left = match aweights {
+        Some(a) if correction != 0 => total.sub(&w.mul(a)?.sum()?.mul_scalar(correction)?.div(&total)?)?,
+        _ => total.sub_scalar(correction, 1)?,
     };
-    let centred = rows.sub(&mean)?;
-    let products = centred.mm(&weighted(&centred)?.t()?)?;
-    products.div_scalar((total - lost).max(0.0))?.squeeze()
+    products.div(&left.clamp(Some(Scalar::Int(0)), None)?)?.squeeze()
 }
 
 /// [`cov`] over the deviations: from -1 to 1.

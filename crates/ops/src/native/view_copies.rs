@@ -1,7 +1,7 @@
 //! Views copied at once: the operators whose names end in `_copy`, and those that write a copy through a view.
 
 use crate::{Tensor, ops};
-use flambeau_core::{MemoryFormat, Result};
+use flambeau_core::{MemoryFormat, Result, shape};
 
 fn copied(view: Tensor) -> Result<Tensor> {
     ops::clone(&view, Some(MemoryFormat::Contiguous))
@@ -80,7 +80,14 @@ pub fn as_strided_scatter(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
-    let made = ops::clone(self_, Some(MemoryFormat::Preserve))?;
+    // Places count from the start of the storage, so all of it is copied.
+    let places = self_.storage().nbytes() / self_.dtype().size();
+    let made = if shape::has_internal_overlap(self_.sizes(), self_.strides()) {
+        ops::clone(self_, Some(MemoryFormat::Contiguous))?
+    } else {
+        let all = ops::clone(&ops::as_strided(self_, &[places as i64], &[1], Some(0))?, None)?;
+        ops::as_strided(&all, self_.sizes(), self_.strides(), Some(self_.storage_offset()))?
+    };
     ops::copy_(&ops::as_strided(&made, size, stride, storage_offset)?, src, false)?;
     Ok(made)
 }
