@@ -86,6 +86,17 @@ impl SizesAndStrides {
         strides.swap(a, b);
     }
 
+    /// Replaces size and stride of a dimension, which exists.
+    #[inline]
+    pub(crate) fn set_dim(&mut self, dim: usize, size: i64, stride: i64) {
+        let (sizes, strides) = match &mut self.0 {
+            Repr::Inline { sizes, strides, .. } => (&mut sizes[..], &mut strides[..]),
+            Repr::Heap { sizes, strides } => (&mut sizes[..], &mut strides[..]),
+        };
+        sizes[dim] = size;
+        strides[dim] = stride;
+    }
+
     /// The sizes, outermost first.
     #[inline]
     pub fn sizes(&self) -> &[i64] {

@@ -288,6 +288,26 @@ impl TensorImpl {
         Self::build(self.storage.clone(), self.device, geometry, self.dtype, false)
     }
 
+    /// `count` indices of dimension `dim`, every `step`-th from `start` on; `None` unless all of them exist. Made in its place.
+    #[inline]
+    pub fn sliced(&self, dim: usize, start: i64, count: i64, step: i64) -> Option<IntrusivePtr<TensorImpl>> {
+        let g = self.geometry();
+        let (size, stride) = (*g.sizes().get(dim)?, *g.strides().get(dim)?);
+        let last = if count == 0 { 0 } else { (count - 1).checked_mul(step)?.checked_add(start)? + 1 };
+        if start < 0 || start > size || count < 0 || step < 1 || last > size {
+            return None;
+        }
+        let offset = g.storage_offset.saturating_add(start.saturating_mul(stride));
+        let geometry = |place: &mut Geometry| {
+            place.clone_from(g);
+            place.sizes_and_strides.set_dim(dim, count, stride.saturating_mul(step));
+            place.storage_offset = offset;
+            place.numel = if size == 0 { 0 } else { g.numel / size * count };
+            place.contiguous = shape::is_contiguous(place.sizes(), place.strides());
+        };
+        Some(Self::build(self.storage.clone(), self.device, geometry, self.dtype, false))
+    }
+
     /// A tensor in memory of its own, without values.
     ///
     /// # Errors

@@ -156,11 +156,11 @@ pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, ste
     let cut = |i: i64| (if i < 0 { i.saturating_add(size) } else { i }).clamp(0, size);
     let start = cut(start.unwrap_or(0));
     let end = cut(end.unwrap_or(i64::MAX)).max(start);
-    let (mut sizes, mut strides) = (DimVec::from_slice(g.sizes()), DimVec::from_slice(g.strides()));
-    sizes[d] = (end - start) / step + i64::from((end - start) % step != 0);
-    let offset = g.storage_offset() + start * strides[d];
-    strides[d] = strides[d].saturating_mul(step);
-    self_.alias_as(&sizes, &strides, offset)
+    let count = (end - start) / step + i64::from((end - start) % step != 0);
+    match self_.impl_().sliced(d, start, count, step) {
+        Some(made) => Ok(Tensor::from_impl(made)),
+        None => bail!(Internal, "slice: expected indices of {size} but got {count} from {start} by {step}"),
+    }
 }
 
 /// Without dimensions of size 1.

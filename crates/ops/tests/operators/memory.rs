@@ -74,3 +74,35 @@ fn products_joins_and_places() -> Result<()> {
     assert_eq!(values(&sorted), [-2.0, -1.0, 0.0, -5.0, -4.0, -3.0]);
     Ok(())
 }
+
+#[test]
+fn a_slice_is_the_elements_it_names_and_no_others() -> Result<()> {
+    let x = Tensor::from_vec((0..24i32).map(|i| i as f32).collect(), &[4, 6])?;
+    for t in [x.clone(), ops::transpose_int(&x, 0, 1)?] {
+        for (dim, (start, end, step)) in [0, 1]
+            .into_iter()
+            .flat_map(|d| [(0, 4, 1), (1, 4, 2), (3, 3, 1), (9, 2, 1), (-2, 99, 3)].map(|c| (d, c)))
+        {
+            let size = t.sizes()[dim];
+            let cut = |i: i64| (if i < 0 { i + size } else { i }).clamp(0, size);
+            let wanted: Vec<i64> = (cut(start)..cut(end)).step_by(step as usize).collect();
+            let index = Tensor::from_vec(wanted.clone(), &[wanted.len() as i64])?;
+            let made = ops::slice_tensor(&t, dim as i64, Some(start), Some(end), step)?;
+            let expected = ops::index_select(&t, dim as i64, &index)?;
+            assert_eq!((made.sizes(), made.numel()), (expected.sizes(), expected.numel()));
+            assert_eq!(made.to_vec::<f32>()?, expected.to_vec::<f32>()?);
+            assert_eq!(
+                made.is_contiguous(),
+                flambeau_core::shape::is_contiguous(made.sizes(), made.strides())
+            );
+        }
+    }
+    let impl_ = x.impl_();
+    for (dim, start, count, step) in
+        [(2, 0, 1, 1), (0, -1, 1, 1), (0, 0, -1, 1), (0, 0, 5, 1), (0, 2, 2, 2), (0, 0, 1, 0)]
+    {
+        assert!(impl_.sliced(dim, start, count, step).is_none(), "{dim} {start} {count} {step}");
+    }
+    assert!(impl_.sliced(0, 0, i64::MAX, i64::MAX).is_none());
+    Ok(())
+}
