@@ -20,8 +20,12 @@ def same_padding(kernel_size: Sequence[int], dilation: Sequence[int]) -> list[tu
     return [(total // 2, total - total // 2) for total in totals]
 
 
-def _with_padding(input: Tensor, weight: Tensor, stride: Sizes, padding: str, dilation: Sizes) -> tuple[Tensor, list[int]]:
-    """The input and the numbers that padding by name comes to."""
+def _with_padding(
+    input: Tensor, weight: Tensor, stride: Sizes, padding: Sizes | str, dilation: Sizes
+) -> tuple[Tensor, Sizes]:
+    """The input and its padding in numbers, where it may have been given by name."""
+    if not isinstance(padding, str):
+        return input, padding
     dims = weight.ndim - 2
     if padding == "valid":
         return input, [0] * dims
@@ -46,9 +50,8 @@ def conv1d(
     groups: int = 1,
 ) -> Tensor:
     """`[N, C, L]` with a weight `[O, C / groups, K]` to `[N, O, L']`."""
-    if isinstance(padding, str):
-        input, padding = _with_padding(input, weight, stride, padding, dilation)
-    return flambeau.conv1d(input, weight, bias, stride, padding, dilation, groups)
+    input, sizes = _with_padding(input, weight, stride, padding, dilation)
+    return flambeau.conv1d(input, weight, bias, stride, sizes, dilation, groups)
 
 
 def conv2d(
@@ -61,9 +64,8 @@ def conv2d(
     groups: int = 1,
 ) -> Tensor:
     """`[N, C, H, W]` with a weight `[O, C / groups, K, L]` to `[N, O, H', W']`."""
-    if isinstance(padding, str):
-        input, padding = _with_padding(input, weight, stride, padding, dilation)
-    return flambeau.conv2d(input, weight, bias, stride, padding, dilation, groups)
+    input, sizes = _with_padding(input, weight, stride, padding, dilation)
+    return flambeau.conv2d(input, weight, bias, stride, sizes, dilation, groups)
 
 
 def conv_transpose2d(

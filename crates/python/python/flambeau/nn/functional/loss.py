@@ -9,6 +9,8 @@ from flambeau.nn.functional.distance import broadcast, pairwise_distance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flambeau import Tensor
 
 _nn = flambeau._nn
@@ -50,6 +52,21 @@ def _warn_of_sizes(input: Tensor, target: Tensor) -> None:
         )
 
 
+def _of_difference(
+    loss: Callable[..., Tensor],
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: str,
+    number: int,
+    *more: float,
+) -> Tensor:
+    """A loss of `x - y` by its operator, which knows the reduction but no weight."""
+    if weight is not None:
+        return _weighted(loss(input, target, 0, *more), weight, reduction)
+    return loss(*broadcast(input, target), number, *more)
+
+
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -61,9 +78,7 @@ def mse_loss(
     """`(x - y)^2`."""
     _warn_of_sizes(input, target)
     number = reduction_number(reduction, size_average, reduce)
-    if weight is not None:
-        return _weighted(_nn.mse_loss(input, target, 0), weight, reduction)
-    return _nn.mse_loss(*broadcast(input, target), number)
+    return _of_difference(_nn.mse_loss, input, target, weight, reduction, number)
 
 
 def l1_loss(
@@ -77,9 +92,7 @@ def l1_loss(
     """`|x - y|`."""
     _warn_of_sizes(input, target)
     number = reduction_number(reduction, size_average, reduce)
-    if weight is not None:
-        return _weighted(_nn.l1_loss(input, target, 0), weight, reduction)
-    return _nn.l1_loss(*broadcast(input, target), number)
+    return _of_difference(_nn.l1_loss, input, target, weight, reduction, number)
 
 
 def smooth_l1_loss(
@@ -102,10 +115,7 @@ def huber_loss(
 ) -> Tensor:
     """A parabola up to `delta`, a straight line beyond."""
     _warn_of_sizes(input, target)
-    number = reduction_number(reduction)
-    if weight is not None:
-        return _weighted(_nn.huber_loss(input, target, 0, delta), weight, reduction)
-    return _nn.huber_loss(*broadcast(input, target), number, delta)
+    return _of_difference(_nn.huber_loss, input, target, weight, reduction, reduction_number(reduction), delta)
 
 
 def nll_loss(

@@ -16,13 +16,25 @@ if TYPE_CHECKING:
     from flambeau import Tensor
 
 
-class _Running(Module):
+class _Affine(Module):
+    """A norm whose result may be scaled by a weight and moved by a bias."""
+
+    weight: Tensor | None
+    bias: Tensor | None
+
+    def reset_parameters(self) -> None:
+        """Weight 1 and bias 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class _Running(_Affine):
     """A norm of channels that keeps the statistics it has seen."""
 
     _version = 2
     ndims: tuple[int, ...]
-    weight: Tensor | None
-    bias: Tensor | None
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
@@ -61,10 +73,7 @@ class _Running(Module):
     def reset_parameters(self) -> None:
         """Weight 1, bias 0, and nothing seen."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        super().reset_parameters()
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.ndim not in self.ndims:
@@ -165,11 +174,8 @@ class InstanceNorm3d(_InstanceNorm):
     ndims = (4, 5)
 
 
-class LayerNorm(Module):
+class LayerNorm(_Affine):
     """Over the last dimensions: Ba et al., 2016."""
-
-    weight: Tensor | None
-    bias: Tensor | None
 
     def __init__(
         self,
@@ -187,13 +193,6 @@ class LayerNorm(Module):
         self.register_parameter("weight", make() if elementwise_affine else None)
         self.register_parameter("bias", make() if elementwise_affine and bias else None)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Weight 1 and bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -235,11 +234,8 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """Over groups of channels of each picture: Wu and He, 2018."""
-
-    weight: Tensor | None
-    bias: Tensor | None
 
     def __init__(
         self,
@@ -260,13 +256,6 @@ class GroupNorm(Module):
             made = Parameter(flambeau.empty(num_channels, device=device, dtype=dtype)) if wanted else None
             self.register_parameter(name, made)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Weight 1 and bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
