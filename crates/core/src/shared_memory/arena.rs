@@ -56,7 +56,7 @@ impl State {
         STATE.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         State {
             process: std::process::id(),
             segments: vec![],

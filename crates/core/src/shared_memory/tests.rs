@@ -33,18 +33,19 @@ fn chunks_are_distinct_and_aligned() {
 #[test]
 #[cfg_attr(miri, ignore = "Miri knows no memfd")]
 fn what_nobody_holds_is_used_again() {
+    // An arena of its own: tests beside this one take chunks of the process's.
+    let mut state = State::new();
     let mut kept = Vec::new();
     let mut addresses = std::collections::HashSet::new();
     for i in 0..200_000usize {
-        let storage = allocate(1000).unwrap();
+        let storage = storage_of(state.allocate(1000).unwrap(), 1000);
         addresses.insert(storage.data_ptr().addr());
         if i % 1000 == 0 {
             fill(&storage, (i / 1000) as u8);
             kept.push(storage);
         }
     }
-    // Without reuse it would be all of them. How many fewer depends on the tests that share the segments meanwhile.
-    assert!(addresses.len() < 100_000, "{} places", addresses.len());
+    assert!(addresses.len() < 40_000, "{} places", addresses.len());
     assert!(kept.iter().enumerate().all(|(i, storage)| holds(storage, i as u8)));
 }
 
