@@ -1,11 +1,9 @@
 //! Values to begin with: PyTorch's `torch.nn.init`. Every function writes its tensor in place, without history.
 
-mod normal;
-
 use flambeau_autograd::no_grad;
 use flambeau_core::{Generator, Result, ensure};
+use flambeau_ops::native::each::normal::{ndtr, ndtri};
 use flambeau_ops::{Tensor, ops};
-use normal::{cumulative, quantile};
 
 /// Which number of connections keeps its variance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -138,8 +136,8 @@ pub fn trunc_normal_(
 ) -> Result<()> {
     ensure!(std > 0.0, InvalidArgument, "trunc_normal_: expected std > 0 but got {std}");
     ensure!(low <= high, InvalidArgument, "trunc_normal_: expected low <= high but got {low} and {high}");
-    let (a, b) = (cumulative((low - mean) / std), cumulative((high - mean) / std));
-    let draw = |u: f64| (mean + std * quantile(a + u * (b - a))).clamp(low, high);
+    let (a, b) = (ndtr((low - mean) / std), ndtr((high - mean) / std));
+    let draw = |u: f64| (mean + std * ndtri(a + u * (b - a))).clamp(low, high);
     fill(tensor, generator, |u, v| [draw(u), draw(v)])
 }
 

@@ -8,13 +8,13 @@ mod bessel_coefficients;
 mod gamma;
 mod incomplete_gamma;
 mod modified_bessel;
-mod normal;
+pub mod normal;
 mod polynomial;
 mod zeta;
 
 use crate::loops::{self, FloatFormula};
 use crate::tensor_iterator::TensorIterator;
-use crate::vectorized::{self, Float, FloatElement, Lanes, Vector};
+use crate::vectorized::{Float, FloatElement};
 use crate::{Tensor, ops};
 use flambeau_core::{Element, Result, Scalar, ScalarType, ensure};
 
@@ -46,16 +46,6 @@ fn each<E: Element + FloatElement, const N: usize>(
         *result = E::from_f64(function(lanes.map(|lane| lane[i].to_scalar().to_f64())));
     }
     results
-}
-
-/// The lanes of f64 alone, for the functions that lanes have.
-type Lane = <f64 as Lanes<vectorized::Scalar>>::Vector;
-
-/// The probability that a normal variable is above `x`.
-fn normal_tail(x: f64) -> f64 {
-    let mut lanes = [0.0; 16];
-    Lane::splat(x * std::f64::consts::FRAC_1_SQRT_2).erfc().spill(&mut lanes);
-    0.5 * lanes[0]
 }
 
 /// Operators, each a function of numbers.

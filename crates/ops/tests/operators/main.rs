@@ -11,6 +11,7 @@ mod lines;
 mod loss;
 mod matmul;
 mod memory;
+mod normal;
 mod pointwise;
 mod pooling;
 mod private;

@@ -4,7 +4,7 @@
 //! arguments a series that does not cancel (8.7.3), and Temme's uniform expansion (8.12) from 1e5 on. Within 1e-14 of the result.
 
 use super::gamma::{ln_gamma, stirling};
-use super::normal_tail;
+use super::normal::ndtr;
 use std::f64::consts::TAU;
 
 /// From here on the expansion is as good as the others and does not grow longer.
@@ -126,5 +126,5 @@ fn uniform(a: f64, x: f64, upper: bool) -> f64 {
     };
     let rest = (-a * half).exp() / (TAU * a).sqrt() * (first + second / a);
     let sign = if upper { 1.0 } else { -1.0 };
-    normal_tail(sign * eta * a.sqrt()) + sign * rest
+    ndtr(-sign * eta * a.sqrt()) + sign * rest
 }

@@ -1,8 +1,9 @@
-//! The inverse of the normal distribution and of the error function.
+//! The normal distribution, its inverse, and that of the error function.
 //!
 //! Rational functions of Wichura, "Algorithm AS 241: The Percentage Points of the Normal Distribution", Applied Statistics 37
 //! (1988): within 1e-16 of the result, before rounding.
 
+use crate::vectorized::{Float, Lanes, Scalar, Vector};
 use std::f64::consts::FRAC_1_SQRT_2;
 
 /// Numerator and denominator, from the constant on.
@@ -95,8 +96,15 @@ fn inverse(q: f64, tail: f64) -> f64 {
     size.copysign(q)
 }
 
+/// The probability that a normal variable is below `x`, precise in both tails.
+pub fn ndtr(x: f64) -> f64 {
+    let mut lanes = [0.0; 16];
+    <f64 as Lanes<Scalar>>::Vector::splat(-x * FRAC_1_SQRT_2).erfc().spill(&mut lanes);
+    0.5 * lanes[0]
+}
+
 /// The number that a normal variable is below with probability `p`; NaN outside of 0 to 1.
-pub(super) fn ndtri(p: f64) -> f64 {
+pub fn ndtri(p: f64) -> f64 {
     match p {
         0.0 => f64::NEG_INFINITY,
         1.0 => f64::INFINITY,
