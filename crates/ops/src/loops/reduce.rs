@@ -108,13 +108,15 @@ pub(crate) trait LineFold<const M: usize>: Copy + Sync {
     /// - As for [`block`](Self::block).
     #[inline]
     unsafe fn run(self, from: *const u8, n: usize, first: usize, size: usize) -> Self::State {
-        let mut cascade = Cascade::new();
-        for start in (0..n).step_by(BLOCK) {
+        self.cascade((0..n).step_by(BLOCK).map(|start| {
             // SAFETY: the elements from `start` on, as many as are left, or a block.
-            let block = unsafe { self.block(from.add(start * size), BLOCK.min(n - start), first + start) };
-            cascade.push(block, |a, b| self.combine(a, b));
-        }
-        cascade.finish(|a, b| self.combine(a, b)).unwrap_or_else(|| self.empty())
+            unsafe { self.block(from.add(start * size), BLOCK.min(n - start), first + start) }
+        }))
+    }
+    /// Of all `parts`, in order.
+    #[inline]
+    fn cascade(self, parts: impl Iterator<Item = Self::State>) -> Self::State {
+        Cascade::of(parts, |a, b| self.combine(a, b)).unwrap_or_else(|| self.empty())
     }
     /// Of two runs, the first before the second.
     fn combine(self, a: Self::State, b: Self::State) -> Self::State;

@@ -14,6 +14,14 @@ impl<S: Copy> Cascade<S> {
         Cascade { partials: SmallVec::new(), count: 0 }
     }
 
+    /// All `parts` together; `None` where there are none.
+    #[inline]
+    pub(crate) fn of(parts: impl Iterator<Item = S>, combine: impl Fn(S, S) -> S) -> Option<S> {
+        let mut cascade = Cascade::new();
+        parts.for_each(|part| cascade.push(part, &combine));
+        cascade.finish(combine)
+    }
+
     /// One more part, which joins those before it that are as large.
     #[inline]
     pub(crate) fn push(&mut self, part: S, combine: impl Fn(S, S) -> S) {

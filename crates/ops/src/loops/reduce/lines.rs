@@ -128,14 +128,10 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
             let (first, width) = self.lines_of(group);
             let mut steps = Steps::new(&self.reduction.kept, first);
             for w in 0..width {
-                let mut cascade = Cascade::new();
-                for chunk in 0..chunks {
-                    // SAFETY: every task has written the slots of its `width` lines.
-                    let part = unsafe { slots[(group * chunks + chunk) * self.width + w].assume_init() };
-                    cascade.push(part, |a, b| self.fold.combine(a, b));
-                }
-                let whole = cascade.finish(|a, b| self.fold.combine(a, b));
-                self.write(whole.unwrap_or_else(|| self.fold.empty()), steps.output);
+                let slot = |chunk| slots[(group * chunks + chunk) * self.width + w];
+                // SAFETY: every task has written the slots of its `width` lines.
+                let whole = self.fold.cascade((0..chunks).map(|chunk| unsafe { slot(chunk).assume_init() }));
+                self.write(whole, steps.output);
                 steps.advance(1);
             }
         }
@@ -194,7 +190,7 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
         let mut tile: [MaybeUninit<u64>; BLOCK] = [MaybeUninit::uninit(); BLOCK];
         let start: *mut u8 = tile.as_mut_ptr().cast();
         let dims: &[Dim] = &self.reduction.reduced;
-        self.cascade(part.clone().step_by(BLOCK).map(|first| {
+        self.fold.cascade(part.clone().step_by(BLOCK).map(|first| {
             let n = BLOCK.min(part.end - first);
             // SAFETY: the line has these elements, and the tile takes a block.
             unsafe {
@@ -225,12 +221,5 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
         states.extend(cascades.into_iter().map(|cascade| {
             cascade.finish(|a, b| self.fold.combine(a, b)).unwrap_or_else(|| self.fold.empty())
         }));
-    }
-
-    #[inline]
-    fn cascade(&self, parts: impl Iterator<Item = F::State>) -> F::State {
-        let mut cascade = Cascade::new();
-        parts.for_each(|part| cascade.push(part, |a, b| self.fold.combine(a, b)));
-        cascade.finish(|a, b| self.fold.combine(a, b)).unwrap_or_else(|| self.fold.empty())
     }
 }

@@ -85,9 +85,7 @@ pub(crate) unsafe fn moments_of<T: MomentElement>(from: *const T, n: usize) -> M
     if n <= BLOCK {
         return block(0);
     }
-    let mut cascade = Cascade::new();
-    (0..n).step_by(BLOCK).for_each(|start| cascade.push(block(start), Moments::join));
-    cascade.finish(Moments::join).unwrap_or_default()
+    Cascade::of((0..n).step_by(BLOCK).map(block), Moments::join).unwrap_or_default()
 }
 
 /// Writes the variance, or its root, and the mean.
