@@ -60,11 +60,7 @@ const SHARED: usize = 1 << 17;
 
 /// Sorts items that stand in the order of their indices.
 fn sort_items<K: Key>(items: &mut Vec<Item<K>>) {
-    match items.len() {
-        ..LONG => items.sort_unstable(),
-        LONG..SHARED => sort_digits(items),
-        _ => sort_shared(items),
-    }
+    if items.len() < SHARED { sort_digits(items) } else { sort_shared(items) }
 }
 
 /// Items fall into buckets between some of their own number, taken evenly, and each bucket is sorted for itself: what it
@@ -87,7 +83,7 @@ fn sort_shared<K: Key>(items: &mut Vec<Item<K>>) {
 const BUCKETS: usize = 64;
 const OVERSAMPLING: usize = 16;
 
-/// Sorts items that stand in the order of their indices, one digit of their keys after the other.
+/// Sorts items that stand in the order of their indices: many of them one digit of their keys after the other.
 fn sort_digits<K: Key>(items: &mut Vec<Item<K>>) {
     if items.len() < LONG {
         return items.sort_unstable();
