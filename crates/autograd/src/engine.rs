@@ -268,7 +268,7 @@ fn run_entry(task: &mut GraphTask<'_>, at: u32, mode: Mode, results: &mut [Optio
     let (node, needed) = (entry.node, entry.needed);
     let header = node.header();
     let mut grads = std::mem::take(&mut entry.buffer);
-    pad(&mut grads, header.outputs().len());
+    input_buffer::pad(&mut grads, header.outputs().len());
     if let Some(hooks) = header.hooks() {
         hooks.run_tensor(&mut grads, mode.create_graph)?;
     }
@@ -318,14 +318,6 @@ fn apply(cx: &Context<'_>, header: &NodeHeader, mut grads: Gradients) -> Result<
     let mut made = cx.node.apply(cx, grads)?;
     seen.map_or(Ok(()), |seen| hooks.run_post(&mut made, &seen))?;
     Ok(made)
-}
-
-/// Gradients that did not come are `None`.
-#[inline]
-fn pad(grads: &mut Gradients, count: usize) {
-    while grads.len() < count {
-        grads.push(None);
-    }
 }
 
 #[inline]

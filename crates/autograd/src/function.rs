@@ -4,9 +4,9 @@ use crate::engine::Context;
 use crate::node::{Edges, Gradients, Node, NodeHeader, NodePtr, SECOND_TIME, new_node};
 use crate::record;
 use crate::saved_variable::{SavedVariable, Unpacked};
-use crate::variable::{requires_grad, set_gradient_edge, variable};
+use crate::variable::{set_gradient_edge, variable};
 use crate::view::{self, CreationMeta};
-use crate::{formulas, handle, is_grad_enabled, no_grad};
+use crate::{formulas, handle, no_grad};
 use flambeau_core::{Result, bail, ensure};
 use flambeau_ops::Tensor;
 use parking_lot::Mutex;
@@ -138,7 +138,7 @@ impl BackwardContext<'_> {
 /// # Errors
 /// Those of its forward, and `Autograd` where an input was written that may not be.
 pub fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
-    let recording = is_grad_enabled() && inputs.iter().any(|input| requires_grad(input));
+    let recording = record::any_requires_grad(inputs.iter().copied());
     let edges = if recording { record::edges_of_all(inputs)? } else { Edges::new() };
     let inputs: Vec<Tensor> = inputs.iter().map(|input| (*input).clone()).collect();
     let mut cx = ForwardContext {

@@ -55,7 +55,7 @@ pub fn below() -> ThreadKeysGuard {
 
 /// Whether the call is to be recorded.
 #[inline]
-pub fn any_requires_grad<const N: usize>(inputs: [&Tensor; N]) -> bool {
+pub fn any_requires_grad<'a>(inputs: impl IntoIterator<Item = &'a Tensor>) -> bool {
     is_grad_enabled() && inputs.into_iter().any(requires_grad)
 }
 

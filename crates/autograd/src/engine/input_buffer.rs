@@ -5,15 +5,21 @@ use crate::node::Gradients;
 use flambeau_core::{Result, Scalar, shape};
 use flambeau_ops::{Tensor, ops};
 
+/// Gradients that did not come are `None`.
+#[inline]
+pub(super) fn pad(grads: &mut Gradients, count: usize) {
+    while grads.len() < count {
+        grads.push(None);
+    }
+}
+
 /// Adds `grad` to what has arrived for input `input_nr`.
 ///
 /// In place only where nobody else holds the sum so far, and never where the pass is itself recorded.
 #[inline]
 pub(super) fn add(buffer: &mut Gradients, input_nr: u32, grad: Tensor, create_graph: bool) -> Result<()> {
     let at = input_nr as usize;
-    while buffer.len() <= at {
-        buffer.push(None);
-    }
+    pad(buffer, at + 1);
     let Some(slot) = buffer.get_mut(at) else { return Ok(()) };
     *slot = Some(match slot.take() {
         None => grad,
