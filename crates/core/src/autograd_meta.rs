@@ -1,7 +1,7 @@
 //! The seam through which gradients attach to a tensor; core and the operators know no more of them than this.
 #![expect(unsafe_code, reason = "owns a trait object in a block of the thread's free list")]
 
-use crate::allocator::thread_cache::{allocate_object, free_object};
+use crate::allocator::thread_cache::ObjectBlock;
 use std::alloc::Layout;
 use std::any::Any;
 use std::ops::Deref;
@@ -27,19 +27,12 @@ impl AutogradMetaBox {
     /// Moves `meta` there.
     #[inline(always)]
     pub fn new<T: AutogradMeta>(meta: T) -> Self {
-        // SAFETY: the value is written.
-        unsafe { Self::new_in_place(|place: *mut T| place.write(meta)) }
-    }
-
-    /// The same for a value whose parts are written one by one.
-    ///
-    /// # Safety
-    /// - `make` initialises what it is given a pointer to; where it unwinds, the memory is lost.
-    #[inline(always)]
-    pub unsafe fn new_in_place<T: AutogradMeta>(make: impl FnOnce(*mut T)) -> Self {
-        let block = allocate_object(Layout::new::<T>()).cast::<T>();
-        make(block.as_ptr());
-        AutogradMetaBox(block)
+        let block = ObjectBlock::new(Layout::new::<T>());
+        let place = block.start().cast::<T>();
+        // SAFETY: fresh memory for a `T`.
+        unsafe { place.write(meta) };
+        block.keep();
+        AutogradMetaBox(place)
     }
 }
 
@@ -56,18 +49,11 @@ impl Deref for AutogradMetaBox {
 impl Drop for AutogradMetaBox {
     #[inline]
     fn drop(&mut self) {
-        /// Frees the block even where dropping the value unwinds.
-        struct Block(NonNull<u8>, Layout);
-        impl Drop for Block {
-            #[inline]
-            fn drop(&mut self) {
-                // SAFETY: `new` got the block for this layout, and its value is gone.
-                unsafe { free_object(self.0, self.1) }
-            }
+        // SAFETY: `new` got the block for this layout; the value is not used again.
+        unsafe {
+            let _block = ObjectBlock::again(self.0.cast(), Layout::for_value::<dyn AutogradMeta>(&**self));
+            self.0.drop_in_place();
         }
-        let _block = Block(self.0.cast(), Layout::for_value::<dyn AutogradMeta>(&**self));
-        // SAFETY: the value is not used again.
-        unsafe { self.0.drop_in_place() }
     }
 }
 

@@ -8,7 +8,7 @@
 mod counts;
 mod thin;
 
-use crate::allocator::thread_cache::{allocate_object, free_object};
+use crate::allocator::thread_cache::ObjectBlock;
 use counts::Counts;
 use std::alloc::Layout;
 use std::fmt;
@@ -54,16 +54,6 @@ unsafe impl<T: IntrusiveTarget> Send for IntrusivePtr<T> {}
 // SAFETY: as above.
 unsafe impl<T: IntrusiveTarget> Sync for IntrusivePtr<T> {}
 
-/// A block whose value is being made; given back if that panics.
-struct Uninitialised<T>(NonNull<T>);
-
-impl<T> Drop for Uninitialised<T> {
-    fn drop(&mut self) {
-        // SAFETY: the block came from `allocate_object` with this layout, and nobody else has it.
-        unsafe { free_object(self.0.cast(), Layout::new::<T>()) };
-    }
-}
-
 impl<T: IntrusiveTarget> IntrusivePtr<T> {
     /// Moves `value` to the heap. Like [`Box::new`], it ends the process if there is no memory for it.
     #[inline]
@@ -85,14 +75,14 @@ impl<T: IntrusiveTarget> IntrusivePtr<T> {
     /// - `make` initialises what it is given a pointer to, or unwinds.
     #[inline(always)]
     pub unsafe fn new_in_place(make: impl FnOnce(*mut T)) -> Self {
-        let block = Uninitialised(allocate_object(Layout::new::<Inner<T>>()).cast::<Inner<T>>());
-        let inner = block.0;
+        let block = ObjectBlock::new(Layout::new::<Inner<T>>());
+        let inner = block.start().cast::<Inner<T>>();
         // SAFETY: a fresh block of this layout.
         unsafe {
             (&raw mut (*inner.as_ptr()).counts).write(Counts::unique());
             make((&raw mut (*inner.as_ptr()).value).cast());
         }
-        std::mem::forget(block);
+        block.keep();
         IntrusivePtr { inner, owns: PhantomData }
     }
 
@@ -179,7 +169,7 @@ impl<T: IntrusiveTarget> Drop for IntrusivePtr<T> {
     #[inline]
     fn drop(&mut self) {
         if self.inner().counts.is_unique() {
-            let _block = Block(self.inner);
+            let _block = last_of(self.inner);
             // SAFETY: this was the only owner; `_block` frees what is left, even if this unwinds.
             unsafe { ManuallyDrop::drop(&mut (*self.inner.as_ptr()).value) }
         } else if self.inner().counts.release_strong() {
@@ -261,7 +251,7 @@ impl<T: IntrusiveTarget> Drop for WeakIntrusivePtr<T> {
     #[inline]
     fn drop(&mut self) {
         if self.counts().release_weak() {
-            drop(Block(self.inner));
+            drop(last_of(self.inner));
         }
     }
 }
@@ -272,22 +262,18 @@ impl<T: IntrusiveTarget> fmt::Debug for WeakIntrusivePtr<T> {
     }
 }
 
-/// A block that nobody owns any more and whose value is gone, or going; dropping this frees it. Made only by the last
-/// owner, whose reading of the counts put all other uses before it.
-struct Block<T>(NonNull<Inner<T>>);
-
-impl<T> Drop for Block<T> {
-    #[inline]
-    fn drop(&mut self) {
-        #[cfg(loom)]
-        // SAFETY: nobody else has a pointer to the block; loom checks it here.
-        unsafe {
-            (*self.0.as_ptr()).counts.check_quiet();
-            std::ptr::drop_in_place(&raw mut (*self.0.as_ptr()).counts);
-        }
-        // SAFETY: `IntrusivePtr::new` got the block for this layout, and nobody else has a pointer to it.
-        unsafe { free_object(self.0.cast(), Layout::new::<Inner<T>>()) }
+/// The block that nobody owns any more and whose value is gone, or going; to be dropped. Asked for only by the last owner,
+/// whose reading of the counts put all other uses before it.
+#[inline(always)]
+fn last_of<T>(inner: NonNull<Inner<T>>) -> ObjectBlock {
+    #[cfg(loom)]
+    // SAFETY: nobody else has a pointer to the block; loom checks it here.
+    unsafe {
+        (*inner.as_ptr()).counts.check_quiet();
+        std::ptr::drop_in_place(&raw mut (*inner.as_ptr()).counts);
     }
+    // SAFETY: `IntrusivePtr::new` got the block for this layout, and nobody else has a pointer to it.
+    unsafe { ObjectBlock::again(inner.cast(), Layout::new::<Inner<T>>()) }
 }
 
 #[cfg(test)]

@@ -75,13 +75,18 @@ impl SizesAndStrides {
         SizesAndStrides(Repr::Heap { sizes: sizes.into(), strides: strides.into() })
     }
 
+    #[inline]
+    fn parts_mut(&mut self) -> (&mut [i64], &mut [i64]) {
+        match &mut self.0 {
+            Repr::Inline { sizes, strides, .. } => (sizes, strides),
+            Repr::Heap { sizes, strides } => (sizes, strides),
+        }
+    }
+
     /// Exchanges two dimensions, which exist.
     #[inline]
     pub fn swap(&mut self, a: usize, b: usize) {
-        let (sizes, strides) = match &mut self.0 {
-            Repr::Inline { sizes, strides, .. } => (&mut sizes[..], &mut strides[..]),
-            Repr::Heap { sizes, strides } => (&mut sizes[..], &mut strides[..]),
-        };
+        let (sizes, strides) = self.parts_mut();
         sizes.swap(a, b);
         strides.swap(a, b);
     }
@@ -89,10 +94,7 @@ impl SizesAndStrides {
     /// Replaces size and stride of a dimension, which exists.
     #[inline]
     pub(crate) fn set_dim(&mut self, dim: usize, size: i64, stride: i64) {
-        let (sizes, strides) = match &mut self.0 {
-            Repr::Inline { sizes, strides, .. } => (&mut sizes[..], &mut strides[..]),
-            Repr::Heap { sizes, strides } => (&mut sizes[..], &mut strides[..]),
-        };
+        let (sizes, strides) = self.parts_mut();
         sizes[dim] = size;
         strides[dim] = stride;
     }

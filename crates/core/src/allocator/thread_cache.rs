@@ -246,30 +246,60 @@ impl Thread {
     }
 }
 
-/// Memory for an object. Ends the process if there is none, as `Box::new` does.
-#[inline(always)]
-pub(crate) fn allocate_object(layout: Layout) -> NonNull<u8> {
-    let block = if is_small(layout) {
-        allocate(class_of(layout.size()))
-    } else {
-        // SAFETY: an object with counts has a size.
-        NonNull::new(unsafe { alloc(layout) })
-    };
-    match block {
-        Some(block) => block,
-        None => handle_alloc_error(layout),
+/// An object's memory that goes back when this is dropped: the object is not made yet, or is just being dropped, and either
+/// may unwind.
+pub(crate) struct ObjectBlock(NonNull<u8>, Layout);
+
+impl ObjectBlock {
+    /// Fresh memory. Ends the process if there is none, as `Box::new` does.
+    #[inline(always)]
+    pub(crate) fn new(layout: Layout) -> Self {
+        let block = if is_small(layout) {
+            allocate(class_of(layout.size()))
+        } else {
+            // SAFETY: an object that is not small has a size.
+            NonNull::new(unsafe { alloc(layout) })
+        };
+        match block {
+            Some(block) => ObjectBlock(block, layout),
+            None => handle_alloc_error(layout),
+        }
+    }
+
+    /// Takes over what [`keep`](Self::keep) gave up.
+    ///
+    /// # Safety
+    /// - (given) `block` was given up by a block of this layout, and nobody uses it any more once this is dropped.
+    #[inline(always)]
+    pub(crate) unsafe fn again(block: NonNull<u8>, layout: Layout) -> Self {
+        ObjectBlock(block, layout)
+    }
+
+    /// Where it is.
+    #[inline(always)]
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.0
+    }
+
+    /// Gives it up: the object is there now.
+    #[inline(always)]
+    pub(crate) fn keep(self) {
+        std::mem::forget(self);
     }
 }
 
-/// Gives an object's memory back.
-///
-/// # Safety
-/// - `block` came from [`allocate_object`] of the same layout, and nobody uses it any more.
-#[inline(always)]
-pub(crate) unsafe fn free_object(block: NonNull<u8>, layout: Layout) {
-    // SAFETY: the caller's condition; the same branch as in `allocate_object`.
-    unsafe {
-        if is_small(layout) { free(block, class_of(layout.size())) } else { dealloc(block.as_ptr(), layout) }
+impl Drop for ObjectBlock {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let ObjectBlock(block, layout) = *self;
+        // SAFETY: (given), or nobody but this knows of it; the same branch as in `new`.
+        unsafe {
+            if is_small(layout) {
+                free(block, class_of(layout.size()))
+            } else {
+                dealloc(block.as_ptr(), layout)
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "owns memory through a raw pointer and its own reference count")]
 
 use super::counts::Counts;
-use crate::allocator::thread_cache::{allocate_object, free_object};
+use crate::allocator::thread_cache::ObjectBlock;
 use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -48,16 +48,6 @@ unsafe impl<D: ?Sized + Send + Sync> Send for ThinPtr<D> {}
 // SAFETY: as above.
 unsafe impl<D: ?Sized + Send + Sync> Sync for ThinPtr<D> {}
 
-/// A block whose value is being made; given back if that panics.
-struct Uninitialised(NonNull<u8>, Layout);
-
-impl Drop for Uninitialised {
-    fn drop(&mut self) {
-        // SAFETY: the block came from `allocate_object` with this layout, and nobody else has it.
-        unsafe { free_object(self.0, self.1) };
-    }
-}
-
 /// The layout of a block, and where in it the value is.
 #[inline(always)]
 fn block_layout<D: ?Sized>(value: Layout) -> (Layout, usize) {
@@ -90,18 +80,18 @@ impl<D: ?Sized> ThinPtr<D> {
     #[inline(always)]
     pub unsafe fn new_in_place<T>(make: impl FnOnce(*mut T), known_as: fn(&mut T) -> &mut D) -> Self {
         let (layout, offset) = block_layout::<D>(Layout::new::<T>());
-        let block = Uninitialised(allocate_object(layout), layout);
-        let head = block.0.cast::<Head<D>>();
+        let block = ObjectBlock::new(layout);
+        let head = block.start().cast::<Head<D>>();
         // SAFETY: a fresh block with room for both, each aligned; `make` makes the value.
         unsafe {
-            let place = block.0.add(offset).cast::<T>();
+            let place = block.start().add(offset).cast::<T>();
             head.write(Head { counts: Counts::unique(), value: MaybeUninit::uninit() });
             make(place.as_ptr());
             let value = NonNull::from(known_as(&mut *place.as_ptr()));
             debug_assert!(value.addr() == place.addr());
             (*head.as_ptr()).value.write(value);
         }
-        std::mem::forget(block);
+        block.keep();
         ThinPtr { head, owns: PhantomData }
     }
 
@@ -150,8 +140,8 @@ impl<D: ?Sized> ThinPtr<D> {
         let value = self.value();
         // SAFETY: nobody else reaches the value, which is gone then; the block was made with this layout.
         unsafe {
-            let _block =
-                Uninitialised(self.head.cast(), block_layout::<D>(Layout::for_value(value.as_ref())).0);
+            let (layout, _) = block_layout::<D>(Layout::for_value(value.as_ref()));
+            let _block = ObjectBlock::again(self.head.cast(), layout);
             #[cfg(loom)]
             std::ptr::drop_in_place(&raw mut (*self.head.as_ptr()).counts);
             value.drop_in_place();
