@@ -79,7 +79,7 @@ fn forms_of(base: &str, overload: &Overload<'_>, method: bool) -> Vec<String> {
         .map(|(_, argument)| argument)
         .collect();
     let head: Vec<String> = receiver.map(|_| "self".to_owned()).into_iter().collect();
-    let keyword: Vec<String> = keywords(overload);
+    let keyword: Vec<String> = keywords(base, overload);
     let mut all: Vec<String> = head.iter().cloned().chain(shown.iter().map(|a| declared(a))).collect();
     if !keyword.is_empty() {
         all.push("*".to_owned());
@@ -96,8 +96,9 @@ fn forms_of(base: &str, overload: &Overload<'_>, method: bool) -> Vec<String> {
     forms
 }
 
-fn keywords(overload: &Overload<'_>) -> Vec<String> {
-    let out = overload.out.map(|out| match out.schema.out.len() {
+/// What has a name only. An operator that Python calls (`__lshift__`) is never given a result to write to.
+fn keywords(base: &str, overload: &Overload<'_>) -> Vec<String> {
+    let out = overload.out.filter(|_| !base.starts_with("__")).map(|out| match out.schema.out.len() {
         1 => "out: Tensor | None = None",
         _ => "out: Sequence[Tensor] | None = None",
     });

@@ -1,31 +1,39 @@
 """A tensor library with automatic differentiation, with the names and the behaviour of PyTorch."""
 
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    # A type checker keeps the first of two definitions; when the program runs the last one is in force.
+    from ._functions import *
+
 from . import _flambeau
-from ._flambeau import *  # noqa: F403
-from ._flambeau import __version__, _linalg, _nn
-from ._size import Size
-from ._modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+from ._flambeau import *  # type: ignore[assignment] # noqa: F403
+from ._flambeau import __version__ as __version__, _linalg as _linalg, _nn as _nn, _special as _special
+from ._size import Size as Size
+from ._modes import enable_grad as enable_grad, inference_mode as inference_mode, no_grad as no_grad, set_grad_enabled as set_grad_enabled
 from . import _copying, _exchange, _functions, _methods, _overrides
 from ._exchange import *  # noqa: F403
 from ._functions import *  # noqa: F403
-from ._limits import finfo, iinfo
-from . import autograd, linalg, special
+from ._limits import finfo as finfo, iinfo as iinfo
+from . import autograd as autograd, linalg as linalg, special as special
 
 _methods.install(Tensor)  # noqa: F405
 _exchange.install(Tensor)  # noqa: F405
-_copying.install(Tensor)  # noqa: F405
+_copying.install(Tensor, UntypedStorage)  # noqa: F405
 _overrides.install(Tensor)  # noqa: F405
 _functions.install(Tensor, Generator)  # noqa: F405
 globals().update((alias, getattr(_flambeau, name)) for alias, name in _methods.ALIASES.items())
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     # What `__getattr__` imports, for editors and type checkers.
-    from . import multiprocessing, nn, optim, utils
-    from .serialization import load, save
+    from . import multiprocessing as multiprocessing, nn as nn, optim as optim, utils as utils
+    from .serialization import load as load, save as save
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     """Modules that not every program needs are imported when they are first asked for."""
     if name in ("multiprocessing", "nn", "overrides", "optim", "utils", "viz"):
         from importlib import import_module

@@ -1,10 +1,16 @@
 """Pickling and copying: tensors that share a storage share one again afterwards, as in PyTorch."""
 
+from __future__ import annotations
+
 from . import _flambeau
 from ._flambeau import Tensor, UntypedStorage
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 # Storages that Python holds an object of, by their identity; made when it is first needed.
-_storages = None
+_storages: Any = None
 
 
 def untyped_storage(self):
@@ -58,8 +64,9 @@ def _rebuild_object(build, cls, arguments, state):
     made = build(*arguments)
     if cls is not Tensor:
         made = Tensor._make_subclass(cls, made, made.requires_grad)
-    if hasattr(cls, "__setstate__"):
-        made.__setstate__(state)
+    restore = getattr(cls, "__setstate__", None)
+    if restore is not None:
+        restore(made, state)
     else:
         made.__dict__.update(state)
     return made
@@ -83,8 +90,8 @@ def _whole_recipe(self, storage, state):
 def _state(self):
     getter = getattr(self, "__getstate__", None)
     # Since Python 3.11 every object has the method; only one of a class of its own says something else.
-    own = getter is not None and type(self).__getstate__ is not getattr(object, "__getstate__", None)
-    return getter() if own else dict(self.__dict__)
+    own = getattr(type(self), "__getstate__", None) is not getattr(object, "__getstate__", None)
+    return getter() if getter is not None and own else dict(self.__dict__)
 
 
 def __reduce_ex__(self, protocol):
@@ -117,9 +124,8 @@ def __deepcopy__(self, memo):
     return made
 
 
-def install(tensor):
+def install(tensor, storage):
     """Puts the methods on the classes."""
     for method in (untyped_storage, share_memory_, is_shared, __reduce_ex__, __copy__, __deepcopy__):
         setattr(tensor, method.__name__, method)
-    UntypedStorage.__reduce__ = _reduce_storage
-    UntypedStorage.__deepcopy__ = _deepcopy_storage
+    storage.__reduce__, storage.__deepcopy__ = _reduce_storage, _deepcopy_storage

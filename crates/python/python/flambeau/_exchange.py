@@ -1,11 +1,20 @@
 """What other libraries ask of a tensor, and the function that takes whatever they give."""
 
+from __future__ import annotations
+
 from . import _flambeau
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ._flambeau import Tensor, device, dtype
+
 
 __all__ = ["asarray"]
 
 
-def __array__(self, dtype=None, copy=None):
+def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     """The tensor as NumPy sees it, without a copy where none is asked for or needed."""
     array = self.numpy()
     if dtype is not None and array.dtype != dtype:
@@ -15,12 +24,19 @@ def __array__(self, dtype=None, copy=None):
     return array.copy() if copy else array
 
 
-def __array_wrap__(self, array, context=None, return_scalar=False):
+def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
     """What NumPy computed of a tensor is a tensor again."""
     return _flambeau.as_tensor(array)
 
 
-def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+def asarray(
+    obj: Any,
+    *,
+    dtype: dtype | None = None,
+    device: device | str | None = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A tensor of an array, a buffer, an object with `__dlpack__`, a number or nested lists; without a copy where possible.
 
     `copy=True` always copies, `copy=False` never does and raises ValueError where a copy would be needed.
@@ -40,7 +56,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     return converted if requires_grad or not converted.requires_grad else converted.detach()
 
 
-def _taken(obj, dtype):
+def _taken(obj: Any, dtype: dtype | None) -> tuple[Any, bool]:
     """A tensor that shares the elements of `obj`, and whether it does; `obj` itself where there is nothing to share."""
     if isinstance(obj, _flambeau.Tensor):
         return obj, True
@@ -58,6 +74,6 @@ def _taken(obj, dtype):
     return _flambeau.frombuffer(obj, dtype=dtype or _flambeau.get_default_dtype()), True
 
 
-def install(tensor):
+def install(tensor: Any) -> None:
     """Puts the methods on the class."""
     tensor.__array__, tensor.__array_wrap__ = __array__, __array_wrap__

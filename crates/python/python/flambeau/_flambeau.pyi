@@ -8,6 +8,8 @@ from ._operators import *
 from ._operators import Device, Dtype, Number, TensorMethods
 from ._operators import _linalg as _linalg
 from ._operators import _nn as _nn
+from ._operators import _special as _special
+from ._operators import _unique2 as _unique2
 from ._size import Size
 
 __version__: str

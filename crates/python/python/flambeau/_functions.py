@@ -1,6 +1,18 @@
 """Functions of the package that are a few lines of Python on top of others."""
 
+from __future__ import annotations
+
 from . import _flambeau
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from ._flambeau import Generator, Tensor, dtype
+    from ._size import Size
+
+    Tensors = Tensor | Sequence[Tensor]
 
 __all__ = [
     "atleast_1d",
@@ -37,7 +49,7 @@ __all__ = [
 e, inf, nan, pi, newaxis = 2.718281828459045, float("inf"), float("nan"), 3.141592653589793, None
 
 
-def is_nonzero(input):
+def is_nonzero(input: Tensor) -> bool:
     """Whether the one element is not 0."""
     if input.numel() != 1:
         some = "no values" if input.numel() == 0 else "more than one value"
@@ -45,28 +57,28 @@ def is_nonzero(input):
     return bool(input)
 
 
-def is_floating_point(input):
+def is_floating_point(input: Tensor) -> bool:
     """Whether the elements are floating point numbers."""
     return input.is_floating_point()
 
 
-def is_complex(input):
+def is_complex(input: Tensor) -> bool:
     """Whether the elements are complex numbers."""
     return input.is_complex()
 
 
-def numel(input):
+def numel(input: Tensor) -> int:
     """How many elements."""
     return input.numel()
 
 
-def broadcast_shapes(*shapes):
+def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     """The sizes of the result of an operator on tensors of these sizes."""
     from ._size import Size
 
-    result = []
-    for shape in shapes:
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    result: list[int] = []
+    for given in shapes:
+        shape = (given,) if isinstance(given, int) else tuple(given)
         result = [1] * (len(shape) - len(result)) + result
         for place in range(-1, -len(shape) - 1, -1):
             if shape[place] != 1 and result[place] not in (1, shape[place]):
@@ -78,27 +90,27 @@ def broadcast_shapes(*shapes):
     return Size(result)
 
 
-def _listed(tensors):
+def _listed(tensors: Sequence[Any]) -> Sequence[Tensor]:
     """Tensors that were given one by one or as one list."""
     return tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
 
 
-def broadcast_tensors(*tensors):
+def broadcast_tensors(*tensors: Tensors) -> tuple[Tensor, ...]:
     """The tensors expanded to the sizes of an operator's result on them."""
     return _flambeau.broadcast_tensors(_listed(tensors))
 
 
-def block_diag(*tensors):
+def block_diag(*tensors: Tensors) -> Tensor:
     """Matrices along a diagonal, zeros elsewhere."""
     return _flambeau.block_diag(_listed(tensors))
 
 
-def cartesian_prod(*tensors):
+def cartesian_prod(*tensors: Tensors) -> Tensor:
     """Every choice of one element of each vector, a row each."""
     return _flambeau.cartesian_prod(_listed(tensors))
 
 
-def einsum(*args):
+def einsum(*args: Any) -> Tensor:
     """The sum of products that an equation names: `einsum("ij,jk->ik", a, b)`, or with lists of numbers behind operands."""
     if len(args) < 2:
         raise ValueError("einsum(): must specify the equation string and at least one operand, or operands and their subscripts")
@@ -113,7 +125,7 @@ def einsum(*args):
     return _flambeau.einsum(equation, list(args[: 2 * count : 2]))
 
 
-def tensordot(a, b, dims=2, out=None):
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
     """The product summed over the last `dims` dimensions of `a` and the first of `b`, or over two lists of dimensions."""
     if isinstance(dims, _flambeau.Tensor):
         dims = dims.tolist() if dims.numel() > 1 else int(dims.item())
@@ -127,7 +139,7 @@ def tensordot(a, b, dims=2, out=None):
     return _flambeau.tensordot(a, b, of_a, of_b, out=out)
 
 
-def unravel_index(indices, shape):
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """The places in `shape` that numbers in row-major order mean, a tensor for each dimension."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(size < 0 for size in shape):
@@ -139,17 +151,17 @@ def unravel_index(indices, shape):
     return tuple(reversed(places))
 
 
-def meshgrid(*tensors, indexing=None):
+def meshgrid(*tensors: Tensors, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Grids of coordinates from tensors of one dimension."""
     if indexing is None:
         return _flambeau.meshgrid(_listed(tensors))
     return _flambeau.meshgrid(_listed(tensors), indexing=indexing)
 
 
-def _for_each(function):
+def _for_each(function: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
     """Of one tensor a tensor, of several or of a list a tuple."""
 
-    def each(*tensors):
+    def each(*tensors: Tensors) -> Any:
         if len(tensors) == 1 and isinstance(tensors[0], _flambeau.Tensor):
             return function(tensors[0])
         return tuple(function(tensor) for tensor in _listed(tensors))
@@ -163,14 +175,14 @@ atleast_2d = _for_each(_flambeau.atleast_2d)
 atleast_3d = _for_each(_flambeau.atleast_3d)
 
 
-def nonzero(input, *, out=None, as_tuple=False):
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
     """The places of the elements that are not 0: a row each, or with `as_tuple` a tensor for each dimension."""
     if not as_tuple:
         return _flambeau.nonzero(input, out=out)
     return _flambeau.nonzero_numpy(input)
 
 
-def _wanted(found, return_inverse, return_counts):
+def _wanted(found: tuple[Tensor, Tensor, Tensor], return_inverse: bool, return_counts: bool) -> Any:
     values, inverse, counts = found
     results = [values]
     results += [inverse] if return_inverse else []
@@ -178,7 +190,9 @@ def _wanted(found, return_inverse, return_counts):
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
     """The different elements; where they were and how many there are of each, if asked for."""
     if dim is not None:
         found = _flambeau.unique_dim(input, dim, sorted, return_inverse, return_counts)
@@ -186,27 +200,36 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     return _wanted(_flambeau._unique2(input, sorted, return_inverse, return_counts), return_inverse, return_counts)
 
 
-def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
     """The elements without those that equal the one before."""
     found = _flambeau.unique_consecutive(input, return_inverse, return_counts, dim)
     return _wanted(found, return_inverse, return_counts)
 
 
-def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+def norm(
+    input: Tensor,
+    p: float | str | None = "fro",
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+) -> Tensor:
     """The p-norm of the elements, of all or along dimensions; "fro" is that of p = 2."""
     if p == "nuc":
         raise NotImplementedError("norm: the nuclear norm is not implemented yet")
-    order = 2 if p in ("fro", None) else p
+    order: Any = 2 if p in ("fro", None) else p
     return _flambeau._linalg.linalg_vector_norm(input, order, dim, keepdim, dtype=dtype, out=out)
 
 
-def _state(generator):
+def _state(generator: Generator) -> Tensor:
     seed, offset = generator._position()
     data = seed.to_bytes(8, "little") + offset.to_bytes(8, "little")
     return _flambeau.tensor(list(data), dtype=_flambeau.uint8)
 
 
-def _set_state(generator, new_state):
+def _set_state(generator: Generator, new_state: Tensor) -> Generator:
     data = bytes(new_state.tolist())
     if len(data) != 16:
         raise RuntimeError(f"expected a state of 16 bytes but got {len(data)}")
@@ -214,17 +237,17 @@ def _set_state(generator, new_state):
     return generator
 
 
-def get_rng_state():
+def get_rng_state() -> Tensor:
     """Where the default generator stands, as bytes."""
     return _state(_flambeau.default_generator)
 
 
-def set_rng_state(new_state):
+def set_rng_state(new_state: Tensor) -> None:
     """Puts the default generator where it stood when `new_state` was taken."""
     _set_state(_flambeau.default_generator, new_state)
 
 
-def seed():
+def seed() -> int:
     """Seeds the default generator from the system's entropy, and says with what."""
     import os
 
@@ -233,7 +256,7 @@ def seed():
     return drawn
 
 
-def install(tensor, generator):
+def install(tensor: Any, generator: Any) -> None:
     """Puts what is a method too on its class."""
     tensor.nonzero, tensor.norm = nonzero, norm
     tensor.unique, tensor.unique_consecutive = unique, unique_consecutive

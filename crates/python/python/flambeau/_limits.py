@@ -1,6 +1,13 @@
 """What the types of elements can hold: `finfo` and `iinfo`."""
 
+from __future__ import annotations
+
 from . import _flambeau
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._flambeau import dtype
+
 
 # Bits, machine epsilon, largest and smallest normal value: IEEE 754, and bfloat16's eight bits of precision.
 _FLOATS = {
@@ -11,14 +18,14 @@ _FLOATS = {
 }
 
 
-def _name(dtype):
+def _name(dtype: dtype) -> str:
     return str(dtype).removeprefix("flambeau.")
 
 
 class finfo:
     """What a floating point type can hold."""
 
-    def __init__(self, dtype=None):
+    def __init__(self, dtype: dtype | None = None) -> None:
         self.dtype = _name(_flambeau.get_default_dtype() if dtype is None else dtype)
         if self.dtype not in _FLOATS:
             raise TypeError("flambeau.finfo() requires a floating point input type. Use flambeau.iinfo to handle integers")
@@ -26,7 +33,7 @@ class finfo:
         self.min, self.smallest_normal = -self.max, self.tiny
         self.resolution = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-6, "float64": 1e-15}[self.dtype]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
             f"smallest_normal={self.tiny:g}, tiny={self.tiny:g}, dtype={self.dtype})"
@@ -36,7 +43,7 @@ class finfo:
 class iinfo:
     """What an integer type can hold."""
 
-    def __init__(self, dtype):
+    def __init__(self, dtype: dtype) -> None:
         self.dtype = _name(dtype)
         if "int" not in self.dtype:
             raise TypeError("flambeau.iinfo() requires an integer input type. Use flambeau.finfo to handle floats")
@@ -45,5 +52,5 @@ class iinfo:
         self.min = 0 if unsigned else -(2 ** (self.bits - 1))
         self.max = 2 ** (self.bits - (0 if unsigned else 1)) - 1
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

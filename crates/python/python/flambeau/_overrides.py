@@ -30,7 +30,7 @@ class DisableFlambeauFunction:
 
 def _asked(args, kwargs):
     """The arguments whose classes are asked: each class once, subclasses before their bases, else in order."""
-    found = []
+    found: list = []
     for value in (*args, *kwargs.values()):
         _look(value, found)
     return found
@@ -157,4 +157,4 @@ def handle_flambeau_function(func, relevant_args, *args, **kwargs):
 def install(tensor):
     """Puts the protocol on the class."""
     tensor.__flambeau_function__ = classmethod(_default)
-    tensor.__init_subclass__ = classmethod(_begin_subclass)
+    tensor.__init_subclass__ = classmethod(_begin_subclass)  # type: ignore[arg-type]

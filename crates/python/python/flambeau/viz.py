@@ -11,6 +11,13 @@ from __future__ import annotations
 from colorsys import hls_to_rgb
 from html import escape
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from flambeau import Tensor
+
 _CELL, _GAP, _MARGIN = 34, 10, 16
 _MOST_ELEMENTS = 1024
 _FONT = "font-family='monospace' font-size='11'"
@@ -50,7 +57,7 @@ def _colour(part: float) -> str:
     return "#" + "".join(f"{round(255 * channel):02x}" for channel in hls_to_rgb(part, 0.82, 0.7))
 
 
-def _indices(sizes: tuple[int, ...]):
+def _indices(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """All indices, the last dimension fastest."""
     if not sizes:
         yield ()
@@ -60,7 +67,7 @@ def _indices(sizes: tuple[int, ...]):
             yield (first, *rest)
 
 
-def strides(tensor) -> Drawing:
+def strides(tensor: Tensor) -> Drawing:
     """The elements of a tensor, and below them the storage they lie in. Each element is labelled with its place in the storage
     and has that place's colour, so a transposed tensor shows its colours in columns and an expanded one repeats them.
 
@@ -88,7 +95,7 @@ def strides(tensor) -> Drawing:
     return Drawing(width, height, parts)
 
 
-def _grid(parts: list[str], sizes: tuple[int, ...], places: dict, colour: dict, top: float) -> tuple[float, float]:
+def _grid(parts: list[str], sizes: tuple[int, ...], places: dict[Any, int], colour: dict[int, str], top: float) -> tuple[float, float]:
     """Puts the elements there, a matrix for each index of the leading dimensions; returns where they end."""
     rows, columns = (1, *sizes)[-2] if sizes else 1, sizes[-1] if sizes else 1
     bottom, right = top, float(_MARGIN)
@@ -103,7 +110,7 @@ def _grid(parts: list[str], sizes: tuple[int, ...], places: dict, colour: dict, 
     return bottom, right
 
 
-def graph(tensor, names: dict | None = None) -> Drawing:
+def graph(tensor: Tensor, names: dict[str, Tensor] | None = None) -> Drawing:
     """The graph that a backward pass from `tensor` would walk: operators from the result at the top down to the leaves.
 
     `names` says what leaves are called: `dict(model.named_parameters())`.
@@ -113,14 +120,14 @@ def graph(tensor, names: dict | None = None) -> Drawing:
         raise ValueError("viz.graph: expected a tensor with a grad_fn but got one that no recorded operator made")
     called = {_accumulator(leaf): name for name, leaf in (names or {}).items() if leaf.requires_grad}
     edges, depth = _walk(tensor.grad_fn)
-    layers: dict[int, list] = {}
+    layers: dict[int, list[Any]] = {}
     for node, level in depth.items():
         layers.setdefault(level, []).append(node)
 
     label = {node: called.get(node, node.name().removesuffix("0")) for node in depth}
     width_of = {node: 7 * len(label[node]) + 20 for node in depth}
     total = max(sum(width_of[node] + _GAP for node in layer) for layer in layers.values()) + 2 * _MARGIN
-    place: dict = {}
+    place: dict[Any, tuple[float, float]] = {}
     for level in sorted(layers):
         # Below the middle of what leads there, so that few edges cross.
         above = {node: [place[a][0] for a, b in edges if b == node and a in place] for node in layers[level]}
@@ -146,12 +153,13 @@ def graph(tensor, names: dict | None = None) -> Drawing:
     return Drawing(total, 2 * _MARGIN + max(layers) * 62 + 26, parts)
 
 
-def _accumulator(leaf):
+def _accumulator(leaf: Tensor) -> Any:
     """The node that adds to the gradient of a leaf."""
-    return leaf.view_as(leaf).grad_fn.next_functions[0][0] if leaf.is_leaf else leaf.grad_fn
+    node = leaf.view_as(leaf).grad_fn if leaf.is_leaf else None
+    return leaf.grad_fn if node is None else node.next_functions[0][0]
 
 
-def _walk(root) -> tuple[list, dict]:
+def _walk(root: Any) -> tuple[list[tuple[Any, Any]], dict[Any, int]]:
     """The edges below a node, and for each node the length of the longest way to it."""
     edges, seen, waiting = [], {root}, [root]
     incoming = {root: 0}
@@ -164,7 +172,7 @@ def _walk(root) -> tuple[list, dict]:
                 if target not in seen:
                     seen.add(target)
                     waiting.append(target)
-    below: dict = {}
+    below: dict[Any, list[Any]] = {}
     for a, b in edges:
         below.setdefault(a, []).append(b)
     depth, ready = {root: 0}, [root]

@@ -1,11 +1,23 @@
 """Gradients: `backward`, `grad`, functions with derivatives of their own, checks, and which calls are recorded."""
 
+from __future__ import annotations
+
 from .. import _flambeau
 from .._flambeau import Node
 from .._modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function
 from .gradcheck import gradcheck, gradgradcheck
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .._flambeau import Tensor
+
+    Tensors = Tensor | Sequence[Tensor]
+    Gradients = Tensor | Sequence[Tensor | None] | None
+
 
 __all__ = [
     "Function",
@@ -23,22 +35,28 @@ __all__ = [
 ]
 
 
-def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, inputs=None):
+def backward(
+    tensors: Tensors,
+    grad_tensors: Gradients = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Tensors | None = None,
+) -> None:
     """Accumulates the gradients of the leaves that `tensors` depend on."""
     _flambeau._backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
 
 
 def grad(
-    outputs,
-    inputs,
-    grad_outputs=None,
-    retain_graph=None,
-    create_graph=False,
-    only_inputs=True,
-    allow_unused=None,
-    is_grads_batched=False,
-    materialize_grads=False,
-):
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Gradients = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor, ...]:
     """The gradients of `outputs` with respect to `inputs`; nothing is accumulated."""
     if is_grads_batched:
         raise NotImplementedError("grad: is_grads_batched is not implemented yet")

@@ -1,6 +1,15 @@
 """Functions whose derivative is written in Python."""
 
+from __future__ import annotations
+
 from .. import _flambeau
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .._flambeau import Tensor
+
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
@@ -8,32 +17,34 @@ __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 class FunctionCtx:
     """What `forward` leaves for `backward`: tensors by `save_for_backward`, anything else as an attribute."""
 
-    needs_input_grad = ()
-    _to_save = _dirty = _non_differentiable = ()
+    needs_input_grad: tuple[bool, ...] = ()
+    _to_save: tuple[Tensor | None, ...] = ()
+    _dirty: tuple[Tensor, ...] = ()
+    _non_differentiable: tuple[Tensor, ...] = ()
     _materialize = True
-    _saved = None
+    _saved: Any = None
 
-    def save_for_backward(self, *tensors):
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keeps inputs, outputs or other tensors, or None, for `backward`; a second call replaces the first."""
         self._to_save = tensors
 
-    def save_for_forward(self, *tensors):
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
         """Keeps tensors for `jvp`, which there is none of yet."""
 
-    def mark_dirty(self, *inputs):
+    def mark_dirty(self, *inputs: Tensor) -> None:
         """Says that these inputs were written in place; they must be among the outputs."""
         self._dirty = inputs
 
-    def mark_non_differentiable(self, *outputs):
+    def mark_non_differentiable(self, *outputs: Tensor) -> None:
         """Says that these outputs have no gradient."""
         self._non_differentiable = outputs
 
-    def set_materialize_grads(self, value):
+    def set_materialize_grads(self, value: bool) -> None:
         """Whether gradients that nobody computed come to `backward` as zeros, as they do unless told, or as None."""
         self._materialize = value
 
     @property
-    def saved_tensors(self):
+    def saved_tensors(self) -> Any:
         """What `save_for_backward` was given, inside `backward`."""
         if isinstance(self._saved, BaseException):
             raise self._saved
@@ -51,21 +62,21 @@ class Function:
     `forward(*args)` may leave the context to `setup_context(ctx, inputs, output)`.
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(f"{type(self)} should not be instantiated. Methods on autograd functions are all static: use apply")
 
     @staticmethod
-    def forward(*args, **kwargs):
+    def forward(*args: Any, **kwargs: Any) -> Any:
         """The outputs; nothing in here is recorded."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
         """Keeps in the context what `backward` needs, where `forward` takes none."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
-    def backward(ctx, *grad_outputs):
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the arguments, from those of the outputs."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
@@ -73,12 +84,12 @@ class Function:
         )
 
     @staticmethod
-    def vjp(ctx, *grad_outputs):
+    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
         """Another name for `backward`."""
         raise NotImplementedError
 
     @classmethod
-    def _run_forward(cls, ctx, arguments):
+    def _run_forward(cls, ctx: Any, arguments: tuple[Any, ...]) -> Any:
         if cls.setup_context is Function.setup_context:
             return cls.forward(ctx, *arguments)
         output = cls.forward(*arguments)
@@ -86,14 +97,14 @@ class Function:
         return output
 
     @classmethod
-    def apply(cls, *args, **kwargs):
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Calls the function and records it."""
         if kwargs:
             args = cls._bound(args, kwargs)
         return _flambeau._apply_function(cls, FunctionCtx(), args)
 
     @classmethod
-    def _bound(cls, args, kwargs):
+    def _bound(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Arguments in the order of `forward`'s parameters."""
         from inspect import signature
 
@@ -104,15 +115,15 @@ class Function:
         bound.apply_defaults()
         return bound.args if cls.setup_context is not Function.setup_context else bound.args[1:]
 
-    def __init_subclass__(cls, **named):
+    def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
         if cls.vjp is not Function.vjp:
             if cls.backward is not Function.backward:
                 raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed.")
-            cls.backward = staticmethod(cls.vjp)
+            setattr(cls, "backward", staticmethod(cls.vjp))
 
 
-def once_differentiable(function):
+def once_differentiable(function: Any) -> Any:
     """Marks a `backward` whose own derivative is an error; it need not use differentiable operators."""
     function._once_differentiable = True
     return function

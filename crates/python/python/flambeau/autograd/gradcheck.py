@@ -1,6 +1,14 @@
 """Gradients held against finite differences, in 64 bits."""
 
+from __future__ import annotations
+
 from .. import _flambeau
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -12,16 +20,16 @@ class GradcheckError(RuntimeError):
 
 
 def gradcheck(
-    func,
-    inputs,
+    func: Callable[..., Any],
+    inputs: Any,
     *,
-    eps=1e-6,
-    atol=1e-5,
-    rtol=1e-3,
-    raise_exception=True,
-    nondet_tol=0.0,
-    check_undefined_grad=True,
-):
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+) -> bool:
     """Whether the gradients that `func` records at `inputs` are those that differences of its values tell.
 
     Every element of every output and input is looked at, which PyTorch calls the slow mode. Inputs that require grad are of 64
@@ -34,7 +42,7 @@ def gradcheck(
     if problem is not None:
         raise ValueError(problem)
 
-    def call(*tensors):
+    def call(*tensors: Tensor) -> list[Tensor]:
         arguments = list(given)
         for place, tensor in zip(places, tensors, strict=True):
             arguments[place] = tensor
@@ -46,7 +54,7 @@ def gradcheck(
     return found is None
 
 
-def _problem_of_inputs(tensors):
+def _problem_of_inputs(tensors: list[Tensor]) -> str | None:
     asked = [tensor for tensor in tensors if tensor.requires_grad]
     if not asked:
         return "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
@@ -55,7 +63,7 @@ def _problem_of_inputs(tensors):
     return None
 
 
-def _differentiable(outputs):
+def _differentiable(outputs: Any) -> list[Tensor]:
     """The outputs that can have a gradient."""
     outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
     found = [output for output in outputs if isinstance(output, Tensor) and output.is_floating_point()]
@@ -65,24 +73,24 @@ def _differentiable(outputs):
 
 
 def gradgradcheck(
-    func,
-    inputs,
-    grad_outputs=None,
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
     *,
-    eps=1e-6,
-    atol=1e-5,
-    rtol=1e-3,
-    raise_exception=True,
-    nondet_tol=0.0,
-    check_undefined_grad=True,
-):
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+) -> bool:
     """Whether the gradients of gradients are right too, at `inputs` and at gradients of the outputs, random unless given."""
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     weights = _weights(func, given, grad_outputs)
 
-    def gradients(*arguments):
-        values, seeds = arguments[: len(given)], arguments[len(given) :]
-        values = [x if not isinstance(x, Tensor) or not x.requires_grad else x.view_as(x) for x in values]
+    def gradients(*arguments: Any) -> list[Tensor]:
+        first, seeds = arguments[: len(given)], arguments[len(given) :]
+        values = [x if not isinstance(x, Tensor) or not x.requires_grad else x.view_as(x) for x in first]
         asked = [x for x in values if isinstance(x, Tensor) and x.requires_grad]
         outputs = [output for output in _differentiable(func(*values)) if output.requires_grad]
         found = _flambeau._grad(outputs, asked, list(seeds), True, True, True)
@@ -100,7 +108,7 @@ def gradgradcheck(
     )
 
 
-def _weights(func, given, grad_outputs):
+def _weights(func: Callable[..., Any], given: tuple[Any, ...], grad_outputs: Any) -> list[Tensor]:
     if grad_outputs is not None:
         return [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
     outputs = [output for output in _differentiable(func(*given)) if output.requires_grad]

@@ -40,7 +40,7 @@ class Converts:
                 if tensor is not None and id(tensor) not in made:
                     made[id(tensor)] = tensor, _converted(tensor, fn)
                 if tensor is not None:
-                    place[name] = made[id(tensor)][1]  # type: ignore[assignment]
+                    place[name] = made[id(tensor)][1]
         for module in self.children() if recurse else ():
             module._replace(fn, made, recurse)
 

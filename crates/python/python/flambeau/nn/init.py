@@ -137,7 +137,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         tensor.zero_()
         for group in range(groups):
             for channel in range(min(out // groups, channels)):
-                tensor[(group * (out // groups) + channel, channel, *middle)] = 1
+                place = (group * (out // groups) + channel, channel, *middle)
+                tensor[place] = 1
     return tensor
 
 

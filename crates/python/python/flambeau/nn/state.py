@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EXTRA_STATE = "_extra_state"
 
 
-class IncompatibleKeys(tuple):
+class IncompatibleKeys(tuple[list[str], list[str]]):
     """What `load_state_dict` did not find, and what it did not need; a pair with names."""
 
     __slots__ = ()

@@ -24,4 +24,11 @@ for _name in dir(_flambeau._special):
     if _name.startswith("special_"):
         globals()[_name.removeprefix("special_")] = getattr(_flambeau._special, _name)
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    def __getattr__(name: str) -> Callable[..., _flambeau.Tensor]:
+        """What the loops above have put here."""
+
 __all__ = sorted(name for name in globals() if not name.startswith("_"))

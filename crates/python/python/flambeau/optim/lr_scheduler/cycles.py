@@ -8,6 +8,8 @@ from flambeau.optim.lr_scheduler.base import LRScheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from flambeau.optim.optimizer import Optimizer
 
 
@@ -26,7 +28,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         wave = 1 + math.cos(math.pi * self.T_cur / self.T_i)
         return [self.eta_min + (base - self.eta_min) * wave / 2 for base in self.base_lrs]
 
-    def _go_to(self, epoch: float | None) -> None:  # type: ignore[override]
+    def _go_to(self, epoch: float | None) -> None:
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -111,7 +113,7 @@ class OneCycleLR(LRScheduler):
             raise ValueError(f"{name} must have the same length as optimizer.param_groups, expected {groups} but got {len(values)}")
         return values
 
-    def _set_momentum(self, group: dict, momentum: float) -> None:
+    def _set_momentum(self, group: dict[str, Any], momentum: float) -> None:
         if self.use_beta1:
             group["betas"] = (momentum, *group["betas"][1:])
         else:
