@@ -3,6 +3,7 @@
 
 pub mod allocator;
 pub mod autograd_meta;
+mod barrier;
 pub mod device;
 pub mod dispatch_key;
 pub mod error;

@@ -1,11 +1,16 @@
-//! The lock on a storage's elements: many readers or one writer, in one word.
+//! The lock on a storage's elements: many readers or one writer.
+//!
+//! It is biased towards the thread that made the storage, which takes it without atomic updates until another thread comes
+//! ([`bias`]); from then on one word counts for all.
 //!
 //! A waiting writer never holds readers up, so that a thread may read what it already reads; a stream of readers can
 //! therefore delay a writer for as long as it lasts. Waiters spin, then yield, then sleep.
 
 use crate::sync::{AtomicU32, Ordering};
+use bias::{Attempt, Bias};
 use std::time::Instant;
 
+mod bias;
 mod parking;
 
 #[cfg(all(unix, not(loom), not(miri)))]
@@ -32,34 +37,52 @@ const SPINS: u32 = if cfg!(loom) { 0 } else { 64 };
 const YIELDS: u32 = if cfg!(loom) { 0 } else { 8 };
 
 /// A lock for many readers or one writer. The guards in [`storage_guards`](crate::storage_guards) are how it is used.
-pub struct StorageLock(AtomicU32);
+///
+/// A thread gives back itself what it has taken.
+pub struct StorageLock {
+    bias: Bias,
+    word: AtomicU32,
+}
 
 impl StorageLock {
-    /// A free lock.
-    #[inline]
+    /// A free lock, biased towards the calling thread.
+    #[inline(always)]
     pub fn new() -> Self {
-        StorageLock(AtomicU32::new(0))
+        StorageLock { bias: Bias::new(), word: AtomicU32::new(0) }
     }
 
     /// Takes the lock if that takes no waiting.
     #[inline(always)]
     pub fn try_lock(&self, access: Access) -> bool {
-        let seen = self.0.load(Ordering::Relaxed);
-        match taken(seen, access) {
-            Some(next) => {
-                self.0.compare_exchange(seen, next, Ordering::Acquire, Ordering::Relaxed).is_ok()
-                    || self.try_again(access)
+        if self.bias.is_ours() {
+            match self.bias.take(access) {
+                Attempt::Taken => return true,
+                Attempt::Conflict => return false,
+                Attempt::Revoked => self.wake_sleepers(),
             }
-            None => false,
         }
+        self.try_shared(access)
+    }
+
+    /// The same by the word that counts for all threads.
+    #[inline]
+    fn try_shared(&self, access: Access) -> bool {
+        if !self.bias.revoke() || !self.take_word(access) {
+            return false;
+        }
+        let allowed = self.bias.allows(access);
+        if !allowed {
+            self.give_word_back(access);
+        }
+        allowed
     }
 
     /// Tries until another thread really stands in the way, not just another reader's counting.
-    #[cold]
-    fn try_again(&self, access: Access) -> bool {
-        let mut seen = self.0.load(Ordering::Relaxed);
+    #[inline]
+    fn take_word(&self, access: Access) -> bool {
+        let mut seen = self.word.load(Ordering::Relaxed);
         while let Some(next) = taken(seen, access) {
-            match self.0.compare_exchange_weak(seen, next, Ordering::Acquire, Ordering::Relaxed) {
+            match self.word.compare_exchange_weak(seen, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
             }
@@ -69,28 +92,41 @@ impl StorageLock {
 
     /// Takes the lock, waiting for others until `deadline`, or for ever. False if the time has run out.
     pub fn lock(&self, access: Access, deadline: Option<Instant>) -> bool {
-        self.try_lock(access) || self.spin(access) || self.sleep(access, deadline)
+        self.try_lock(access) || (self.bias.revoke() && (self.spin(access) || self.sleep(access, deadline)))
     }
 
     /// Releases what [`lock`](Self::lock) or [`try_lock`](Self::try_lock) took with the same access.
     #[inline(always)]
     pub fn unlock(&self, access: Access) {
-        // Release: what the guard allowed happens before the next conflicting guard.
-        let before = match access {
-            Access::Read => self.0.fetch_sub(1, Ordering::Release),
-            Access::Write => self.0.fetch_sub(WRITER, Ordering::Release),
-        };
-        // A sleeper can go on once nobody writes and, if it wants to write, nobody reads.
-        if before & SLEEPER != 0 && before & READERS <= 1 {
-            self.wake();
+        // What a thread has taken by the bias and by the word, when the bias was revoked in between, are both for reading.
+        if self.bias.held_by_us() == 0 {
+            self.give_word_back(access);
+        } else if !self.bias.give_back(access) {
+            self.wake_sleepers();
         }
     }
 
     /// Releases the lock in whichever way the caller holds it: while it is held for writing, nobody else holds it.
     #[inline(always)]
     pub fn unlock_held(&self) {
-        let written = self.0.load(Ordering::Relaxed) & WRITER != 0;
-        self.unlock(if written { Access::Write } else { Access::Read });
+        let held = match self.bias.held_by_us() {
+            0 => self.word.load(Ordering::Relaxed),
+            held => held,
+        };
+        self.unlock(if held & WRITER != 0 { Access::Write } else { Access::Read });
+    }
+
+    #[inline]
+    fn give_word_back(&self, access: Access) {
+        // Release: what the guard allowed happens before the next conflicting guard.
+        let before = match access {
+            Access::Read => self.word.fetch_sub(1, Ordering::Release),
+            Access::Write => self.word.fetch_sub(WRITER, Ordering::Release),
+        };
+        // A sleeper can go on once nobody writes and, if it wants to write, nobody reads.
+        if before & SLEEPER != 0 && before & READERS <= 1 {
+            self.wake();
+        }
     }
 
     #[cold]
@@ -113,18 +149,19 @@ impl StorageLock {
     /// somebody sleeps, or is seen by the sleeper's last look at the word.
     #[cold]
     fn sleep(&self, access: Access, deadline: Option<Instant>) -> bool {
-        let mut bed = parking::lock(self.address());
         loop {
-            let seen = self.0.fetch_or(SLEEPER, Ordering::Relaxed);
-            if taken(seen, access).is_some() {
-                if self.try_again(access) {
-                    return true;
+            let bed = parking::lock(self.address());
+            let seen = self.word.fetch_or(SLEEPER, Ordering::Relaxed);
+            if taken(seen, access).is_none() || !self.bias.allows_or_will_wake(access) {
+                if bed.wait(deadline).is_none() {
+                    return false;
                 }
                 continue;
             }
-            match bed.wait(deadline) {
-                Some(again) => bed = again,
-                None => return false,
+            // What cannot be taken after all is given back, with a call for sleepers, which takes the mutex.
+            drop(bed);
+            if self.try_shared(access) {
+                return true;
             }
         }
     }
@@ -132,8 +169,16 @@ impl StorageLock {
     #[cold]
     fn wake(&self) {
         let bed = parking::lock(self.address());
-        self.0.fetch_and(!SLEEPER, Ordering::Relaxed);
+        self.word.fetch_and(!SLEEPER, Ordering::Relaxed);
         bed.wake_all();
+    }
+
+    /// Where there are any; after the owner of the bias has given back what it held.
+    #[cold]
+    fn wake_sleepers(&self) {
+        if self.word.load(Ordering::Relaxed) & SLEEPER != 0 {
+            self.wake();
+        }
     }
 
     fn address(&self) -> usize {

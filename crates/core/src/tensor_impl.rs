@@ -425,6 +425,12 @@ impl TensorImpl {
         Ok(())
     }
 
+    /// Whether it was ever given [another geometry](Self::set_geometry) than it was made with.
+    #[inline]
+    pub fn was_resized(&self) -> bool {
+        self.replacements.get().is_some()
+    }
+
     /// The bytes it looks at.
     #[inline]
     pub fn storage(&self) -> &Storage {

@@ -189,16 +189,16 @@ impl Guarded {
     }
 }
 
-/// For three threads that may sleep all interleavings are too many; faults show with few preemptions.
-fn few_preemptions(model: impl Fn() + Sync + Send + 'static) {
+/// For threads that may sleep all interleavings are too many; faults show with few preemptions.
+fn preempted(times: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(times);
     builder.check(model);
 }
 
 #[test]
 fn writers_exclude_each_other_and_wake_each_other() {
-    loom::model(|| {
+    preempted(3, || {
         let shared = Guarded::new();
         let other = Arc::clone(&shared);
         let thread = thread::spawn(move || other.write());
@@ -210,7 +210,7 @@ fn writers_exclude_each_other_and_wake_each_other() {
 
 #[test]
 fn readers_see_all_of_a_write_or_nothing() {
-    few_preemptions(|| {
+    preempted(2, || {
         let shared = Guarded::new();
         let (writer, reader) = (Arc::clone(&shared), Arc::clone(&shared));
         let threads =
@@ -223,7 +223,7 @@ fn readers_see_all_of_a_write_or_nothing() {
 
 #[test]
 fn three_who_want_the_lock_all_get_it() {
-    few_preemptions(|| {
+    preempted(2, || {
         let shared = Guarded::new();
         let (one, two) = (Arc::clone(&shared), Arc::clone(&shared));
         let threads = [thread::spawn(move || one.write()), thread::spawn(move || assert!(two.read() <= 2))];
@@ -264,7 +264,7 @@ impl Pair {
 
 #[test]
 fn sets_in_opposite_orders_do_not_wait_for_each_other_in_a_circle() {
-    loom::model(|| {
+    preempted(3, || {
         let pair = Pair::new();
         let other = Arc::clone(&pair);
         let work = |pair: &Pair, write: usize| {
@@ -283,7 +283,7 @@ fn sets_in_opposite_orders_do_not_wait_for_each_other_in_a_circle() {
 
 #[test]
 fn accessors_and_sets_exclude_each_other() {
-    loom::model(|| {
+    preempted(3, || {
         let pair = Pair::new();
         let other = Arc::clone(&pair);
         let thread = thread::spawn(move || {

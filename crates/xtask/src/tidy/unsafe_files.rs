@@ -9,6 +9,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/core/src/autograd_meta.rs", "owns a trait object in a block of the thread's free list"),
     ("crates/core/src/allocator.rs", "hands out raw memory and calls the deleters of foreign memory"),
     ("crates/core/src/allocator/", "free lists are threaded through the free memory itself"),
+    ("crates/core/src/barrier.rs", "asks the system for a fence on all processors"),
     ("crates/core/src/fork.rs", "registers what holds locks across a fork"),
     ("crates/core/src/intrusive_ptr.rs", "owns memory through a raw pointer and its own reference counts"),
     (
