@@ -299,6 +299,7 @@ fn run_entry(task: &mut GraphTask<'_>, at: u32, mode: Mode, results: &mut [Optio
         made.len()
     );
     anomaly::check_nan(&**node, &made)?;
+    let made = made.as_mut_slice();
     for (i, edge) in edges.iter().enumerate() {
         let grad = match (made.get_mut(i).and_then(Option::take), edge) {
             (Some(grad), Some(edge)) => Some(bring_along(grad, edge, &cx, i)?),

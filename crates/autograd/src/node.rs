@@ -325,11 +325,13 @@ impl<B: Backward> Node for GraphNode<B> {
             return Ok(Gradients::new());
         }
         let _untracked = cx.skip_view_tracking();
-        let keep = cx.keep_graph() || !B::SAVES;
-        match self.saved.lend(keep, |saved| saved.backward(cx, &grads)) {
-            Some(result) => result,
-            None => bail!(Autograd, "{SECOND_TIME}"),
-        }
+        let result = if B::SAVES {
+            self.saved.lend(cx.keep_graph(), |saved| saved.backward(cx, &grads))
+        } else {
+            // SAFETY: (kept) `SAVES` is the same each time.
+            unsafe { self.saved.kept() }.map(|saved| saved.backward(cx, &grads))
+        };
+        result.unwrap_or_else(|| bail!(Autograd, "{SECOND_TIME}"))
     }
 }
 

@@ -38,8 +38,7 @@ use crate::grad_mode::is_grad_enabled;
 use crate::node::{Backward, Edge, Edges, Gradients, GraphNode, IntoEdges, NodePtr};
 use crate::saved_variable::{SavedVariable, Unpacked};
 use crate::variable::{
-    Variable, attach_to_fresh, bring_up_to_date, edge_now, gradient_edge, requires_grad, set_gradient_edge,
-    variable,
+    Variable, attach_to_fresh, gradient_edge, gradient_edges, requires_grad, set_gradient_edge, variable,
 };
 use crate::view;
 use flambeau_core::{DispatchKey, DispatchKeySet, IntrusivePtr, Result, ThreadKeysGuard, bail, ensure};
@@ -65,8 +64,7 @@ pub fn any_requires_grad<'a>(inputs: impl IntoIterator<Item = &'a Tensor>) -> bo
 /// As for a view whose base was modified where that was forbidden.
 #[inline(always)]
 pub fn edges<const N: usize>(inputs: [&Tensor; N]) -> Result<[Option<Edge>; N]> {
-    inputs.into_iter().try_for_each(bring_up_to_date)?;
-    Ok(inputs.map(edge_now))
+    gradient_edges(inputs)
 }
 
 /// The same for any number.

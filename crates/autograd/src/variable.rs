@@ -105,10 +105,23 @@ impl Variable {
     #[inline]
     pub(crate) fn accumulator(&self, tensor: &Tensor) -> NodePtr {
         let first = self.first_accumulator(tensor);
+        if !tensor.impl_().was_resized() {
+            return first.clone();
+        }
         match first.header().outputs() {
             [output] if shape::same(output.sizes(), tensor.sizes()) => first.clone(),
             _ => AccumulateGrad::sharing_hooks(tensor, first.header().hooks_or_init()),
         }
+    }
+
+    /// Where the gradient of `tensor` goes. The history of a view must be up to date.
+    #[inline]
+    fn edge(&self, tensor: &Tensor) -> Option<Edge> {
+        if self.has_history() {
+            let state = self.state.lock();
+            return state.grad_fn.clone().map(|node| Edge { node, input_nr: state.output_nr });
+        }
+        self.is_asked().then(|| Edge { node: self.accumulator(tensor), input_nr: 0 })
     }
 
     #[inline]
@@ -139,7 +152,7 @@ pub(crate) fn variable_or_init(tensor: &Tensor, init: impl FnOnce() -> Variable)
 /// Whether a gradient is asked for, directly or through history.
 #[inline]
 pub(crate) fn requires_grad(tensor: &Tensor) -> bool {
-    tensor.key_set().has(DispatchKey::Autograd) && variable(tensor).is_some_and(Variable::requires_grad_now)
+    recorded_variable(tensor).is_some_and(Variable::requires_grad_now)
 }
 
 impl Variable {
@@ -189,35 +202,30 @@ pub(crate) fn set_gradient_edge(tensor: &Tensor, node: NodePtr, output_nr: u32) 
 /// `Autograd` for a view whose base was modified in a way that leaves it no history; see [`view`](crate::view).
 #[inline]
 pub(crate) fn gradient_edge(tensor: &Tensor) -> Result<Option<Edge>> {
-    bring_up_to_date(tensor)?;
-    Ok(edge_now(tensor))
+    let [edge] = gradient_edges([tensor])?;
+    Ok(edge)
 }
 
-/// Gives a view the history that its base acquired since.
+/// Those of several tensors. All are asked what is attached to them just once.
 ///
 /// # Errors
 /// Those of [`gradient_edge`].
-#[inline]
-pub(crate) fn bring_up_to_date(tensor: &Tensor) -> Result<()> {
-    if tensor.key_set().has(DispatchKey::Autograd)
-        && let Some(variable) = variable(tensor)
-        && let Some(view) = variable.view.get()
-    {
-        view::refresh(tensor, variable, view)?;
+#[inline(always)]
+pub(crate) fn gradient_edges<const N: usize>(tensors: [&Tensor; N]) -> Result<[Option<Edge>; N]> {
+    let variables = tensors.map(recorded_variable);
+    for (tensor, variable) in tensors.iter().zip(variables) {
+        if let Some(variable) = variable
+            && let Some(view) = variable.view.get()
+        {
+            view::refresh(tensor, variable, view)?;
+        }
     }
-    Ok(())
+    // It cannot fail from here on, so that the edges come in registers.
+    Ok(std::array::from_fn(|i| variables[i].and_then(|variable| variable.edge(tensors[i]))))
 }
 
-/// [`gradient_edge`] of a tensor that is up to date. It cannot fail, so that the edge comes in registers.
-#[inline]
-pub(crate) fn edge_now(tensor: &Tensor) -> Option<Edge> {
-    if !tensor.key_set().has(DispatchKey::Autograd) {
-        return None;
-    }
-    let variable = variable(tensor)?;
-    if variable.has_history() {
-        let state = variable.state.lock();
-        return state.grad_fn.clone().map(|node| Edge { node, input_nr: state.output_nr });
-    }
-    variable.is_asked().then(|| Edge { node: variable.accumulator(tensor), input_nr: 0 })
+/// What is attached to `tensor`, if calls on it are to be recorded at all.
+#[inline(always)]
+fn recorded_variable(tensor: &Tensor) -> Option<&Variable> {
+    if tensor.key_set().has(DispatchKey::Autograd) { variable(tensor) } else { None }
 }

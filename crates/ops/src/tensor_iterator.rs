@@ -125,9 +125,9 @@ impl<'a> TensorIterator<'a> {
         }
     }
 
-    /// Ends an in-place or `out=` call.
+    /// Ends an in-place or `out=` call. Leaves the iterator where it is, as [`take_result`](Self::take_result) does.
     #[inline]
-    pub fn finish(self) -> Result<()> {
+    pub fn finish(&self) -> Result<()> {
         Ok(())
     }
 
@@ -175,7 +175,10 @@ impl<'a> TensorIterator<'a> {
 
     /// Whether the elements are on no device, so that there is nothing to compute.
     pub fn is_meta(&self) -> bool {
-        self.operands().iter().filter_map(Operand::tensor).any(|t| t.device().is_meta())
+        match &self.plain {
+            Some(plain) => plain.is_meta(),
+            None => self.operands.iter().filter_map(Operand::tensor).any(|t| t.device().is_meta()),
+        }
     }
 
     /// Calls `body` under the guards of all operands.

@@ -25,6 +25,16 @@ impl<B> Saved<B> {
         Saved { users: AtomicU32::new(0), value: UnsafeCell::new(Some(value)) }
     }
 
+    /// The values, which nobody will free.
+    ///
+    /// # Safety
+    /// - (kept) [`lend`](Self::lend) is never called on this.
+    #[inline]
+    pub(super) unsafe fn kept(&self) -> Option<&B> {
+        // SAFETY: (kept): nobody changes the value.
+        unsafe { &*self.value.get() }.as_ref()
+    }
+
     /// Calls `formula` with the values, which are dropped afterwards unless `keep` is set, another pass is using them, or
     /// the formula failed. `None` if they are gone, or going.
     #[inline]

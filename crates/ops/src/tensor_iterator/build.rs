@@ -13,7 +13,7 @@ type Order = SmallVec<[usize; 6]>;
 impl<'a> TensorIterator<'a> {
     /// A formula of no input, for an output that exists: `fill_`.
     pub fn build_nullary_op(&mut self) -> Result<()> {
-        self.build(Config::SAME)
+        if self.build_plain_nullary() { Ok(()) } else { self.build(Config::SAME) }
     }
 
     /// A formula of one input whose result has its type.

@@ -1,5 +1,5 @@
 //! The simplest calls: contiguous inputs of one shape, type and device, of which one may be a number, and an output just like
-//! them.
+//! them. A call of no input but with a contiguous output is as simple.
 
 use super::operand::{Handle, Operand, Operands, Output};
 use super::{Config, TensorIterator};
@@ -92,6 +92,27 @@ impl<'a> TensorIterator<'a> {
 }
 
 impl<'a> TensorIterator<'a> {
+    /// Builds a call of no input if it is plain.
+    #[inline]
+    pub(super) fn build_plain_nullary(&mut self) -> bool {
+        let Output::InPlace(out) = self.output else { return false };
+        if !out.is_contiguous() || !self.operands.is_empty() {
+            return false;
+        }
+        self.common_dtype = out.dtype();
+        self.plain = Some(Plain {
+            inputs: [out; INPUTS],
+            count: 0,
+            number: None,
+            owned: None,
+            output: Handle::Borrowed(out),
+            numel: out.numel(),
+            dtype: out.dtype(),
+            result: out.dtype(),
+        });
+        true
+    }
+
     /// Builds a call of a tensor and a number.
     ///
     /// # Errors
@@ -153,6 +174,10 @@ impl<'a> Plain<'a> {
         }
     }
 
+    pub(super) fn is_meta(&self) -> bool {
+        self.output().device().is_meta()
+    }
+
     #[inline]
     fn is_fresh(&self) -> bool {
         matches!(self.output, Handle::Owned(_))
@@ -202,6 +227,7 @@ impl<'a> Plain<'a> {
         let in_place = [out, b];
         let wanted = match self.count {
             n if self.is_fresh() => &wanted[..n],
+            0 => &in_place[..1],
             1 | 2 if Storage::ptr_eq(a.0, out.0) => &in_place,
             _ => &wanted,
         };
