@@ -14,8 +14,8 @@ use flambeau_codegen::{
 
 use crate::{Outcome, root};
 
-const FUNCTIONS: &str = "native_functions.yaml";
-const DERIVATIVES: &str = "derivatives.yaml";
+pub(crate) const FUNCTIONS: &str = "native_functions.yaml";
+pub(crate) const DERIVATIVES: &str = "derivatives.yaml";
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -40,7 +40,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
 }
 
-fn read(path: &Path) -> Result<String, String> {
+pub(crate) fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 

@@ -1,8 +1,9 @@
-//! The project's own tasks: `cargo xtask codegen`, `tidy`, `test`, `python`, `bench`, `miri`, `loom`.
+//! The project's own tasks: `cargo xtask codegen`, `coverage`, `tidy`, `test`, `python`, `bench`, `miri`, `loom`.
 
 mod bench;
 mod check_memory;
 mod codegen;
+mod coverage;
 mod python;
 mod test;
 mod tidy;
@@ -24,6 +25,8 @@ struct Cli {
 enum Task {
     /// Writes the `generated/` folders from native_functions.yaml and derivatives.yaml.
     Codegen(codegen::Options),
+    /// Prints how much of PyTorch's core set, and of what its users call, exists.
+    Coverage(coverage::Options),
     /// Checks the house rules: where `unsafe` may stand, names, first lines, lengths, open ends.
     Tidy(tidy::Options),
     /// Runs every check a change must pass, and prints how many did.
@@ -43,6 +46,7 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Codegen(options) => codegen::run(&options),
+        Task::Coverage(options) => coverage::run(&options),
         Task::Tidy(options) => tidy::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Python(options) => python::run(&options),

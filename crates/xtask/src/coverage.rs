@@ -1,0 +1,156 @@
+//! `cargo xtask coverage`: how much of PyTorch's core set, and of what its users call, exists here.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use flambeau_codegen::{Derivatives, NativeFunctions, Source, Variant, variant_of};
+
+use crate::codegen::{DERIVATIVES, FUNCTIONS, read};
+use crate::{Outcome, root};
+
+/// PyTorch's core set, by overload, and names that PyTorch's users call.
+const CORE: &str = "tests/coverage/core_aten.txt";
+const WANTED: &str = "tests/coverage/wanted.txt";
+
+/// Those of the core set that are methods of a tensor here, not operators.
+const METHODS: &[&str] =
+    &["sym_size.int", "sym_is_contiguous", "sym_numel", "sym_storage_offset", "sym_stride.int"];
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Exits 1 unless so many of the core set exist.
+    #[arg(long)]
+    least: Option<usize>,
+}
+
+/// What there is of an operator.
+#[derive(Default)]
+struct Known {
+    in_place: bool,
+    out: bool,
+    derivative: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let operators = operators()?;
+    let (core, wanted) = (names(CORE)?, names(WANTED)?);
+    let found = report_core(&core, &operators);
+    report_wanted(&wanted, &operators, &python_names()?);
+    let enough = options.least.is_none_or(|least| found >= least);
+    Ok(if enough { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn names(file: &str) -> Result<Vec<String>, String> {
+    Ok(read(&root().join(file))?.lines().map(str::to_owned).collect())
+}
+
+/// Every operator by its full name. A composite one has the derivative of what it calls.
+fn operators() -> Result<HashMap<String, Known>, Box<dyn std::error::Error>> {
+    let (functions, derivatives) = (read(&root().join(FUNCTIONS))?, read(&root().join(DERIVATIVES))?);
+    let parsed = NativeFunctions::parse(Source { name: FUNCTIONS, text: &functions })?;
+    let formulas = Derivatives::parse(Source { name: DERIVATIVES, text: &derivatives }, &parsed)?;
+    let derived: HashSet<String> =
+        formulas.entries.iter().map(|entry| entry.schema.name.to_string()).collect();
+    let mut known = HashMap::new();
+    for entry in &parsed.entries {
+        let has = |variant| entry.autogen.iter().any(|sibling| variant_of(&sibling.value) == variant);
+        let name = entry.schema.name.to_string();
+        let composite = entry.kernels().iter().any(|kernel| kernel.key == "CompositeImplicitAutograd");
+        let derivative = composite || derived.contains(&name);
+        let (in_place, out) = (has(Variant::InPlace), has(Variant::Out));
+        for sibling in &entry.autogen {
+            known.insert(sibling.value.to_string(), Known { in_place, out, derivative });
+        }
+        known.insert(name, Known { in_place, out, derivative });
+    }
+    Ok(known)
+}
+
+/// Prints what of the core set exists, and gives its number.
+fn report_core(core: &[String], operators: &HashMap<String, Known>) -> usize {
+    let known: Vec<&Known> = core.iter().filter_map(|name| operators.get(name)).collect();
+    let methods = core.iter().filter(|name| METHODS.contains(&name.as_str())).count();
+    let count = |has: fn(&&&Known) -> bool| known.iter().filter(has).count();
+    println!(
+        "core: {} of {}: {} operators, {methods} methods; {} with an in-place form, {} with out=, {} with a derivative",
+        known.len() + methods,
+        core.len(),
+        known.len(),
+        count(|known| known.in_place),
+        count(|known| known.out),
+        count(|known| known.derivative),
+    );
+    let exists = |name: &str| operators.contains_key(name) || METHODS.contains(&name);
+    list(core.iter().filter(|name| !exists(name)));
+    known.len() + methods
+}
+
+fn report_wanted(wanted: &[String], operators: &HashMap<String, Known>, python: &HashSet<String>) {
+    let bases: HashSet<&str> = operators.keys().map(|name| name.split('.').next().unwrap_or(name)).collect();
+    let is_operator = |name: &str| {
+        let last = name.rsplit('.').next().unwrap_or(name);
+        let joined = name.replace('.', "_");
+        [name, joined.as_str()]
+            .iter()
+            .any(|name| bases.contains(name) || bases.contains(format!("{name}_").as_str()))
+            || (name.starts_with("nn.functional.") && bases.contains(last))
+    };
+    let in_python = |name: &str| python.contains(name);
+    let operators = wanted.iter().filter(|name| is_operator(name)).count();
+    let others = wanted.iter().filter(|name| !is_operator(name) && in_python(name)).count();
+    println!(
+        "wanted: {} of {}: {operators} operators, {others} written in Python",
+        operators + others,
+        wanted.len()
+    );
+    list(wanted.iter().filter(|name| !is_operator(name) && !in_python(name)));
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a String>) {
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    println!("  missing {}: {}", names.len(), names.join(" "));
+}
+
+/// What the Python package defines, by module as PyTorch's users write it: `nn.functional.pad`, `matmul`.
+fn python_names() -> Result<HashSet<String>, String> {
+    let package = root().join("crates/python/python/flambeau");
+    let mut names = HashSet::new();
+    for (folder, prefix) in
+        [("nn/functional", "nn.functional."), ("special", "special."), ("linalg", "linalg."), ("", "")]
+    {
+        for file in sources(&package.join(folder))? {
+            let text = read(&file)?;
+            names.extend(defined(&text).map(|name| format!("{prefix}{name}")));
+        }
+    }
+    Ok(names)
+}
+
+/// The Python files and stubs of a folder.
+fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let error = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let entries: Result<Vec<_>, _> = fs::read_dir(folder).map_err(error)?.collect();
+    let paths = entries.map_err(error)?.into_iter().map(|entry| entry.path());
+    let is_python =
+        |path: &PathBuf| path.extension().is_some_and(|extension| extension == "py" || extension == "pyi");
+    Ok(paths.filter(is_python).collect())
+}
+
+/// Names after `def`, and those given a value at the margin, as in `relu = flambeau.relu`.
+fn defined(text: &str) -> impl Iterator<Item = &str> {
+    let name = |line: &'_ str| -> Option<usize> {
+        let end = line.find(|c: char| !c.is_alphanumeric() && c != '_')?;
+        (end > 0).then_some(end)
+    };
+    text.lines().filter_map(move |line| {
+        if let Some(rest) = line.trim_start().strip_prefix("def ") {
+            return name(rest).map(|end| &rest[..end]);
+        }
+        let end = name(line)?;
+        let rest = line[end..].trim_start();
+        (rest.starts_with('=') || rest.starts_with(": ")).then(|| &line[..end])
+    })
+}
