@@ -50,12 +50,13 @@ pub fn values(args: &[Arg], make: &mut dyn FnMut(&Array) -> Tensor) -> Vec<Value
     all
 }
 
-/// The tensors among the results of a call; a truth value is one without dimensions.
+/// The tensors among the results of a call; a truth value and a number are such without dimensions.
 pub fn tensors(values: Vec<Value>) -> Vec<Tensor> {
     let flat = |v: Value| match v {
         Value::Tensor(t) => vec![t],
         Value::Tensors(list) => list,
         Value::Bool(b) => vec![tensor(&Array::scalar(f64::from(b)), ScalarType::Bool)],
+        Value::Scalar(s) => vec![tensor(&Array::scalar(s.to_f64()), s.scalar_type())],
         _ => vec![],
     };
     values.into_iter().flat_map(flat).collect()

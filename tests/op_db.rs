@@ -2,6 +2,7 @@
 
 mod activation;
 mod attention;
+mod bags;
 mod binary;
 mod class_loss;
 mod conv;
@@ -26,6 +27,7 @@ mod products;
 mod random;
 mod ranks;
 mod reduce;
+mod sampled;
 mod sets;
 mod softmax;
 mod spatial;
@@ -73,6 +75,8 @@ pub fn rows() -> Vec<Row> {
         ranks::rows,
         sets::rows,
         spatial::rows,
+        bags::rows,
+        sampled::rows,
     ];
     families.iter().flat_map(|family| family()).collect()
 }

@@ -60,7 +60,8 @@ fn in_place_of(op: &dyn OperatorInfo) -> Option<&'static dyn OperatorInfo> {
 }
 
 fn out_of(op: &dyn OperatorInfo) -> Option<&'static dyn OperatorInfo> {
-    siblings(op, base(op.name())).find(|o| o.schema().contains(", Tensor(a!) "))
+    let name = op.name();
+    siblings(op, base(name)).find(|o| o.name() != name && o.schema().contains(", Tensor(a!) "))
 }
 
 fn meta(value: &Value) -> Value {

@@ -37,6 +37,12 @@ const CASES: &[Case] = &[
     Case { x: &[2, 4, 6, 5], w: &[4, 1, 2, 2], window: window(2, 0, 1, 4) },
     Case { x: &[2, 4, 7, 9], w: &[6, 2, 2, 3], window: window(2, 2, 2, 2) },
     Case { x: &[0, 2, 4, 4], w: &[3, 2, 3, 3], window: window(1, 0, 1, 1) },
+    Case { x: &[1, 1, 2, 2, 3], w: &[2, 1, 2, 1, 2], window: window(1, 0, 1, 1) },
+    Case { x: &[1, 2, 2, 1, 3], w: &[2, 1, 1, 1, 2], window: window(2, 1, 1, 2) },
+    Case { x: &[2, 4, 5, 4, 6], w: &[4, 2, 2, 3, 2], window: window(2, 1, 1, 2) },
+    Case { x: &[1, 3, 4, 6, 5], w: &[2, 3, 2, 2, 2], window: window(1, 1, 2, 1) },
+    Case { x: &[2, 3, 3, 1, 1], w: &[2, 3, 2, 1, 1], window: window(1, 0, 1, 1) },
+    Case { x: &[2, 2, 2, 4, 3], w: &[3, 2, 1, 1, 1], window: window(1, 0, 1, 1) },
 ];
 
 impl Case {
@@ -181,13 +187,14 @@ fn general() -> Row {
     })
 }
 
-fn transposed() -> Row {
-    let cases = CASES.iter().filter(|case| case.x.len() == 4 && case.x[0] != 0);
+fn transposed(name: &'static str, rank: usize) -> Row {
+    let cases = CASES.iter().filter(|case| case.x.len() == rank && case.x[0] != 0);
     cases
-        .fold(row("conv_transpose2d.input").types(FLOATS), |row, case| {
+        .fold(row(name).types(FLOATS), |row, case| {
             let filters = [case.w[1] * case.window.groups];
             let [stride, padding, dilation] = case.arguments();
-            let geometry = vec![stride, padding, ints(&[0, 0]), (case.window.groups as i64).into(), dilation];
+            let more = ints(&vec![0; rank - 2]);
+            let geometry = vec![stride, padding, more, (case.window.groups as i64).into(), dilation];
             row.sample([tensors(&[&case.output(), case.w, &filters]), geometry].concat())
         })
         .reference(|a| {
@@ -249,7 +256,9 @@ pub(super) fn rows() -> Vec<Row> {
             ErrorKind::Shape,
             "to have 3 channels, but got 2 channels instead",
         ),
-        transposed(),
+        plain("conv3d", 5),
+        transposed("conv_transpose2d.input", 4),
+        transposed("conv_transpose3d.input", 5),
         general(),
         backward(),
         double_backward(),

@@ -4,7 +4,7 @@ use super::linalg::{TYPES, whole};
 use super::unary::float_of;
 use super::view::{build, int, sliced, wrap};
 use crate::array::Array;
-use crate::row::{Arg, Check, FLOATS, Row, WIDE_FLOATS, ints, none, number, row};
+use crate::row::{ALL, Arg, Check, FLOATS, Row, WIDE_FLOATS, ints, none, number, row};
 use flambeau_core::ErrorKind;
 use flambeau_core::ScalarType::{Bool, F64, I64};
 
@@ -219,19 +219,28 @@ fn distances() -> Vec<Row> {
         let (r, m) = (y.sizes[y.sizes.len() - 2], x.sizes[0]);
         vec![build(&[m, r], |i| distance(x, y, [i[0], i[1]], p))]
     };
-    let cdist = [1.0, 2.0, 3.0, f64::INFINITY, 0.0]
-        .into_iter()
-        .fold(start("cdist"), |row, p| row.sample([pair(&[3, 2], &[2, 2]), vec![p.into(), none()]].concat()));
-    let pdist = [1.0, 2.0, f64::INFINITY]
-        .into_iter()
-        .fold(start("pdist"), |row, p| row.sample(vec![some(&[4, 3], 1).into(), p.into()]));
+    let norms_of_all = |name| {
+        [1.0, 2.0, 3.0, f64::INFINITY, 0.0]
+            .into_iter()
+            .fold(start(name), |row, p| row.sample([pair(&[3, 2], &[2, 2]), vec![p.into(), none()]].concat()))
+    };
+    let norms_of_pairs = |name| {
+        [1.0, 2.0, f64::INFINITY]
+            .into_iter()
+            .fold(start(name), |row, p| row.sample(vec![some(&[4, 3], 1).into(), p.into()]))
+            .reference(|a| {
+                let pairs = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
+                let x = a[0].array();
+                vec![build(&[6], |i| distance(x, x, pairs[i[0]], a[1].number()))]
+            })
+    };
     let dist = [1.0, 2.0]
         .into_iter()
         .fold(start("dist"), |row, p| row.sample([pair(&[2, 3], &[3]), vec![number(p)]].concat()));
     let renorm =
         |p: f64, dim: i64, most: f64| vec![some(&[3, 4], 1).into(), number(p), dim.into(), number(most)];
     vec![
-        cdist
+        norms_of_all("cdist")
             .sample([pair(&[30, 3], &[2, 3]), vec![2.0.into(), none()]].concat())
             .sample([pair(&[3, 3], &[2, 3]), vec![2.0.into(), 1i64.into()]].concat())
             .terms(64.0)
@@ -250,13 +259,13 @@ fn distances() -> Vec<Row> {
             },
         ),
         start("_euclidean_dist").terms(64.0).sample(pair(&[3, 2], &[2, 2])).reference(move |a| all(a, 2.0)),
-        pdist
-            .reference(|a| {
-                let pairs = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
-                let x = a[0].array();
-                vec![build(&[6], |i| distance(x, x, pairs[i[0]], a[1].number()))]
-            })
-            .refuses(vec![some(&[3], 1).into(), 2.0.into()], ErrorKind::Shape, "2D tensors"),
+        norms_of_all("_cdist_forward").reference(move |a| all(a, a[2].number())),
+        norms_of_pairs("_pdist_forward"),
+        norms_of_pairs("pdist").refuses(
+            vec![some(&[3], 1).into(), 2.0.into()],
+            ErrorKind::Shape,
+            "2D tensors",
+        ),
         dist.reference(|a| {
             let difference = a[0].array().zip(a[1].array(), |x, y| x - y);
             vec![Array::scalar(norm(difference.data.into_iter(), a[2].number()))]
@@ -272,6 +281,20 @@ fn distances() -> Vec<Row> {
             })
             .refuses(renorm(0.0, 0, 1.0), ErrorKind::InvalidArgument, "non-positive-norm")
             .refuses(renorm(2.0, 0, -1.0), ErrorKind::InvalidArgument, "maxnorm"),
+        row("_local_scalar_dense")
+            .types(ALL)
+            .gives(|t| match t {
+                Bool => Bool,
+                t if t.is_floating_point() => F64,
+                _ => I64,
+            })
+            .ulps(0.0)
+            .not_differentiable()
+            .skip(Check::Variants, "a number has elements, which a meta tensor has not")
+            .sample(vec![some(&[1, 1], 1).into()])
+            .sample(vec![Array::scalar(1.0).into()])
+            .reference(|a| vec![Array::scalar(a[0].array().data[0])])
+            .refuses(vec![some(&[2], 1).into()], ErrorKind::Shape, "element"),
         row("sum_to_size")
             .types(FLOATS)
             .ulps(0.0)

@@ -396,6 +396,11 @@ fn batch() -> Vec<Row> {
             ErrorKind::InvalidArgument,
             "running_mean",
         ),
+        calls(start("_native_batch_norm_legit"), &[]).reference(results),
+        without(&[3, 4], in_training(calls(start("_native_batch_norm_legit.no_stats"), &[])))
+            .reference(move |a| results(&[&a[..3], &[none(), none()], &a[3..]].concat())),
+        without(&[5], calls(start("_native_batch_norm_legit_no_training"), &[]))
+            .reference(move |a| results(&[&a[..5], &[false.into()], &a[5..]].concat())),
         backward.reference(|a| {
             let training = a[7].flag();
             let saved = [a[5].array().data.clone(), a[6].array().data.clone()];
@@ -407,6 +412,21 @@ fn batch() -> Vec<Row> {
             vec![Array::new(&a[1].array().sizes, dx), Array::new(shape, dw), Array::new(shape, db)]
         }),
     ]
+}
+
+/// The row with those samples of batch normalization that are in training.
+fn in_training(mut row: Row) -> Row {
+    row.samples.retain(|sample| sample[5].flag());
+    row
+}
+
+/// The row without the arguments at `places` of every sample.
+fn without(places: &[usize], mut row: Row) -> Row {
+    for sample in &mut row.samples {
+        let kept = sample.iter().enumerate().filter(|(place, _)| !places.contains(place));
+        *sample = kept.map(|(_, arg)| arg.clone()).collect();
+    }
+    row
 }
 
 /// The rows.

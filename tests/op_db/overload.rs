@@ -144,6 +144,7 @@ fn convolutions() -> Vec<Row> {
     vec![
         padded("conv1d.padding", &[1, 2, 7], &[3, 2, 4], 1),
         padded("conv2d.padding", &[1, 2, 5, 6], &[2, 2, 2, 3], 2),
+        padded("conv3d.padding", &[1, 2, 3, 4, 3], &[2, 2, 2, 1, 3], 1),
         row("conv_transpose1d").types(FLOATS).sample(call.concat()).reference(move |a| vec![transpose(a)]),
     ]
 }

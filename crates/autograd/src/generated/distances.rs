@@ -15,6 +15,29 @@ fn dist_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, p: Scalar, out: &
 
 register!(DIST_OUT, Autograd, dist_out);
 
+fn _cdist_forward_out(
+    _: DispatchKeySet,
+    x1: &Tensor,
+    x2: &Tensor,
+    p: f64,
+    compute_mode: Option<i64>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("_cdist_forward", [x1, x2, out])?;
+    let _below = record::below();
+    ops::_cdist_forward_out(x1, x2, p, compute_mode, out)
+}
+
+register!(_CDIST_FORWARD_OUT, Autograd, _cdist_forward_out);
+
+fn _pdist_forward_out(_: DispatchKeySet, self_: &Tensor, p: f64, out: &Tensor) -> Result<()> {
+    record::check_out("_pdist_forward", [self_, out])?;
+    let _below = record::below();
+    ops::_pdist_forward_out(self_, p, out)
+}
+
+register!(_PDIST_FORWARD_OUT, Autograd, _pdist_forward_out);
+
 fn renorm_out(
     _: DispatchKeySet,
     self_: &Tensor,

@@ -798,8 +798,8 @@ register!(KL_DIV_OUT, Autograd, kl_div_out);
 pub(super) struct NllLossBackward0 {
     pub(super) ignore_index: i64,
     pub(super) reduction: i64,
-    pub(super) self_: SavedVariable,
-    pub(super) target: SavedVariable,
+    pub(super) self_: Option<SavedVariable>,
+    pub(super) target: Option<SavedVariable>,
     pub(super) weight: Option<SavedVariable>,
     pub(super) total_weight: SavedVariable,
 }
@@ -810,23 +810,26 @@ impl Backward for NllLossBackward0 {
 
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let target = &self.target.unpack(cx)?;
-        let weight = &record::unpack_optional(&self.weight, cx)?;
-        let total_weight = &self.total_weight.unpack(cx)?;
         record::gradients(
             cx,
-            [&|| {
-                ops::nll_loss_backward(
-                    grad,
-                    self_,
-                    target,
-                    weight.as_ref(),
-                    self.reduction,
-                    self.ignore_index,
-                    total_weight,
-                )
-            }],
+            [
+                &|| {
+                    let self_ = &record::unpack(&self.self_, cx)?;
+                    let target = &record::unpack(&self.target, cx)?;
+                    let weight = &record::unpack_optional(&self.weight, cx)?;
+                    let total_weight = &self.total_weight.unpack(cx)?;
+                    ops::nll_loss_backward(
+                        grad,
+                        self_,
+                        target,
+                        weight.as_ref(),
+                        self.reduction,
+                        self.ignore_index,
+                        total_weight,
+                    )
+                },
+                &|| record::not_implemented("nll_loss_forward, for its weight"),
+            ],
         )
     }
 }
@@ -843,13 +846,13 @@ fn nll_loss_forward(
         let _below = record::below();
         ops::nll_loss_forward(self_, target, weight, reduction, ignore_index)?
     };
-    if let Some(edges) = record::recorded_edges([self_])? {
+    if let Some(edges) = record::recorded_edges_of(&[&self_, &weight])? {
         let backward = NllLossBackward0 {
             ignore_index,
             reduction,
-            self_: SavedVariable::input(self_, 0)?,
-            target: SavedVariable::other(target)?,
-            weight: record::saved_optional(true, weight)?,
+            self_: record::saved_input(edges[0].is_some(), self_, 0)?,
+            target: record::saved_other(edges[0].is_some(), target)?,
+            weight: record::saved_optional(edges[0].is_some(), weight)?,
             total_weight: SavedVariable::output(&total_weight, 1)?,
         };
         record::set_history_of_some(&[&output, &total_weight], &[true, false], edges, backward);
@@ -881,6 +884,7 @@ impl Backward for NllLossBackwardBackward0 {
                     Ok(Some(ops::nll_loss(grad, target, weight.as_ref(), self.reduction, self.ignore_index)?))
                 },
                 &|| Ok(None),
+                &|| record::not_implemented("nll_loss_backward, for its weight"),
             ],
         )
     }
@@ -900,7 +904,7 @@ fn nll_loss_backward(
         let _below = record::below();
         ops::nll_loss_backward(grad_output, self_, target, weight, reduction, ignore_index, total_weight)?
     };
-    if let Some(edges) = record::recorded_edges([grad_output, self_])? {
+    if let Some(edges) = record::recorded_edges_of(&[&grad_output, &self_, &weight])? {
         let backward = NllLossBackwardBackward0 {
             ignore_index,
             reduction,

@@ -414,7 +414,7 @@ register!(NATIVE_GROUP_NORM_BACKWARD_OUT, Autograd, native_group_norm_backward_o
 
 pub(super) struct NativeBatchNormBackward0 {
     pub(super) eps: f64,
-    pub(super) input: SavedVariable,
+    pub(super) input: Option<SavedVariable>,
     pub(super) running_mean: Option<SavedVariable>,
     pub(super) running_var: Option<SavedVariable>,
     pub(super) training: bool,
@@ -429,14 +429,14 @@ impl Backward for NativeBatchNormBackward0 {
 
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let input = &self.input.unpack(cx)?;
-        let running_mean = &record::unpack_optional(&self.running_mean, cx)?;
-        let running_var = &record::unpack_optional(&self.running_var, cx)?;
-        let weight = &record::unpack_optional(&self.weight, cx)?;
-        let result1 = &self.result1.unpack(cx)?;
-        let result2 = &self.result2.unpack(cx)?;
         let mut inputs = record::InputGradients::new(cx);
         inputs.several(|mask| {
+            let input = &record::unpack(&self.input, cx)?;
+            let running_mean = &record::unpack_optional(&self.running_mean, cx)?;
+            let running_var = &record::unpack_optional(&self.running_var, cx)?;
+            let weight = &record::unpack_optional(&self.weight, cx)?;
+            let result1 = &self.result1.unpack(cx)?;
+            let result2 = &self.result2.unpack(cx)?;
             let (grad0, grad1, grad2) = ops::native_batch_norm_backward(
                 grad,
                 input,
@@ -451,6 +451,8 @@ impl Backward for NativeBatchNormBackward0 {
             )?;
             Ok([Some(grad0), Some(grad1), Some(grad2)])
         })?;
+        inputs.one(|| record::not_implemented("native_batch_norm, for its running_mean"))?;
+        inputs.one(|| record::not_implemented("native_batch_norm, for its running_var"))?;
         Ok(inputs.finish())
     }
 }
@@ -470,14 +472,27 @@ fn native_batch_norm(
         let _below = record::below();
         ops::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&input, &weight, &bias])? {
+    if let Some(edges) = record::recorded_edges_of(&[&input, &weight, &bias, &running_mean, &running_var])? {
         let backward = NativeBatchNormBackward0 {
             eps,
-            input: SavedVariable::input(input, 0)?,
-            running_mean: record::saved_optional(true, running_mean)?,
-            running_var: record::saved_optional(true, running_var)?,
+            input: record::saved_input(
+                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+                input,
+                0,
+            )?,
+            running_mean: record::saved_optional(
+                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+                running_mean,
+            )?,
+            running_var: record::saved_optional(
+                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+                running_var,
+            )?,
             training,
-            weight: record::saved_optional(true, weight)?,
+            weight: record::saved_optional(
+                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+                weight,
+            )?,
             result1: SavedVariable::output(&result1, 1)?,
             result2: SavedVariable::output(&result2, 2)?,
         };
@@ -526,8 +541,8 @@ register!(NATIVE_BATCH_NORM_OUT, Autograd, native_batch_norm_out);
 
 pub(super) struct NativeBatchNormBackwardBackward0 {
     pub(super) eps: f64,
-    pub(super) grad_out: SavedVariable,
-    pub(super) input: SavedVariable,
+    pub(super) grad_out: Option<SavedVariable>,
+    pub(super) input: Option<SavedVariable>,
     pub(super) running_mean: Option<SavedVariable>,
     pub(super) running_var: Option<SavedVariable>,
     pub(super) save_invstd: Option<SavedVariable>,
@@ -540,14 +555,14 @@ impl Backward for NativeBatchNormBackwardBackward0 {
     const SAVES: bool = true;
 
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let grad_out = &self.grad_out.unpack(cx)?;
-        let input = &self.input.unpack(cx)?;
-        let running_mean = &record::unpack_optional(&self.running_mean, cx)?;
-        let running_var = &record::unpack_optional(&self.running_var, cx)?;
-        let save_invstd = &record::unpack_optional(&self.save_invstd, cx)?;
-        let weight = &record::unpack_optional(&self.weight, cx)?;
         let mut inputs = record::InputGradients::new(cx);
         inputs.several(|_| {
+            let grad_out = &record::unpack(&self.grad_out, cx)?;
+            let input = &record::unpack(&self.input, cx)?;
+            let running_mean = &record::unpack_optional(&self.running_mean, cx)?;
+            let running_var = &record::unpack_optional(&self.running_var, cx)?;
+            let save_invstd = &record::unpack_optional(&self.save_invstd, cx)?;
+            let weight = &record::unpack_optional(&self.weight, cx)?;
             let (grad0, grad1, grad2) = formulas::batch_norm_double_backward(
                 grads[0].as_ref(),
                 grads[1].as_ref(),
@@ -563,6 +578,8 @@ impl Backward for NativeBatchNormBackwardBackward0 {
             )?;
             Ok([grad0, grad1, grad2])
         })?;
+        inputs.one(|| record::not_implemented("native_batch_norm_backward, for its running_mean"))?;
+        inputs.one(|| record::not_implemented("native_batch_norm_backward, for its running_var"))?;
         Ok(inputs.finish())
     }
 }
@@ -595,16 +612,38 @@ fn native_batch_norm_backward(
             output_mask,
         )?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&grad_out, &input, &weight])? {
+    if let Some(edges) =
+        record::recorded_edges_of(&[&grad_out, &input, &weight, &running_mean, &running_var])?
+    {
         let backward = NativeBatchNormBackwardBackward0 {
             eps,
-            grad_out: SavedVariable::input(grad_out, 0)?,
-            input: SavedVariable::input(input, 1)?,
-            running_mean: record::saved_optional(true, running_mean)?,
-            running_var: record::saved_optional(true, running_var)?,
-            save_invstd: record::saved_optional(true, save_invstd)?,
+            grad_out: record::saved_input(
+                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+                grad_out,
+                0,
+            )?,
+            input: record::saved_input(
+                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+                input,
+                1,
+            )?,
+            running_mean: record::saved_optional(
+                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+                running_mean,
+            )?,
+            running_var: record::saved_optional(
+                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+                running_var,
+            )?,
+            save_invstd: record::saved_optional(
+                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+                save_invstd,
+            )?,
             train,
-            weight: record::saved_optional(true, weight)?,
+            weight: record::saved_optional(
+                edges[0].is_some() || edges[1].is_some() || edges[2].is_some(),
+                weight,
+            )?,
         };
         record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
     }
@@ -663,6 +702,59 @@ fn native_batch_norm_backward_out(
 }
 
 register!(NATIVE_BATCH_NORM_BACKWARD_OUT, Autograd, native_batch_norm_backward_out);
+
+fn _native_batch_norm_legit_no_stats_out(
+    _: DispatchKeySet,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    record::check_out_of("_native_batch_norm_legit", &[&input, &weight, &bias, &out0, &out1, &out2])?;
+    let _below = record::below();
+    ops::_native_batch_norm_legit_no_stats_out(input, weight, bias, training, momentum, eps, out0, out1, out2)
+}
+
+register!(_NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT, Autograd, _native_batch_norm_legit_no_stats_out);
+
+fn _native_batch_norm_legit_no_training_out(
+    _: DispatchKeySet,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    record::check_out_of(
+        "_native_batch_norm_legit_no_training",
+        &[&input, &weight, &bias, &running_mean, &running_var, &out0, &out1, &out2],
+    )?;
+    let _below = record::below();
+    ops::_native_batch_norm_legit_no_training_out(
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        momentum,
+        eps,
+        out0,
+        out1,
+        out2,
+    )
+}
+
+register!(_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT, Autograd, _native_batch_norm_legit_no_training_out);
 
 pub(super) struct FusedRmsNormBackward0 {
     pub(super) input: SavedVariable,

@@ -388,6 +388,199 @@ fn conv_transpose2d_input_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `conv3d`.
+pub type Conv3dFn =
+    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, &[i64], &[i64], &[i64], i64) -> Result<Tensor>;
+
+/// The operator `conv3d`.
+pub static CONV3D: Operator<Conv3dFn> = Operator::new(
+    "conv3d",
+    "conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] dilation=1, SymInt groups=1) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conv3d_composite as Conv3dFn)],
+    conv3d_boxed,
+);
+
+/// A convolution of volumes, `n x c x d x h x w` or `c x d x h x w`, with `weight` of `filters x c/groups x kd x kh x kw`.
+///
+/// `conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] dilation=1, SymInt groups=1) -> Tensor`
+#[inline]
+pub fn conv3d(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    groups: i64,
+) -> Result<Tensor> {
+    let (keys, kernel) = CONV3D.select(input.key_set() | weight.key_set() | bias.key_set())?;
+    kernel(keys, input, weight, bias, stride, padding, dilation, groups)
+}
+
+fn conv3d_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    groups: i64,
+) -> Result<Tensor> {
+    native::convolution::conv3d(input, weight, bias, stride, padding, dilation, groups)
+}
+
+fn conv3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("conv3d", given, 7)?;
+    conv3d(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.int()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `conv3d.padding`.
+pub type Conv3dPaddingFn =
+    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, &[i64], &str, &[i64], i64) -> Result<Tensor>;
+
+/// The operator `conv3d.padding`.
+pub static CONV3D_PADDING: Operator<Conv3dPaddingFn> = Operator::new(
+    "conv3d.padding",
+    "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, str padding=\"valid\", SymInt[3] dilation=1, SymInt groups=1) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conv3d_padding_composite as Conv3dPaddingFn)],
+    conv3d_padding_boxed,
+);
+
+/// A convolution of volumes, with no padding, or `same`: as much as keeps the size.
+///
+/// `conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, str padding="valid", SymInt[3] dilation=1, SymInt groups=1) -> Tensor`
+#[inline]
+pub fn conv3d_padding(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &str,
+    dilation: &[i64],
+    groups: i64,
+) -> Result<Tensor> {
+    let (keys, kernel) = CONV3D_PADDING.select(input.key_set() | weight.key_set() | bias.key_set())?;
+    kernel(keys, input, weight, bias, stride, padding, dilation, groups)
+}
+
+fn conv3d_padding_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &str,
+    dilation: &[i64],
+    groups: i64,
+) -> Result<Tensor> {
+    native::convolution::conv3d_padding(input, weight, bias, stride, padding, dilation, groups)
+}
+
+fn conv3d_padding_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("conv3d.padding", given, 7)?;
+    conv3d_padding(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.ints()?,
+        arguments.str()?,
+        arguments.ints()?,
+        arguments.int()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `conv_transpose3d.input`.
+pub type ConvTranspose3dInputFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    &Tensor,
+    Option<&Tensor>,
+    &[i64],
+    &[i64],
+    &[i64],
+    i64,
+    &[i64],
+) -> Result<Tensor>;
+
+/// The operator `conv_transpose3d.input`.
+pub static CONV_TRANSPOSE3D_INPUT: Operator<ConvTranspose3dInputFn> = Operator::new(
+    "conv_transpose3d.input",
+    "conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] output_padding=0, SymInt groups=1, SymInt[3] dilation=1) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        conv_transpose3d_input_composite as ConvTranspose3dInputFn,
+    )],
+    conv_transpose3d_input_boxed,
+);
+
+/// The transpose of a convolution of volumes, with `weight` of `c x filters/groups x kd x kh x kw`.
+///
+/// `conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] output_padding=0, SymInt groups=1, SymInt[3] dilation=1) -> Tensor`
+#[inline]
+pub fn conv_transpose3d_input(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    output_padding: &[i64],
+    groups: i64,
+    dilation: &[i64],
+) -> Result<Tensor> {
+    let (keys, kernel) =
+        CONV_TRANSPOSE3D_INPUT.select(input.key_set() | weight.key_set() | bias.key_set())?;
+    kernel(keys, input, weight, bias, stride, padding, output_padding, groups, dilation)
+}
+
+fn conv_transpose3d_input_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    stride: &[i64],
+    padding: &[i64],
+    output_padding: &[i64],
+    groups: i64,
+    dilation: &[i64],
+) -> Result<Tensor> {
+    native::convolution::conv_transpose3d(
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
+    )
+}
+
+fn conv_transpose3d_input_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("conv_transpose3d.input", given, 8)?;
+    conv_transpose3d_input(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.int()?,
+        arguments.ints()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `convolution`.
 pub type ConvolutionFn = fn(
     DispatchKeySet,
@@ -413,7 +606,7 @@ pub static CONVOLUTION: Operator<ConvolutionFn> = Operator::new(
     convolution_boxed,
 );
 
-/// A convolution over one or two dimensions, transposed or not.
+/// A convolution over one, two or three dimensions, transposed or not.
 ///
 /// `convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor`
 #[inline]
@@ -539,7 +732,7 @@ pub static CONVOLUTION_OUT: Operator<ConvolutionOutFn> = Operator::new(
     convolution_out_boxed,
 );
 
-/// A convolution over one or two dimensions, transposed or not.
+/// A convolution over one, two or three dimensions, transposed or not.
 ///
 /// `convolution.out(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

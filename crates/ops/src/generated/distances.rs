@@ -109,6 +109,190 @@ fn cdist_boxed(given: &[Value]) -> Result<Vec<Value>> {
         .map(IntoValues::into_values)
 }
 
+/// A kernel of `_cdist_forward`.
+pub type _CdistForwardFn = fn(DispatchKeySet, &Tensor, &Tensor, f64, Option<i64>) -> Result<Tensor>;
+
+/// The operator `_cdist_forward`.
+pub static _CDIST_FORWARD: Operator<_CdistForwardFn> = Operator::new(
+    "_cdist_forward",
+    "_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, _cdist_forward_composite as _CdistForwardFn)],
+    _cdist_forward_boxed,
+);
+
+/// `cdist`.
+///
+/// `_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor`
+#[inline]
+pub fn _cdist_forward(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>) -> Result<Tensor> {
+    let (keys, kernel) = _CDIST_FORWARD.select(x1.key_set() | x2.key_set())?;
+    kernel(keys, x1, x2, p, compute_mode)
+}
+
+fn _cdist_forward_composite(
+    _keys: DispatchKeySet,
+    x1: &Tensor,
+    x2: &Tensor,
+    p: f64,
+    compute_mode: Option<i64>,
+) -> Result<Tensor> {
+    native::distances::_cdist_forward(x1, x2, p, compute_mode)
+}
+
+fn _cdist_forward_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_cdist_forward", given, 4)?;
+    _cdist_forward(arguments.tensor()?, arguments.tensor()?, arguments.float()?, arguments.optional_int()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `_cdist_forward.out`.
+pub type _CdistForwardOutFn = fn(DispatchKeySet, &Tensor, &Tensor, f64, Option<i64>, &Tensor) -> Result<()>;
+
+/// The operator `_cdist_forward.out`.
+pub static _CDIST_FORWARD_OUT: Operator<_CdistForwardOutFn> = Operator::new(
+    "_cdist_forward.out",
+    "_cdist_forward.out(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _cdist_forward_out_composite as _CdistForwardOutFn,
+    )],
+    _cdist_forward_out_boxed,
+);
+
+/// `cdist`.
+///
+/// `_cdist_forward.out(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn _cdist_forward_out(
+    x1: &Tensor,
+    x2: &Tensor,
+    p: f64,
+    compute_mode: Option<i64>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = _CDIST_FORWARD_OUT.select(x1.key_set() | x2.key_set() | out.key_set())?;
+    kernel(keys, x1, x2, p, compute_mode, out)
+}
+
+fn _cdist_forward_out_composite(
+    _keys: DispatchKeySet,
+    x1: &Tensor,
+    x2: &Tensor,
+    p: f64,
+    compute_mode: Option<i64>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::distances::_cdist_forward(x1, x2, p, compute_mode)?;
+    copy_to_out(&result, out)
+}
+
+fn _cdist_forward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_cdist_forward.out", given, 5)?;
+    _cdist_forward_out(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.float()?,
+        arguments.optional_int()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `_pdist_forward`.
+pub type _PdistForwardFn = fn(DispatchKeySet, &Tensor, f64) -> Result<Tensor>;
+
+/// The operator `_pdist_forward`.
+pub static _PDIST_FORWARD: Operator<_PdistForwardFn> = Operator::new(
+    "_pdist_forward",
+    "_pdist_forward(Tensor self, float p=2) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, _pdist_forward_composite as _PdistForwardFn)],
+    _pdist_forward_boxed,
+);
+
+/// `pdist`.
+///
+/// `_pdist_forward(Tensor self, float p=2) -> Tensor`
+#[inline]
+pub fn _pdist_forward(self_: &Tensor, p: f64) -> Result<Tensor> {
+    let (keys, kernel) = _PDIST_FORWARD.select(self_.key_set())?;
+    kernel(keys, self_, p)
+}
+
+fn _pdist_forward_composite(_keys: DispatchKeySet, self_: &Tensor, p: f64) -> Result<Tensor> {
+    native::distances::pdist(self_, p)
+}
+
+fn _pdist_forward_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_pdist_forward", given, 2)?;
+    _pdist_forward(arguments.tensor()?, arguments.float()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `_pdist_forward.out`.
+pub type _PdistForwardOutFn = fn(DispatchKeySet, &Tensor, f64, &Tensor) -> Result<()>;
+
+/// The operator `_pdist_forward.out`.
+pub static _PDIST_FORWARD_OUT: Operator<_PdistForwardOutFn> = Operator::new(
+    "_pdist_forward.out",
+    "_pdist_forward.out(Tensor self, float p=2, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _pdist_forward_out_composite as _PdistForwardOutFn,
+    )],
+    _pdist_forward_out_boxed,
+);
+
+/// `pdist`.
+///
+/// `_pdist_forward.out(Tensor self, float p=2, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn _pdist_forward_out(self_: &Tensor, p: f64, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = _PDIST_FORWARD_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, p, out)
+}
+
+fn _pdist_forward_out_composite(_keys: DispatchKeySet, self_: &Tensor, p: f64, out: &Tensor) -> Result<()> {
+    let result = native::distances::pdist(self_, p)?;
+    copy_to_out(&result, out)
+}
+
+fn _pdist_forward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_pdist_forward.out", given, 3)?;
+    _pdist_forward_out(arguments.tensor()?, arguments.float()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `_local_scalar_dense`.
+pub type _LocalScalarDenseFn = fn(DispatchKeySet, &Tensor) -> Result<Scalar>;
+
+/// The operator `_local_scalar_dense`.
+pub static _LOCAL_SCALAR_DENSE: Operator<_LocalScalarDenseFn> = Operator::new(
+    "_local_scalar_dense",
+    "_local_scalar_dense(Tensor self) -> Scalar",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _local_scalar_dense_composite as _LocalScalarDenseFn,
+    )],
+    _local_scalar_dense_boxed,
+);
+
+/// The number in a tensor of one element.
+///
+/// `_local_scalar_dense(Tensor self) -> Scalar`
+#[inline]
+pub fn _local_scalar_dense(self_: &Tensor) -> Result<Scalar> {
+    let (keys, kernel) = _LOCAL_SCALAR_DENSE.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn _local_scalar_dense_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Scalar> {
+    native::distances::_local_scalar_dense(self_)
+}
+
+fn _local_scalar_dense_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_local_scalar_dense", given, 1)?;
+    _local_scalar_dense(arguments.tensor()?).map(IntoValues::into_values)
+}
+
 /// A kernel of `_euclidean_dist`.
 pub type _EuclideanDistFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 

@@ -104,7 +104,56 @@ impl Tensor {
         )
     }
 
-    /// A convolution over one or two dimensions, transposed or not.
+    /// A convolution of volumes, `n x c x d x h x w` or `c x d x h x w`, with `weight` of `filters x c/groups x kd x kh x kw`.
+    pub fn conv3d(
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor> {
+        super::convolution::conv3d(input, weight, bias, stride, padding, dilation, groups)
+    }
+
+    /// A convolution of volumes, with no padding, or `same`: as much as keeps the size.
+    pub fn conv3d_padding(
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &str,
+        dilation: &[i64],
+        groups: i64,
+    ) -> Result<Tensor> {
+        super::convolution::conv3d_padding(input, weight, bias, stride, padding, dilation, groups)
+    }
+
+    /// The transpose of a convolution of volumes, with `weight` of `c x filters/groups x kd x kh x kw`.
+    pub fn conv_transpose3d(
+        input: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        stride: &[i64],
+        padding: &[i64],
+        output_padding: &[i64],
+        groups: i64,
+        dilation: &[i64],
+    ) -> Result<Tensor> {
+        super::convolution::conv_transpose3d_input(
+            input,
+            weight,
+            bias,
+            stride,
+            padding,
+            output_padding,
+            groups,
+            dilation,
+        )
+    }
+
+    /// A convolution over one, two or three dimensions, transposed or not.
     ///
     /// Each list has a value for each dimension, or one for all. The result is laid out in memory as `input` is.
     pub fn convolution(

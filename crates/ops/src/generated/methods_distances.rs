@@ -16,6 +16,11 @@ impl Tensor {
         super::distances::cdist(x1, x2, p, compute_mode)
     }
 
+    /// `cdist`.
+    pub fn _cdist_forward(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>) -> Result<Tensor> {
+        super::distances::_cdist_forward(x1, x2, p, compute_mode)
+    }
+
     /// Euclidean distances of rows from one matrix product.
     pub fn _euclidean_dist(x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
         super::distances::_euclidean_dist(x1, x2)

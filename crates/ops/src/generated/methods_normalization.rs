@@ -180,6 +180,62 @@ impl Tensor {
         )
     }
 
+    /// `native_batch_norm` with running statistics, which it updates in training.
+    pub fn _native_batch_norm_legit(
+        input: &Tensor,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        running_mean: &Tensor,
+        running_var: &Tensor,
+        training: bool,
+        momentum: f64,
+        eps: f64,
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        super::normalization::_native_batch_norm_legit(
+            input,
+            weight,
+            bias,
+            running_mean,
+            running_var,
+            training,
+            momentum,
+            eps,
+        )
+    }
+
+    /// `native_batch_norm` without running statistics.
+    pub fn _native_batch_norm_legit_no_stats(
+        input: &Tensor,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        training: bool,
+        momentum: f64,
+        eps: f64,
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        super::normalization::_native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, eps)
+    }
+
+    /// `native_batch_norm` with running statistics that stay as they are.
+    pub fn _native_batch_norm_legit_no_training(
+        input: &Tensor,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        running_mean: &Tensor,
+        running_var: &Tensor,
+        momentum: f64,
+        eps: f64,
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        super::normalization::_native_batch_norm_legit_no_training(
+            input,
+            weight,
+            bias,
+            running_mean,
+            running_var,
+            momentum,
+            eps,
+        )
+    }
+
     /// `input / sqrt(mean(input^2) + eps) * weight` over the last dimensions, which are `normalized_shape`.
     pub fn rms_norm(
         input: &Tensor,

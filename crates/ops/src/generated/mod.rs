@@ -20,9 +20,11 @@ mod dropout;
 mod each;
 mod einsum;
 mod embedding;
+mod embedding_bag;
 mod factory;
 mod gather;
 mod grid;
+mod grid_sample;
 mod histogram;
 mod index;
 mod index_dim;
@@ -49,9 +51,11 @@ mod methods_dropout;
 mod methods_each;
 mod methods_einsum;
 mod methods_embedding;
+mod methods_embedding_bag;
 mod methods_factory;
 mod methods_gather;
 mod methods_grid;
+mod methods_grid_sample;
 mod methods_histogram;
 mod methods_index;
 mod methods_index_dim;
@@ -131,9 +135,11 @@ pub use dropout::*;
 pub use each::*;
 pub use einsum::*;
 pub use embedding::*;
+pub use embedding_bag::*;
 pub use factory::*;
 pub use gather::*;
 pub use grid::*;
+pub use grid_sample::*;
 pub use histogram::*;
 pub use index::*;
 pub use index_dim::*;
@@ -344,6 +350,9 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &CONV2D,
     &CONV2D_PADDING,
     &CONV_TRANSPOSE2D_INPUT,
+    &CONV3D,
+    &CONV3D_PADDING,
+    &CONV_TRANSPOSE3D_INPUT,
     &CONVOLUTION,
     &CONVOLUTION_OUT,
     &CONVOLUTION_BACKWARD,
@@ -377,6 +386,11 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &DIST,
     &DIST_OUT,
     &CDIST,
+    &_CDIST_FORWARD,
+    &_CDIST_FORWARD_OUT,
+    &_PDIST_FORWARD,
+    &_PDIST_FORWARD_OUT,
+    &_LOCAL_SCALAR_DENSE,
     &_EUCLIDEAN_DIST,
     &PDIST,
     &RENORM,
@@ -564,6 +578,17 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &EMBEDDING_BACKWARD,
     &EMBEDDING_DENSE_BACKWARD,
     &EMBEDDING_DENSE_BACKWARD_OUT,
+    &EMBEDDING_BAG,
+    &EMBEDDING_BAG_PADDING_IDX,
+    &_EMBEDDING_BAG,
+    &_EMBEDDING_BAG_OUT,
+    &_EMBEDDING_BAG_FORWARD_ONLY,
+    &_EMBEDDING_BAG_FORWARD_ONLY_OUT,
+    &_EMBEDDING_BAG_BACKWARD,
+    &_EMBEDDING_BAG_DENSE_BACKWARD,
+    &_EMBEDDING_BAG_DENSE_BACKWARD_OUT,
+    &_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD,
+    &_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD_OUT,
     &EMPTY_MEMORY_FORMAT,
     &EMPTY_OUT,
     &FULL,
@@ -629,6 +654,18 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &DIAGFLAT,
     &MESHGRID,
     &MESHGRID_INDEXING,
+    &GRID_SAMPLER,
+    &GRID_SAMPLER_2D,
+    &GRID_SAMPLER_2D_OUT,
+    &GRID_SAMPLER_2D_BACKWARD,
+    &GRID_SAMPLER_3D,
+    &GRID_SAMPLER_3D_OUT,
+    &GRID_SAMPLER_3D_BACKWARD,
+    &_GRID_SAMPLE,
+    &_GRID_SAMPLE_TRANSPOSED,
+    &_GRID_SAMPLE_GRID_BACKWARD,
+    &AFFINE_GRID_GENERATOR,
+    &AFFINE_GRID_GENERATOR_OUT,
     &BINCOUNT,
     &HISTC,
     &HISTC_OUT,
@@ -841,6 +878,11 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &NATIVE_BATCH_NORM_OUT,
     &NATIVE_BATCH_NORM_BACKWARD,
     &NATIVE_BATCH_NORM_BACKWARD_OUT,
+    &_NATIVE_BATCH_NORM_LEGIT,
+    &_NATIVE_BATCH_NORM_LEGIT_NO_STATS,
+    &_NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT,
+    &_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING,
+    &_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT,
     &RMS_NORM,
     &_FUSED_RMS_NORM,
     &_FUSED_RMS_NORM_BACKWARD,
@@ -909,6 +951,29 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &_ADAPTIVE_AVG_POOL2D_OUT,
     &_ADAPTIVE_AVG_POOL2D_BACKWARD,
     &_ADAPTIVE_AVG_POOL2D_BACKWARD_OUT,
+    &MAX_POOL3D,
+    &MAX_POOL3D_WITH_INDICES,
+    &MAX_POOL3D_WITH_INDICES_OUT,
+    &MAX_POOL3D_WITH_INDICES_BACKWARD,
+    &AVG_POOL3D,
+    &AVG_POOL3D_OUT,
+    &AVG_POOL3D_BACKWARD,
+    &ADAPTIVE_AVG_POOL3D,
+    &ADAPTIVE_AVG_POOL3D_OUT,
+    &_ADAPTIVE_AVG_POOL3D,
+    &_ADAPTIVE_AVG_POOL3D_OUT,
+    &_ADAPTIVE_AVG_POOL3D_BACKWARD,
+    &_ADAPTIVE_AVG_POOL3D_BACKWARD_OUT,
+    &ADAPTIVE_MAX_POOL2D,
+    &ADAPTIVE_MAX_POOL2D_OUT,
+    &ADAPTIVE_MAX_POOL2D_BACKWARD,
+    &ADAPTIVE_MAX_POOL3D,
+    &ADAPTIVE_MAX_POOL3D_OUT,
+    &ADAPTIVE_MAX_POOL3D_BACKWARD,
+    &MAX_UNPOOL2D,
+    &MAX_UNPOOL2D_OUT,
+    &MAX_UNPOOL3D,
+    &MAX_UNPOOL3D_OUT,
     &POW_TENSOR_SCALAR,
     &POW__SCALAR,
     &POW_TENSOR_SCALAR_OUT,

@@ -1327,6 +1327,416 @@ fn native_batch_norm_backward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `_native_batch_norm_legit`.
+pub type _NativeBatchNormLegitFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    &Tensor,
+    &Tensor,
+    bool,
+    f64,
+    f64,
+) -> Result<(Tensor, Tensor, Tensor)>;
+
+/// The operator `_native_batch_norm_legit`.
+pub static _NATIVE_BATCH_NORM_LEGIT: Operator<_NativeBatchNormLegitFn> = Operator::new(
+    "_native_batch_norm_legit",
+    "_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _native_batch_norm_legit_composite as _NativeBatchNormLegitFn,
+    )],
+    _native_batch_norm_legit_boxed,
+);
+
+/// `native_batch_norm` with running statistics, which it updates in training.
+///
+/// `_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)`
+#[inline]
+pub fn _native_batch_norm_legit(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let (keys, kernel) = _NATIVE_BATCH_NORM_LEGIT.select(
+        input.key_set() | weight.key_set() | bias.key_set() | running_mean.key_set() | running_var.key_set(),
+    )?;
+    kernel(keys, input, weight, bias, running_mean, running_var, training, momentum, eps)
+}
+
+fn _native_batch_norm_legit_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    native::normalization::_native_batch_norm_legit(
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        training,
+        momentum,
+        eps,
+    )
+}
+
+fn _native_batch_norm_legit_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_native_batch_norm_legit", given, 8)?;
+    _native_batch_norm_legit(
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.optional_tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.bool()?,
+        arguments.float()?,
+        arguments.float()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `_native_batch_norm_legit.no_stats`.
+pub type _NativeBatchNormLegitNoStatsFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    bool,
+    f64,
+    f64,
+) -> Result<(Tensor, Tensor, Tensor)>;
+
+/// The operator `_native_batch_norm_legit.no_stats`.
+pub static _NATIVE_BATCH_NORM_LEGIT_NO_STATS: Operator<_NativeBatchNormLegitNoStatsFn> = Operator::new(
+    "_native_batch_norm_legit.no_stats",
+    "_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _native_batch_norm_legit_no_stats_composite as _NativeBatchNormLegitNoStatsFn,
+    )],
+    _native_batch_norm_legit_no_stats_boxed,
+);
+
+/// `native_batch_norm` without running statistics.
+///
+/// `_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)`
+#[inline]
+pub fn _native_batch_norm_legit_no_stats(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let (keys, kernel) =
+        _NATIVE_BATCH_NORM_LEGIT_NO_STATS.select(input.key_set() | weight.key_set() | bias.key_set())?;
+    kernel(keys, input, weight, bias, training, momentum, eps)
+}
+
+fn _native_batch_norm_legit_no_stats_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    native::normalization::_native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, eps)
+}
+
+fn _native_batch_norm_legit_no_stats_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_native_batch_norm_legit.no_stats", given, 6)?;
+    _native_batch_norm_legit_no_stats(
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.optional_tensor()?,
+        arguments.bool()?,
+        arguments.float()?,
+        arguments.float()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `_native_batch_norm_legit.no_stats_out`.
+pub type _NativeBatchNormLegitNoStatsOutFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    bool,
+    f64,
+    f64,
+    &Tensor,
+    &Tensor,
+    &Tensor,
+) -> Result<()>;
+
+/// The operator `_native_batch_norm_legit.no_stats_out`.
+pub static _NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT: Operator<_NativeBatchNormLegitNoStatsOutFn> = Operator::new(
+    "_native_batch_norm_legit.no_stats_out",
+    "_native_batch_norm_legit.no_stats_out(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _native_batch_norm_legit_no_stats_out_composite as _NativeBatchNormLegitNoStatsOutFn,
+    )],
+    _native_batch_norm_legit_no_stats_out_boxed,
+);
+
+/// `native_batch_norm` without running statistics.
+///
+/// `_native_batch_norm_legit.no_stats_out(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
+#[inline]
+pub fn _native_batch_norm_legit_no_stats_out(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = _NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT.select(
+        input.key_set()
+            | weight.key_set()
+            | bias.key_set()
+            | out0.key_set()
+            | out1.key_set()
+            | out2.key_set(),
+    )?;
+    kernel(keys, input, weight, bias, training, momentum, eps, out0, out1, out2)
+}
+
+fn _native_batch_norm_legit_no_stats_out_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    let (result0, result1, result2) = native::normalization::_native_batch_norm_legit_no_stats(
+        input, weight, bias, training, momentum, eps,
+    )?;
+    copy_to_out(&result0, out0)?;
+    copy_to_out(&result1, out1)?;
+    copy_to_out(&result2, out2)
+}
+
+fn _native_batch_norm_legit_no_stats_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_native_batch_norm_legit.no_stats_out", given, 9)?;
+    _native_batch_norm_legit_no_stats_out(
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.optional_tensor()?,
+        arguments.bool()?,
+        arguments.float()?,
+        arguments.float()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `_native_batch_norm_legit_no_training`.
+pub type _NativeBatchNormLegitNoTrainingFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    &Tensor,
+    &Tensor,
+    f64,
+    f64,
+) -> Result<(Tensor, Tensor, Tensor)>;
+
+/// The operator `_native_batch_norm_legit_no_training`.
+pub static _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING: Operator<_NativeBatchNormLegitNoTrainingFn> = Operator::new(
+    "_native_batch_norm_legit_no_training",
+    "_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _native_batch_norm_legit_no_training_composite as _NativeBatchNormLegitNoTrainingFn,
+    )],
+    _native_batch_norm_legit_no_training_boxed,
+);
+
+/// `native_batch_norm` with running statistics that stay as they are.
+///
+/// `_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)`
+#[inline]
+pub fn _native_batch_norm_legit_no_training(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let (keys, kernel) = _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING.select(
+        input.key_set() | weight.key_set() | bias.key_set() | running_mean.key_set() | running_var.key_set(),
+    )?;
+    kernel(keys, input, weight, bias, running_mean, running_var, momentum, eps)
+}
+
+fn _native_batch_norm_legit_no_training_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    native::normalization::_native_batch_norm_legit_no_training(
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        momentum,
+        eps,
+    )
+}
+
+fn _native_batch_norm_legit_no_training_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_native_batch_norm_legit_no_training", given, 7)?;
+    _native_batch_norm_legit_no_training(
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.optional_tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.float()?,
+        arguments.float()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `_native_batch_norm_legit_no_training.out`.
+pub type _NativeBatchNormLegitNoTrainingOutFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    &Tensor,
+    &Tensor,
+    f64,
+    f64,
+    &Tensor,
+    &Tensor,
+    &Tensor,
+) -> Result<()>;
+
+/// The operator `_native_batch_norm_legit_no_training.out`.
+pub static _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT: Operator<_NativeBatchNormLegitNoTrainingOutFn> =
+    Operator::new(
+        "_native_batch_norm_legit_no_training.out",
+        "_native_batch_norm_legit_no_training.out(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
+        &[Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _native_batch_norm_legit_no_training_out_composite as _NativeBatchNormLegitNoTrainingOutFn,
+        )],
+        _native_batch_norm_legit_no_training_out_boxed,
+    );
+
+/// `native_batch_norm` with running statistics that stay as they are.
+///
+/// `_native_batch_norm_legit_no_training.out(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
+#[inline]
+pub fn _native_batch_norm_legit_no_training_out(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT.select(
+        input.key_set()
+            | weight.key_set()
+            | bias.key_set()
+            | running_mean.key_set()
+            | running_var.key_set()
+            | out0.key_set()
+            | out1.key_set()
+            | out2.key_set(),
+    )?;
+    kernel(keys, input, weight, bias, running_mean, running_var, momentum, eps, out0, out1, out2)
+}
+
+fn _native_batch_norm_legit_no_training_out_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    let (result0, result1, result2) = native::normalization::_native_batch_norm_legit_no_training(
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        momentum,
+        eps,
+    )?;
+    copy_to_out(&result0, out0)?;
+    copy_to_out(&result1, out1)?;
+    copy_to_out(&result2, out2)
+}
+
+fn _native_batch_norm_legit_no_training_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_native_batch_norm_legit_no_training.out", given, 10)?;
+    _native_batch_norm_legit_no_training_out(
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.optional_tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.float()?,
+        arguments.float()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `rms_norm`.
 pub type RmsNormFn = fn(DispatchKeySet, &Tensor, &[i64], Option<&Tensor>, Option<f64>) -> Result<Tensor>;
 

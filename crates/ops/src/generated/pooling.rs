@@ -3,6 +3,7 @@
 //! The operators whose kernels are in `native::pooling`.
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -933,4 +934,1482 @@ fn _adaptive_avg_pool2d_backward_out_boxed(given: &[Value]) -> Result<Vec<Value>
     let mut arguments = Arguments::new("_adaptive_avg_pool2d_backward.out", given, 3)?;
     _adaptive_avg_pool2d_backward_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
         .map(IntoValues::into_values)
+}
+
+/// A kernel of `max_pool3d`.
+pub type MaxPool3dFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], bool) -> Result<Tensor>;
+
+/// The operator `max_pool3d`.
+pub static MAX_POOL3D: Operator<MaxPool3dFn> = Operator::new(
+    "max_pool3d",
+    "max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, max_pool3d_composite as MaxPool3dFn)],
+    max_pool3d_boxed,
+);
+
+/// The greatest element of each window of volumes, `n x c x d x h x w` or `c x d x h x w`; NaN is greater than all.
+///
+/// `max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor`
+#[inline]
+pub fn max_pool3d(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<Tensor> {
+    let (keys, kernel) = MAX_POOL3D.select(self_.key_set())?;
+    kernel(keys, self_, kernel_size, stride, padding, dilation, ceil_mode)
+}
+
+fn max_pool3d_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<Tensor> {
+    native::pooling::max_pool3d(self_, kernel_size, stride, padding, dilation, ceil_mode)
+}
+
+fn max_pool3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("max_pool3d", given, 6)?;
+    max_pool3d(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `max_pool3d_with_indices`.
+pub type MaxPool3dWithIndicesFn =
+    fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], bool) -> Result<(Tensor, Tensor)>;
+
+/// The operator `max_pool3d_with_indices`.
+pub static MAX_POOL3D_WITH_INDICES: Operator<MaxPool3dWithIndicesFn> = Operator::new(
+    "max_pool3d_with_indices",
+    "max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+    &[
+        Kernel::new(DispatchKey::Cpu, max_pool3d_with_indices_cpu as MaxPool3dWithIndicesFn),
+        Kernel::new(DispatchKey::Meta, max_pool3d_with_indices_meta as MaxPool3dWithIndicesFn),
+    ],
+    max_pool3d_with_indices_boxed,
+);
+
+/// The greatest element of each window, and its place in the channel as an int64, `(z * h + y) * w + x`.
+///
+/// `max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)`
+#[inline]
+pub fn max_pool3d_with_indices(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<(Tensor, Tensor)> {
+    let (keys, kernel) = MAX_POOL3D_WITH_INDICES.select(self_.key_set())?;
+    kernel(keys, self_, kernel_size, stride, padding, dilation, ceil_mode)
+}
+
+fn max_pool3d_with_indices_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<(Tensor, Tensor)> {
+    let (spec0, spec1) = native::pooling::max_pool3d_with_indices_meta(
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+    )?;
+    let out0 = spec0.allocate("max_pool3d_with_indices")?;
+    let out1 = spec1.allocate("max_pool3d_with_indices")?;
+    native::pooling::max_pool3d_with_indices(
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        &out0,
+        &out1,
+    )?;
+    Ok((out0, out1))
+}
+
+fn max_pool3d_with_indices_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<(Tensor, Tensor)> {
+    let (spec0, spec1) = native::pooling::max_pool3d_with_indices_meta(
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+    )?;
+    Ok((spec0.allocate("max_pool3d_with_indices")?, spec1.allocate("max_pool3d_with_indices")?))
+}
+
+fn max_pool3d_with_indices_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("max_pool3d_with_indices", given, 6)?;
+    max_pool3d_with_indices(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `max_pool3d_with_indices.out`.
+pub type MaxPool3dWithIndicesOutFn =
+    fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], bool, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `max_pool3d_with_indices.out`.
+pub static MAX_POOL3D_WITH_INDICES_OUT: Operator<MaxPool3dWithIndicesOutFn> = Operator::new(
+    "max_pool3d_with_indices.out",
+    "max_pool3d_with_indices.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
+    &[
+        Kernel::new(DispatchKey::Cpu, max_pool3d_with_indices_out_cpu as MaxPool3dWithIndicesOutFn),
+        Kernel::new(DispatchKey::Meta, max_pool3d_with_indices_out_meta as MaxPool3dWithIndicesOutFn),
+    ],
+    max_pool3d_with_indices_out_boxed,
+);
+
+/// The greatest element of each window, and its place in the channel as an int64, `(z * h + y) * w + x`.
+///
+/// `max_pool3d_with_indices.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
+#[inline]
+pub fn max_pool3d_with_indices_out(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    out0: &Tensor,
+    out1: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) =
+        MAX_POOL3D_WITH_INDICES_OUT.select(self_.key_set() | out0.key_set() | out1.key_set())?;
+    kernel(keys, self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1)
+}
+
+fn max_pool3d_with_indices_out_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    out0: &Tensor,
+    out1: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::pooling::max_pool3d_with_indices_meta(
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+    )?;
+    let target0 = spec0.for_out("max_pool3d_with_indices.out", out0, &[self_])?;
+    let target1 = spec1.for_out("max_pool3d_with_indices.out", out1, &[self_])?;
+    native::pooling::max_pool3d_with_indices(
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        target0.tensor(),
+        target1.tensor(),
+    )?;
+    target0.finish(out0)?;
+    target1.finish(out1)
+}
+
+fn max_pool3d_with_indices_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    out0: &Tensor,
+    out1: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::pooling::max_pool3d_with_indices_meta(
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+    )?;
+    let target0 = spec0.for_out("max_pool3d_with_indices.out", out0, &[self_])?;
+    let target1 = spec1.for_out("max_pool3d_with_indices.out", out1, &[self_])?;
+    target0.finish(out0)?;
+    target1.finish(out1)
+}
+
+fn max_pool3d_with_indices_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("max_pool3d_with_indices.out", given, 8)?;
+    max_pool3d_with_indices_out(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.bool()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `max_pool3d_with_indices_backward`.
+pub type MaxPool3dWithIndicesBackwardFn =
+    fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64], &[i64], &[i64], bool, &Tensor) -> Result<Tensor>;
+
+/// The operator `max_pool3d_with_indices_backward`.
+pub static MAX_POOL3D_WITH_INDICES_BACKWARD: Operator<MaxPool3dWithIndicesBackwardFn> = Operator::new(
+    "max_pool3d_with_indices_backward",
+    "max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, max_pool3d_with_indices_backward_cpu as MaxPool3dWithIndicesBackwardFn),
+        Kernel::new(
+            DispatchKey::Meta,
+            max_pool3d_with_indices_backward_meta as MaxPool3dWithIndicesBackwardFn,
+        ),
+    ],
+    max_pool3d_with_indices_backward_boxed,
+);
+
+/// The gradient of `max_pool3d_with_indices` for its input.
+///
+/// `max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor`
+#[inline]
+pub fn max_pool3d_with_indices_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    indices: &Tensor,
+) -> Result<Tensor> {
+    let (keys, kernel) = MAX_POOL3D_WITH_INDICES_BACKWARD
+        .select(grad_output.key_set() | self_.key_set() | indices.key_set())?;
+    kernel(keys, grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices)
+}
+
+fn max_pool3d_with_indices_backward_cpu(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    indices: &Tensor,
+) -> Result<Tensor> {
+    let spec = native::pooling::max_pool3d_with_indices_backward_meta(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        indices,
+    )?;
+    let out = spec.allocate("max_pool3d_with_indices_backward")?;
+    native::pooling::max_pool3d_with_indices_backward(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        indices,
+        &out,
+    )?;
+    Ok(out)
+}
+
+fn max_pool3d_with_indices_backward_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    indices: &Tensor,
+) -> Result<Tensor> {
+    let spec = native::pooling::max_pool3d_with_indices_backward_meta(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        indices,
+    )?;
+    spec.allocate("max_pool3d_with_indices_backward")
+}
+
+fn max_pool3d_with_indices_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("max_pool3d_with_indices_backward", given, 8)?;
+    max_pool3d_with_indices_backward(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.bool()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `avg_pool3d`.
+pub type AvgPool3dFn =
+    fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], bool, bool, Option<i64>) -> Result<Tensor>;
+
+/// The operator `avg_pool3d`.
+pub static AVG_POOL3D: Operator<AvgPool3dFn> = Operator::new(
+    "avg_pool3d",
+    "avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, avg_pool3d_cpu as AvgPool3dFn),
+        Kernel::new(DispatchKey::Meta, avg_pool3d_meta as AvgPool3dFn),
+    ],
+    avg_pool3d_boxed,
+);
+
+/// The mean of each window of volumes; padding counts as zeros unless `count_include_pad` is false.
+///
+/// `avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor`
+#[inline]
+pub fn avg_pool3d(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+) -> Result<Tensor> {
+    let (keys, kernel) = AVG_POOL3D.select(self_.key_set())?;
+    kernel(keys, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+}
+
+fn avg_pool3d_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+) -> Result<Tensor> {
+    let spec = native::pooling::avg_pool3d_meta(
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    )?;
+    let out = spec.allocate("avg_pool3d")?;
+    native::pooling::avg_pool3d(
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        &out,
+    )?;
+    Ok(out)
+}
+
+fn avg_pool3d_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+) -> Result<Tensor> {
+    let spec = native::pooling::avg_pool3d_meta(
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    )?;
+    spec.allocate("avg_pool3d")
+}
+
+fn avg_pool3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("avg_pool3d", given, 7)?;
+    avg_pool3d(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.bool()?,
+        arguments.bool()?,
+        arguments.optional_int()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `avg_pool3d.out`.
+pub type AvgPool3dOutFn =
+    fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], bool, bool, Option<i64>, &Tensor) -> Result<()>;
+
+/// The operator `avg_pool3d.out`.
+pub static AVG_POOL3D_OUT: Operator<AvgPool3dOutFn> = Operator::new(
+    "avg_pool3d.out",
+    "avg_pool3d.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, avg_pool3d_out_cpu as AvgPool3dOutFn),
+        Kernel::new(DispatchKey::Meta, avg_pool3d_out_meta as AvgPool3dOutFn),
+    ],
+    avg_pool3d_out_boxed,
+);
+
+/// The mean of each window of volumes; padding counts as zeros unless `count_include_pad` is false.
+///
+/// `avg_pool3d.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn avg_pool3d_out(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = AVG_POOL3D_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out)
+}
+
+fn avg_pool3d_out_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    out: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::avg_pool3d_meta(
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    )?;
+    let target = spec.for_out("avg_pool3d.out", out, &[self_])?;
+    native::pooling::avg_pool3d(
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        target.tensor(),
+    )?;
+    target.finish(out)
+}
+
+fn avg_pool3d_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    out: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::avg_pool3d_meta(
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    )?;
+    let target = spec.for_out("avg_pool3d.out", out, &[self_])?;
+    target.finish(out)
+}
+
+fn avg_pool3d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("avg_pool3d.out", given, 8)?;
+    avg_pool3d_out(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.bool()?,
+        arguments.bool()?,
+        arguments.optional_int()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `avg_pool3d_backward`.
+pub type AvgPool3dBackwardFn =
+    fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64], &[i64], bool, bool, Option<i64>) -> Result<Tensor>;
+
+/// The operator `avg_pool3d_backward`.
+pub static AVG_POOL3D_BACKWARD: Operator<AvgPool3dBackwardFn> = Operator::new(
+    "avg_pool3d_backward",
+    "avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, avg_pool3d_backward_cpu as AvgPool3dBackwardFn),
+        Kernel::new(DispatchKey::Meta, avg_pool3d_backward_meta as AvgPool3dBackwardFn),
+    ],
+    avg_pool3d_backward_boxed,
+);
+
+/// The gradient of `avg_pool3d` for its input.
+///
+/// `avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor`
+#[inline]
+pub fn avg_pool3d_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+) -> Result<Tensor> {
+    let (keys, kernel) = AVG_POOL3D_BACKWARD.select(grad_output.key_set() | self_.key_set())?;
+    kernel(
+        keys,
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    )
+}
+
+fn avg_pool3d_backward_cpu(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+) -> Result<Tensor> {
+    let spec = native::pooling::avg_pool3d_backward_meta(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    )?;
+    let out = spec.allocate("avg_pool3d_backward")?;
+    native::pooling::avg_pool3d_backward(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        &out,
+    )?;
+    Ok(out)
+}
+
+fn avg_pool3d_backward_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+) -> Result<Tensor> {
+    let spec = native::pooling::avg_pool3d_backward_meta(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    )?;
+    spec.allocate("avg_pool3d_backward")
+}
+
+fn avg_pool3d_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("avg_pool3d_backward", given, 8)?;
+    avg_pool3d_backward(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.bool()?,
+        arguments.bool()?,
+        arguments.optional_int()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `adaptive_avg_pool3d`.
+pub type AdaptiveAvgPool3dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
+
+/// The operator `adaptive_avg_pool3d`.
+pub static ADAPTIVE_AVG_POOL3D: Operator<AdaptiveAvgPool3dFn> = Operator::new(
+    "adaptive_avg_pool3d",
+    "adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        adaptive_avg_pool3d_composite as AdaptiveAvgPool3dFn,
+    )],
+    adaptive_avg_pool3d_boxed,
+);
+
+/// The mean of windows chosen so that volumes become `output_size`.
+///
+/// `adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor`
+#[inline]
+pub fn adaptive_avg_pool3d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    let (keys, kernel) = ADAPTIVE_AVG_POOL3D.select(self_.key_set())?;
+    kernel(keys, self_, output_size)
+}
+
+fn adaptive_avg_pool3d_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+) -> Result<Tensor> {
+    native::pooling::adaptive_avg_pool3d(self_, output_size)
+}
+
+fn adaptive_avg_pool3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("adaptive_avg_pool3d", given, 2)?;
+    adaptive_avg_pool3d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `adaptive_avg_pool3d.out`.
+pub type AdaptiveAvgPool3dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
+
+/// The operator `adaptive_avg_pool3d.out`.
+pub static ADAPTIVE_AVG_POOL3D_OUT: Operator<AdaptiveAvgPool3dOutFn> = Operator::new(
+    "adaptive_avg_pool3d.out",
+    "adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        adaptive_avg_pool3d_out_composite as AdaptiveAvgPool3dOutFn,
+    )],
+    adaptive_avg_pool3d_out_boxed,
+);
+
+/// The mean of windows chosen so that volumes become `output_size`.
+///
+/// `adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn adaptive_avg_pool3d_out(self_: &Tensor, output_size: &[i64], out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ADAPTIVE_AVG_POOL3D_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, output_size, out)
+}
+
+fn adaptive_avg_pool3d_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::pooling::adaptive_avg_pool3d(self_, output_size)?;
+    copy_to_out(&result, out)
+}
+
+fn adaptive_avg_pool3d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("adaptive_avg_pool3d.out", given, 3)?;
+    adaptive_avg_pool3d_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `_adaptive_avg_pool3d`.
+pub type _AdaptiveAvgPool3dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
+
+/// The operator `_adaptive_avg_pool3d`.
+pub static _ADAPTIVE_AVG_POOL3D: Operator<_AdaptiveAvgPool3dFn> = Operator::new(
+    "_adaptive_avg_pool3d",
+    "_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool3d_cpu as _AdaptiveAvgPool3dFn),
+        Kernel::new(DispatchKey::Meta, _adaptive_avg_pool3d_meta as _AdaptiveAvgPool3dFn),
+    ],
+    _adaptive_avg_pool3d_boxed,
+);
+
+/// The mean of windows chosen so that volumes become `output_size`.
+///
+/// `_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor`
+#[inline]
+pub fn _adaptive_avg_pool3d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    let (keys, kernel) = _ADAPTIVE_AVG_POOL3D.select(self_.key_set())?;
+    kernel(keys, self_, output_size)
+}
+
+fn _adaptive_avg_pool3d_cpu(_keys: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    let spec = native::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
+    let out = spec.allocate("_adaptive_avg_pool3d")?;
+    native::pooling::_adaptive_avg_pool3d(self_, output_size, &out)?;
+    Ok(out)
+}
+
+fn _adaptive_avg_pool3d_meta(_keys: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    let spec = native::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
+    spec.allocate("_adaptive_avg_pool3d")
+}
+
+fn _adaptive_avg_pool3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_adaptive_avg_pool3d", given, 2)?;
+    _adaptive_avg_pool3d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `_adaptive_avg_pool3d.out`.
+pub type _AdaptiveAvgPool3dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
+
+/// The operator `_adaptive_avg_pool3d.out`.
+pub static _ADAPTIVE_AVG_POOL3D_OUT: Operator<_AdaptiveAvgPool3dOutFn> = Operator::new(
+    "_adaptive_avg_pool3d.out",
+    "_adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool3d_out_cpu as _AdaptiveAvgPool3dOutFn),
+        Kernel::new(DispatchKey::Meta, _adaptive_avg_pool3d_out_meta as _AdaptiveAvgPool3dOutFn),
+    ],
+    _adaptive_avg_pool3d_out_boxed,
+);
+
+/// The mean of windows chosen so that volumes become `output_size`.
+///
+/// `_adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn _adaptive_avg_pool3d_out(self_: &Tensor, output_size: &[i64], out: &Tensor) -> Result<()> {
+    let (keys, kernel) = _ADAPTIVE_AVG_POOL3D_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, output_size, out)
+}
+
+fn _adaptive_avg_pool3d_out_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
+    let target = spec.for_out("_adaptive_avg_pool3d.out", out, &[self_])?;
+    native::pooling::_adaptive_avg_pool3d(self_, output_size, target.tensor())?;
+    target.finish(out)
+}
+
+fn _adaptive_avg_pool3d_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
+    let target = spec.for_out("_adaptive_avg_pool3d.out", out, &[self_])?;
+    target.finish(out)
+}
+
+fn _adaptive_avg_pool3d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_adaptive_avg_pool3d.out", given, 3)?;
+    _adaptive_avg_pool3d_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `_adaptive_avg_pool3d_backward`.
+pub type _AdaptiveAvgPool3dBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `_adaptive_avg_pool3d_backward`.
+pub static _ADAPTIVE_AVG_POOL3D_BACKWARD: Operator<_AdaptiveAvgPool3dBackwardFn> = Operator::new(
+    "_adaptive_avg_pool3d_backward",
+    "_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool3d_backward_cpu as _AdaptiveAvgPool3dBackwardFn),
+        Kernel::new(DispatchKey::Meta, _adaptive_avg_pool3d_backward_meta as _AdaptiveAvgPool3dBackwardFn),
+    ],
+    _adaptive_avg_pool3d_backward_boxed,
+);
+
+/// The gradient of `_adaptive_avg_pool3d` for its input.
+///
+/// `_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor`
+#[inline]
+pub fn _adaptive_avg_pool3d_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = _ADAPTIVE_AVG_POOL3D_BACKWARD.select(grad_output.key_set() | self_.key_set())?;
+    kernel(keys, grad_output, self_)
+}
+
+fn _adaptive_avg_pool3d_backward_cpu(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+) -> Result<Tensor> {
+    let spec = native::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
+    let out = spec.allocate("_adaptive_avg_pool3d_backward")?;
+    native::pooling::_adaptive_avg_pool3d_backward(grad_output, self_, &out)?;
+    Ok(out)
+}
+
+fn _adaptive_avg_pool3d_backward_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+) -> Result<Tensor> {
+    let spec = native::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
+    spec.allocate("_adaptive_avg_pool3d_backward")
+}
+
+fn _adaptive_avg_pool3d_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_adaptive_avg_pool3d_backward", given, 2)?;
+    _adaptive_avg_pool3d_backward(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `_adaptive_avg_pool3d_backward.out`.
+pub type _AdaptiveAvgPool3dBackwardOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `_adaptive_avg_pool3d_backward.out`.
+pub static _ADAPTIVE_AVG_POOL3D_BACKWARD_OUT: Operator<_AdaptiveAvgPool3dBackwardOutFn> = Operator::new(
+    "_adaptive_avg_pool3d_backward.out",
+    "_adaptive_avg_pool3d_backward.out(Tensor grad_output, Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(
+            DispatchKey::Cpu,
+            _adaptive_avg_pool3d_backward_out_cpu as _AdaptiveAvgPool3dBackwardOutFn,
+        ),
+        Kernel::new(
+            DispatchKey::Meta,
+            _adaptive_avg_pool3d_backward_out_meta as _AdaptiveAvgPool3dBackwardOutFn,
+        ),
+    ],
+    _adaptive_avg_pool3d_backward_out_boxed,
+);
+
+/// The gradient of `_adaptive_avg_pool3d` for its input.
+///
+/// `_adaptive_avg_pool3d_backward.out(Tensor grad_output, Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn _adaptive_avg_pool3d_backward_out(grad_output: &Tensor, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) =
+        _ADAPTIVE_AVG_POOL3D_BACKWARD_OUT.select(grad_output.key_set() | self_.key_set() | out.key_set())?;
+    kernel(keys, grad_output, self_, out)
+}
+
+fn _adaptive_avg_pool3d_backward_out_cpu(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
+    let target = spec.for_out("_adaptive_avg_pool3d_backward.out", out, &[grad_output, self_])?;
+    native::pooling::_adaptive_avg_pool3d_backward(grad_output, self_, target.tensor())?;
+    target.finish(out)
+}
+
+fn _adaptive_avg_pool3d_backward_out_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
+    let target = spec.for_out("_adaptive_avg_pool3d_backward.out", out, &[grad_output, self_])?;
+    target.finish(out)
+}
+
+fn _adaptive_avg_pool3d_backward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_adaptive_avg_pool3d_backward.out", given, 3)?;
+    _adaptive_avg_pool3d_backward_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `adaptive_max_pool2d`.
+pub type AdaptiveMaxPool2dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<(Tensor, Tensor)>;
+
+/// The operator `adaptive_max_pool2d`.
+pub static ADAPTIVE_MAX_POOL2D: Operator<AdaptiveMaxPool2dFn> = Operator::new(
+    "adaptive_max_pool2d",
+    "adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
+    &[
+        Kernel::new(DispatchKey::Cpu, adaptive_max_pool2d_cpu as AdaptiveMaxPool2dFn),
+        Kernel::new(DispatchKey::Meta, adaptive_max_pool2d_meta as AdaptiveMaxPool2dFn),
+    ],
+    adaptive_max_pool2d_boxed,
+);
+
+/// The greatest of windows chosen so that images become `output_size`, and its place in the channel.
+///
+/// `adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)`
+#[inline]
+pub fn adaptive_max_pool2d(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
+    let (keys, kernel) = ADAPTIVE_MAX_POOL2D.select(self_.key_set())?;
+    kernel(keys, self_, output_size)
+}
+
+fn adaptive_max_pool2d_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+) -> Result<(Tensor, Tensor)> {
+    let (spec0, spec1) = native::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
+    let out0 = spec0.allocate("adaptive_max_pool2d")?;
+    let out1 = spec1.allocate("adaptive_max_pool2d")?;
+    native::pooling::adaptive_max_pool2d(self_, output_size, &out0, &out1)?;
+    Ok((out0, out1))
+}
+
+fn adaptive_max_pool2d_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+) -> Result<(Tensor, Tensor)> {
+    let (spec0, spec1) = native::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
+    Ok((spec0.allocate("adaptive_max_pool2d")?, spec1.allocate("adaptive_max_pool2d")?))
+}
+
+fn adaptive_max_pool2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("adaptive_max_pool2d", given, 2)?;
+    adaptive_max_pool2d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `adaptive_max_pool2d.out`.
+pub type AdaptiveMaxPool2dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `adaptive_max_pool2d.out`.
+pub static ADAPTIVE_MAX_POOL2D_OUT: Operator<AdaptiveMaxPool2dOutFn> = Operator::new(
+    "adaptive_max_pool2d.out",
+    "adaptive_max_pool2d.out(Tensor self, int[2] output_size, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
+    &[
+        Kernel::new(DispatchKey::Cpu, adaptive_max_pool2d_out_cpu as AdaptiveMaxPool2dOutFn),
+        Kernel::new(DispatchKey::Meta, adaptive_max_pool2d_out_meta as AdaptiveMaxPool2dOutFn),
+    ],
+    adaptive_max_pool2d_out_boxed,
+);
+
+/// The greatest of windows chosen so that images become `output_size`, and its place in the channel.
+///
+/// `adaptive_max_pool2d.out(Tensor self, int[2] output_size, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
+#[inline]
+pub fn adaptive_max_pool2d_out(
+    self_: &Tensor,
+    output_size: &[i64],
+    out0: &Tensor,
+    out1: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = ADAPTIVE_MAX_POOL2D_OUT.select(self_.key_set() | out0.key_set() | out1.key_set())?;
+    kernel(keys, self_, output_size, out0, out1)
+}
+
+fn adaptive_max_pool2d_out_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    out0: &Tensor,
+    out1: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
+    let target0 = spec0.for_out("adaptive_max_pool2d.out", out0, &[self_])?;
+    let target1 = spec1.for_out("adaptive_max_pool2d.out", out1, &[self_])?;
+    native::pooling::adaptive_max_pool2d(self_, output_size, target0.tensor(), target1.tensor())?;
+    target0.finish(out0)?;
+    target1.finish(out1)
+}
+
+fn adaptive_max_pool2d_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    out0: &Tensor,
+    out1: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
+    let target0 = spec0.for_out("adaptive_max_pool2d.out", out0, &[self_])?;
+    let target1 = spec1.for_out("adaptive_max_pool2d.out", out1, &[self_])?;
+    target0.finish(out0)?;
+    target1.finish(out1)
+}
+
+fn adaptive_max_pool2d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("adaptive_max_pool2d.out", given, 4)?;
+    adaptive_max_pool2d_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `adaptive_max_pool2d_backward`.
+pub type AdaptiveMaxPool2dBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `adaptive_max_pool2d_backward`.
+pub static ADAPTIVE_MAX_POOL2D_BACKWARD: Operator<AdaptiveMaxPool2dBackwardFn> = Operator::new(
+    "adaptive_max_pool2d_backward",
+    "adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, adaptive_max_pool2d_backward_cpu as AdaptiveMaxPool2dBackwardFn),
+        Kernel::new(DispatchKey::Meta, adaptive_max_pool2d_backward_meta as AdaptiveMaxPool2dBackwardFn),
+    ],
+    adaptive_max_pool2d_backward_boxed,
+);
+
+/// The gradient of `adaptive_max_pool2d` for its input.
+///
+/// `adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor`
+#[inline]
+pub fn adaptive_max_pool2d_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    indices: &Tensor,
+) -> Result<Tensor> {
+    let (keys, kernel) =
+        ADAPTIVE_MAX_POOL2D_BACKWARD.select(grad_output.key_set() | self_.key_set() | indices.key_set())?;
+    kernel(keys, grad_output, self_, indices)
+}
+
+fn adaptive_max_pool2d_backward_cpu(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    indices: &Tensor,
+) -> Result<Tensor> {
+    let spec = native::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
+    let out = spec.allocate("adaptive_max_pool2d_backward")?;
+    native::pooling::adaptive_max_pool2d_backward(grad_output, self_, indices, &out)?;
+    Ok(out)
+}
+
+fn adaptive_max_pool2d_backward_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    indices: &Tensor,
+) -> Result<Tensor> {
+    let spec = native::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
+    spec.allocate("adaptive_max_pool2d_backward")
+}
+
+fn adaptive_max_pool2d_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("adaptive_max_pool2d_backward", given, 3)?;
+    adaptive_max_pool2d_backward(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `adaptive_max_pool3d`.
+pub type AdaptiveMaxPool3dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<(Tensor, Tensor)>;
+
+/// The operator `adaptive_max_pool3d`.
+pub static ADAPTIVE_MAX_POOL3D: Operator<AdaptiveMaxPool3dFn> = Operator::new(
+    "adaptive_max_pool3d",
+    "adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)",
+    &[
+        Kernel::new(DispatchKey::Cpu, adaptive_max_pool3d_cpu as AdaptiveMaxPool3dFn),
+        Kernel::new(DispatchKey::Meta, adaptive_max_pool3d_meta as AdaptiveMaxPool3dFn),
+    ],
+    adaptive_max_pool3d_boxed,
+);
+
+/// The greatest of windows chosen so that volumes become `output_size`, and its place in the channel.
+///
+/// `adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)`
+#[inline]
+pub fn adaptive_max_pool3d(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
+    let (keys, kernel) = ADAPTIVE_MAX_POOL3D.select(self_.key_set())?;
+    kernel(keys, self_, output_size)
+}
+
+fn adaptive_max_pool3d_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+) -> Result<(Tensor, Tensor)> {
+    let (spec0, spec1) = native::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
+    let out0 = spec0.allocate("adaptive_max_pool3d")?;
+    let out1 = spec1.allocate("adaptive_max_pool3d")?;
+    native::pooling::adaptive_max_pool3d(self_, output_size, &out0, &out1)?;
+    Ok((out0, out1))
+}
+
+fn adaptive_max_pool3d_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+) -> Result<(Tensor, Tensor)> {
+    let (spec0, spec1) = native::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
+    Ok((spec0.allocate("adaptive_max_pool3d")?, spec1.allocate("adaptive_max_pool3d")?))
+}
+
+fn adaptive_max_pool3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("adaptive_max_pool3d", given, 2)?;
+    adaptive_max_pool3d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `adaptive_max_pool3d.out`.
+pub type AdaptiveMaxPool3dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `adaptive_max_pool3d.out`.
+pub static ADAPTIVE_MAX_POOL3D_OUT: Operator<AdaptiveMaxPool3dOutFn> = Operator::new(
+    "adaptive_max_pool3d.out",
+    "adaptive_max_pool3d.out(Tensor self, int[3] output_size, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
+    &[
+        Kernel::new(DispatchKey::Cpu, adaptive_max_pool3d_out_cpu as AdaptiveMaxPool3dOutFn),
+        Kernel::new(DispatchKey::Meta, adaptive_max_pool3d_out_meta as AdaptiveMaxPool3dOutFn),
+    ],
+    adaptive_max_pool3d_out_boxed,
+);
+
+/// The greatest of windows chosen so that volumes become `output_size`, and its place in the channel.
+///
+/// `adaptive_max_pool3d.out(Tensor self, int[3] output_size, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
+#[inline]
+pub fn adaptive_max_pool3d_out(
+    self_: &Tensor,
+    output_size: &[i64],
+    out0: &Tensor,
+    out1: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = ADAPTIVE_MAX_POOL3D_OUT.select(self_.key_set() | out0.key_set() | out1.key_set())?;
+    kernel(keys, self_, output_size, out0, out1)
+}
+
+fn adaptive_max_pool3d_out_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    out0: &Tensor,
+    out1: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
+    let target0 = spec0.for_out("adaptive_max_pool3d.out", out0, &[self_])?;
+    let target1 = spec1.for_out("adaptive_max_pool3d.out", out1, &[self_])?;
+    native::pooling::adaptive_max_pool3d(self_, output_size, target0.tensor(), target1.tensor())?;
+    target0.finish(out0)?;
+    target1.finish(out1)
+}
+
+fn adaptive_max_pool3d_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    out0: &Tensor,
+    out1: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
+    let target0 = spec0.for_out("adaptive_max_pool3d.out", out0, &[self_])?;
+    let target1 = spec1.for_out("adaptive_max_pool3d.out", out1, &[self_])?;
+    target0.finish(out0)?;
+    target1.finish(out1)
+}
+
+fn adaptive_max_pool3d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("adaptive_max_pool3d.out", given, 4)?;
+    adaptive_max_pool3d_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `adaptive_max_pool3d_backward`.
+pub type AdaptiveMaxPool3dBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `adaptive_max_pool3d_backward`.
+pub static ADAPTIVE_MAX_POOL3D_BACKWARD: Operator<AdaptiveMaxPool3dBackwardFn> = Operator::new(
+    "adaptive_max_pool3d_backward",
+    "adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, adaptive_max_pool3d_backward_cpu as AdaptiveMaxPool3dBackwardFn),
+        Kernel::new(DispatchKey::Meta, adaptive_max_pool3d_backward_meta as AdaptiveMaxPool3dBackwardFn),
+    ],
+    adaptive_max_pool3d_backward_boxed,
+);
+
+/// The gradient of `adaptive_max_pool3d` for its input.
+///
+/// `adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor`
+#[inline]
+pub fn adaptive_max_pool3d_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    indices: &Tensor,
+) -> Result<Tensor> {
+    let (keys, kernel) =
+        ADAPTIVE_MAX_POOL3D_BACKWARD.select(grad_output.key_set() | self_.key_set() | indices.key_set())?;
+    kernel(keys, grad_output, self_, indices)
+}
+
+fn adaptive_max_pool3d_backward_cpu(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    indices: &Tensor,
+) -> Result<Tensor> {
+    let spec = native::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
+    let out = spec.allocate("adaptive_max_pool3d_backward")?;
+    native::pooling::adaptive_max_pool3d_backward(grad_output, self_, indices, &out)?;
+    Ok(out)
+}
+
+fn adaptive_max_pool3d_backward_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    indices: &Tensor,
+) -> Result<Tensor> {
+    let spec = native::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
+    spec.allocate("adaptive_max_pool3d_backward")
+}
+
+fn adaptive_max_pool3d_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("adaptive_max_pool3d_backward", given, 3)?;
+    adaptive_max_pool3d_backward(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `max_unpool2d`.
+pub type MaxUnpool2dFn = fn(DispatchKeySet, &Tensor, &Tensor, &[i64]) -> Result<Tensor>;
+
+/// The operator `max_unpool2d`.
+pub static MAX_UNPOOL2D: Operator<MaxUnpool2dFn> = Operator::new(
+    "max_unpool2d",
+    "max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool2d_composite as MaxUnpool2dFn)],
+    max_unpool2d_boxed,
+);
+
+/// What `max_pool2d` left out as zeros: each element at the place in a plane of `output_size` that `indices` has.
+///
+/// `max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor`
+#[inline]
+pub fn max_unpool2d(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    let (keys, kernel) = MAX_UNPOOL2D.select(self_.key_set() | indices.key_set())?;
+    kernel(keys, self_, indices, output_size)
+}
+
+fn max_unpool2d_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    indices: &Tensor,
+    output_size: &[i64],
+) -> Result<Tensor> {
+    native::pooling::max_unpool2d(self_, indices, output_size)
+}
+
+fn max_unpool2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("max_unpool2d", given, 3)?;
+    max_unpool2d(arguments.tensor()?, arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `max_unpool2d.out`.
+pub type MaxUnpool2dOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &Tensor) -> Result<()>;
+
+/// The operator `max_unpool2d.out`.
+pub static MAX_UNPOOL2D_OUT: Operator<MaxUnpool2dOutFn> = Operator::new(
+    "max_unpool2d.out",
+    "max_unpool2d.out(Tensor self, Tensor indices, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool2d_out_composite as MaxUnpool2dOutFn)],
+    max_unpool2d_out_boxed,
+);
+
+/// What `max_pool2d` left out as zeros: each element at the place in a plane of `output_size` that `indices` has.
+///
+/// `max_unpool2d.out(Tensor self, Tensor indices, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn max_unpool2d_out(self_: &Tensor, indices: &Tensor, output_size: &[i64], out: &Tensor) -> Result<()> {
+    let (keys, kernel) = MAX_UNPOOL2D_OUT.select(self_.key_set() | indices.key_set() | out.key_set())?;
+    kernel(keys, self_, indices, output_size, out)
+}
+
+fn max_unpool2d_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    indices: &Tensor,
+    output_size: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::pooling::max_unpool2d(self_, indices, output_size)?;
+    copy_to_out(&result, out)
+}
+
+fn max_unpool2d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("max_unpool2d.out", given, 4)?;
+    max_unpool2d_out(arguments.tensor()?, arguments.tensor()?, arguments.ints()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `max_unpool3d`.
+pub type MaxUnpool3dFn = fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64], &[i64]) -> Result<Tensor>;
+
+/// The operator `max_unpool3d`.
+pub static MAX_UNPOOL3D: Operator<MaxUnpool3dFn> = Operator::new(
+    "max_unpool3d",
+    "max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool3d_composite as MaxUnpool3dFn)],
+    max_unpool3d_boxed,
+);
+
+/// What `max_pool3d` left out as zeros: each element at the place in a volume of `output_size` that `indices` has.
+///
+/// `max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor`
+#[inline]
+pub fn max_unpool3d(
+    self_: &Tensor,
+    indices: &Tensor,
+    output_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+) -> Result<Tensor> {
+    let (keys, kernel) = MAX_UNPOOL3D.select(self_.key_set() | indices.key_set())?;
+    kernel(keys, self_, indices, output_size, stride, padding)
+}
+
+fn max_unpool3d_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    indices: &Tensor,
+    output_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+) -> Result<Tensor> {
+    native::pooling::max_unpool3d(self_, indices, output_size, stride, padding)
+}
+
+fn max_unpool3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("max_unpool3d", given, 5)?;
+    max_unpool3d(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `max_unpool3d.out`.
+pub type MaxUnpool3dOutFn =
+    fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64], &[i64], &Tensor) -> Result<()>;
+
+/// The operator `max_unpool3d.out`.
+pub static MAX_UNPOOL3D_OUT: Operator<MaxUnpool3dOutFn> = Operator::new(
+    "max_unpool3d.out",
+    "max_unpool3d.out(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool3d_out_composite as MaxUnpool3dOutFn)],
+    max_unpool3d_out_boxed,
+);
+
+/// What `max_pool3d` left out as zeros: each element at the place in a volume of `output_size` that `indices` has.
+///
+/// `max_unpool3d.out(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn max_unpool3d_out(
+    self_: &Tensor,
+    indices: &Tensor,
+    output_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = MAX_UNPOOL3D_OUT.select(self_.key_set() | indices.key_set() | out.key_set())?;
+    kernel(keys, self_, indices, output_size, stride, padding, out)
+}
+
+fn max_unpool3d_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    indices: &Tensor,
+    output_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::pooling::max_unpool3d(self_, indices, output_size, stride, padding)?;
+    copy_to_out(&result, out)
+}
+
+fn max_unpool3d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("max_unpool3d.out", given, 6)?;
+    max_unpool3d_out(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
 }

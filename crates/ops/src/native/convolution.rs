@@ -1,20 +1,24 @@
-//! Convolutions over one and two dimensions, and their gradients.
+//! Convolutions over one, two and three dimensions, and their gradients.
 //!
 //! Three functions do the work, [`product::forward`], [`gradient::input`] and [`gradient::weight`]. A transposed
 //! convolution is the gradient of another one's input, so it is made of the same three with their roles exchanged.
 #![expect(unsafe_code, reason = "operands reach the product as raw memory, under guards")]
 
 mod gradient;
+mod named;
 mod product;
 mod shape;
 mod unfold;
+
+pub use named::*;
 
 use super::matmul::ensure_same_device;
 use crate::gemm::{GemmElement, Scratch, Shared};
 use crate::structured::{TensorSpec, with_guards};
 use crate::{Tensor, dispatch_all_types, ops};
-use flambeau_core::{DimVec, Element, MemoryFormat, Result, Scalar, ScalarType, bail, ensure};
+use flambeau_core::{DimVec, Element, MemoryFormat, Result, Scalar, ScalarType, ensure};
 use shape::{Conv, Given, Parameters};
+use smallvec::SmallVec;
 use std::ops::{Add, AddAssign};
 use unfold::Images;
 
@@ -54,9 +58,9 @@ pub fn convolution_meta(
 fn parameters(weight: &Tensor, given: Given<'_>) -> Result<Parameters> {
     ensure!(weight.dim() >= 3, Shape, "weight should have at least three dimensions");
     ensure!(
-        weight.dim() <= 4,
+        weight.dim() <= 5,
         NotImplemented,
-        "convolution: three spatial dimensions are not implemented yet"
+        "convolution: more than three spatial dimensions are not implemented"
     );
     Parameters::new(given, weight.dim() - 2)
 }
@@ -93,35 +97,29 @@ pub fn convolution(
         )?;
         return super::copy::copy_(out, &fresh, false);
     }
-    let (x, w, y) = (planar(input)?, planar(weight)?, planar(out)?);
     if !transposed {
-        let conv = Conv::new(&p, x.sizes(), w.sizes(), y.sizes());
-        return forward(&conv, &x, &w, bias, &y);
+        let conv = Conv::new(&p, input.sizes(), weight.sizes(), out.sizes());
+        return forward(&conv, input, weight, bias, out);
     }
-    let conv = Conv::new(&p, y.sizes(), w.sizes(), x.sizes());
-    let result = input_gradient(&conv, &x, &w, y.sizes())?;
+    let conv = Conv::new(&p, out.sizes(), weight.sizes(), input.sizes());
+    let result = input_gradient(&conv, input, weight, out.sizes())?;
     match bias {
         Some(bias) => {
-            let per_channel = super::view::view(bias, &[-1, 1, 1])?;
-            super::copy::copy_(&y, &ops::add_tensor(&result, &per_channel, Scalar::Int(1))?, false)
+            let mut sizes = DimVec::from_elem(1, out.dim() - 1);
+            sizes[0] = -1;
+            let per_channel = super::view::view(bias, &sizes)?;
+            super::copy::copy_(out, &ops::add_tensor(&result, &per_channel, Scalar::Int(1))?, false)
         }
-        None => super::copy::copy_(&y, &result, false),
+        None => super::copy::copy_(out, &result, false),
     }
 }
 
-/// Whether the rows of each channel follow one another evenly, so that its pixels are one run.
+/// Whether the rows of each channel follow one another evenly, so that its pixels are one run. Where a dimension has one
+/// place its stride means nothing.
 fn has_even_rows(tensor: &Tensor) -> bool {
-    let (sizes, strides) = (tensor.sizes(), tensor.strides());
-    let d = sizes.len();
-    d < 4 || sizes[d - 2] <= 1 || strides[d - 2] == strides[d - 1].saturating_mul(sizes[d - 1])
-}
-
-/// A tensor of three dimensions as one of four whose rows are single.
-fn planar(tensor: &Tensor) -> Result<Tensor> {
-    match tensor.sizes() {
-        [n, c, l] => super::view::view(tensor, &[*n, *c, 1, *l]),
-        _ => super::view::alias(tensor),
-    }
+    let along = tensor.sizes().iter().zip(tensor.strides()).skip(2).filter(|(size, _)| **size != 1);
+    let steps: SmallVec<[_; 3]> = along.collect();
+    steps.windows(2).all(|pair| *pair[0].1 == pair[1].1.saturating_mul(*pair[1].0))
 }
 
 /// The same tensor, or a copy whose rows are even.
@@ -136,11 +134,13 @@ fn contiguous(tensor: &Tensor) -> Result<Tensor> {
     super::copy::clone(tensor, Some(MemoryFormat::Contiguous))
 }
 
-/// In columns of one pixel the next pixel is in the next row: the stride of a dimension of size 1 means nothing.
+/// A tensor of three to five dimensions. In columns of one pixel the next pixel is in the next row, or in the next plane.
 fn images<T>(tensor: &Tensor) -> Images<T> {
-    let s = tensor.strides();
-    let pixel = if tensor.sizes()[3] == 1 { s[2] } else { s[3] };
-    Images { at: tensor.data_ptr().cast(), strides: [s[0], s[1], s[2], pixel].map(|s| s as isize) }
+    let (sizes, s, rank) = (tensor.sizes(), tensor.strides(), tensor.dim());
+    let along = |d: usize| (d + rank).checked_sub(3).filter(|place| *place >= 2).map_or(0, |place| s[place]);
+    let pixel = (2..rank).rev().find(|d| sizes[*d] != 1).map_or(s[rank - 1], |d| s[d]);
+    let strides = [s[0], s[1], along(0), along(1), pixel].map(|s| s as isize);
+    Images { at: tensor.data_ptr().cast(), strides }
 }
 
 fn forward(conv: &Conv, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, y: &Tensor) -> Result<()> {
@@ -234,12 +234,12 @@ fn bias_gradient(gy: &Tensor) -> Result<Tensor> {
         groups: 1,
         channels: 0,
         filters: channels as usize,
-        input: [1, 1],
-        output: [sizes[2] as usize, sizes[3] as usize],
-        kernel: [1, 1],
-        stride: [1, 1],
-        padding: [0, 0],
-        dilation: [1, 1],
+        input: [1; 3],
+        output: shape::spatial(&sizes[2..], 1),
+        kernel: [1; 3],
+        stride: [1; 3],
+        padding: [0; 3],
+        dilation: [1; 3],
     };
     let sums = TensorSpec::like(gy, &[channels]).allocate("convolution_backward")?;
     if conv.images == 0 {
@@ -317,38 +317,33 @@ pub fn convolution_backward(
     if input.device().is_meta() {
         return without_values([input, weight], sizes[1], output_mask);
     }
-    let (gy, x, w) = (planar(grad_output)?, planar(input)?, planar(weight)?);
+    let (gy, x, w) = (grad_output, input, weight);
     let conv = if transposed {
         Conv::new(&p, gy.sizes(), w.sizes(), x.sizes())
     } else {
         Conv::new(&p, x.sizes(), w.sizes(), gy.sizes())
     };
-    let asked = |asked: bool, make: &dyn Fn() -> Result<Tensor>, sizes: &[i64]| {
-        if asked { finished(&make()?, sizes, input.dtype()) } else { nothing(input) }
+    let asked = |asked: bool, make: &dyn Fn() -> Result<Tensor>| {
+        if asked { converted(&make()?, input.dtype()) } else { nothing(input) }
     };
     let grad_input = || match transposed {
-        false => input_gradient(&conv, &gy, &w, x.sizes()),
+        false => input_gradient(&conv, gy, w, x.sizes()),
         true => {
             let format = gy.suggest_memory_format();
-            let gx = TensorSpec::like(&x, x.sizes()).with_format(format).allocate("convolution_backward")?;
-            forward(&conv, &gy, &w, None, &gx)?;
+            let gx = TensorSpec::like(x, x.sizes()).with_format(format).allocate("convolution_backward")?;
+            forward(&conv, gy, w, None, &gx)?;
             Ok(gx)
         }
     };
     let grad_weight = || {
-        let (gy, x) = if transposed { (&x, &gy) } else { (&gy, &x) };
+        let (gy, x) = if transposed { (x, gy) } else { (gy, x) };
         weight_gradient(&conv, gy, x, w.sizes())
     };
     Ok((
-        asked(output_mask[0], &grad_input, input.sizes())?,
-        asked(output_mask[1], &grad_weight, weight.sizes())?,
-        asked(output_mask[2], &|| bias_gradient(&gy), &[sizes[1]])?,
+        asked(output_mask[0], &grad_input)?,
+        asked(output_mask[1], &grad_weight)?,
+        asked(output_mask[2], &|| bias_gradient(gy))?,
     ))
-}
-
-/// A result in the caller's shape and type.
-fn finished(result: &Tensor, sizes: &[i64], dtype: ScalarType) -> Result<Tensor> {
-    super::view::view(&converted(result, dtype)?, sizes)
 }
 
 fn nothing(like: &Tensor) -> Result<Tensor> {
@@ -424,152 +419,4 @@ pub fn _convolution_double_backward(
     let for_input = gg_weight.map(|gg| backward(self_, gg, [true, false, false])).transpose()?.map(|g| g.0);
     let for_weight = gg_input.map(|gg| backward(gg, weight, [false, true, false])).transpose()?.map(|g| g.1);
     Ok((or_zeros(sum, grad_output)?, or_zeros(for_input, self_)?, or_zeros(for_weight, weight)?))
-}
-
-/// [`convolution`] over two dimensions, of a batch of images or of one.
-pub fn conv2d(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    batched("conv2d", 2, input, |input| {
-        ops::convolution(input, weight, bias, stride, padding, dilation, false, &[0, 0], groups)
-    })
-}
-
-/// [`convolution`] over one dimension, of a batch of signals or of one.
-pub fn conv1d(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    batched("conv1d", 1, input, |input| {
-        ops::convolution(input, weight, bias, stride, padding, dilation, false, &[0], groups)
-    })
-}
-
-/// The transposed [`convolution`] over two dimensions, of a batch of images or of one.
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
-pub fn conv_transpose2d(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    output_padding: &[i64],
-    groups: i64,
-    dilation: &[i64],
-) -> Result<Tensor> {
-    batched("conv_transpose2d", 2, input, |input| {
-        ops::convolution(input, weight, bias, stride, padding, dilation, true, output_padding, groups)
-    })
-}
-
-/// Calls `f` with a batch of one where `input` is not a batch.
-fn batched(
-    name: &str,
-    spatial: usize,
-    input: &Tensor,
-    f: impl Fn(&Tensor) -> Result<Tensor>,
-) -> Result<Tensor> {
-    let dim = input.dim();
-    ensure!(
-        dim == spatial + 1 || dim == spatial + 2,
-        Shape,
-        "Expected {}D (unbatched) or {}D (batched) input to {name}, but got input of size: {:?}",
-        spatial + 1,
-        spatial + 2,
-        input.sizes()
-    );
-    if dim == spatial + 2 {
-        return f(input);
-    }
-    let one = ops::view(input, &[&[1], input.sizes()].concat())?;
-    let made = f(&one)?;
-    ops::view(&made, &made.sizes()[1..])
-}
-
-/// The transposed [`convolution`] over one dimension, of a batch of signals or of one.
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
-pub fn conv_transpose1d(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    output_padding: &[i64],
-    groups: i64,
-    dilation: &[i64],
-) -> Result<Tensor> {
-    batched("conv_transpose1d", 1, input, |input| {
-        ops::convolution(input, weight, bias, stride, padding, dilation, true, output_padding, groups)
-    })
-}
-
-macro_rules! padded_by_name {
-    ($($function:ident, $name:literal, $spatial:literal;)*) => {$(
-        #[doc = concat!("[`", $name, "`](crate::ops::", $name, ") with padding by name.")]
-        pub fn $function(
-            input: &Tensor,
-            weight: &Tensor,
-            bias: Option<&Tensor>,
-            stride: &[i64],
-            padding: &str,
-            dilation: &[i64],
-            groups: i64,
-        ) -> Result<Tensor> {
-            batched($name, $spatial, input, |input| {
-                let (input, padding) = padded(input, weight, stride, padding, dilation, $spatial)?;
-                ops::convolution(&input, weight, bias, stride, &padding, dilation, false, &[0; $spatial], groups)
-            })
-        }
-    )*};
-}
-
-padded_by_name! {
-    conv1d_padding, "conv1d", 1;
-    conv2d_padding, "conv2d", 2;
-}
-
-/// No padding, or as much as keeps the size; of an odd number of places the last is added to the input itself.
-fn padded(
-    input: &Tensor,
-    weight: &Tensor,
-    stride: &[i64],
-    padding: &str,
-    dilation: &[i64],
-    spatial: usize,
-) -> Result<(Tensor, Vec<i64>)> {
-    match padding {
-        "valid" => return Ok((input.clone(), vec![0; spatial])),
-        "same" => {}
-        other => bail!(InvalidArgument, "Invalid padding string: '{other}'"),
-    }
-    ensure!(
-        stride.iter().all(|s| *s == 1),
-        InvalidArgument,
-        "padding='same' is not supported for strided convolutions"
-    );
-    ensure!(
-        weight.dim() == spatial + 2,
-        Shape,
-        "expected a weight of {} dimensions but got {}",
-        spatial + 2,
-        weight.dim()
-    );
-    // Less than one dilation, or one too large, is refused by the convolution itself.
-    let step = |d: usize| dilation.get(d).or(dilation.last()).map_or(1, |step| (*step).max(1));
-    let total = |d: usize| step(d).saturating_mul((weight.sizes()[d + 2] - 1).max(0));
-    let odd: Vec<i64> = (0..spatial).rev().flat_map(|d| [0, total(d) % 2]).collect();
-    let input =
-        if odd.contains(&1) { ops::constant_pad_nd(input, &odd, Scalar::Int(0))? } else { input.clone() };
-    Ok((input, (0..spatial).map(|d| total(d) / 2).collect()))
 }

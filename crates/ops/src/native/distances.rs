@@ -48,6 +48,16 @@ pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>) -> Res
     ops::linalg_vector_norm(&difference, Scalar::Float(p), Some(&[-1]), false, None)
 }
 
+/// [`cdist`].
+pub fn _cdist_forward(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>) -> Result<Tensor> {
+    ops::cdist(x1, x2, p, compute_mode)
+}
+
+/// The number in a tensor of one element.
+pub fn _local_scalar_dense(self_: &Tensor) -> Result<Scalar> {
+    self_.item_scalar()
+}
+
 /// Euclidean distances as `|a|^2 + |b|^2 - 2ab`, in one matrix product; those of 0 have no gradient.
 pub fn euclidean_dist(x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
     let squared = |x: &Tensor| x.square()?.sum_dim_intlist(Some(&[-1]), true);

@@ -3,7 +3,7 @@
 mod batch;
 mod group;
 
-pub use batch::{batch_norm, native_batch_norm, native_batch_norm_backward};
+pub use batch::*;
 pub use group::{group_norm, native_group_norm, native_group_norm_backward};
 
 use super::reduce::as_dtype;

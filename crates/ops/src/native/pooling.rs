@@ -1,132 +1,39 @@
-//! Pooling over two dimensions: the greatest or the mean of each window, and the gradients.
+//! Pooling over two and three dimensions: the greatest or the mean of each window, and the gradients.
 #![expect(unsafe_code, reason = "images reach the loops as raw memory, under guards")]
 
+mod adaptive;
+mod average;
+mod greatest;
+mod max;
+mod mean;
 mod planes;
+mod unpool;
 mod windows;
+
+pub use adaptive::*;
+pub use average::*;
+pub use max::*;
+pub use unpool::*;
 
 use super::matmul::ensure_same_device;
 use crate::structured::{TensorSpec, with_guards};
-use crate::{Tensor, dispatch_all_types, ops};
-use flambeau_core::{Element, Result, ScalarType, ensure};
-use planes::{Mean, Planes, Pooled};
+use crate::{Tensor, dispatch_all_types};
+use flambeau_core::{Element, Result, ScalarType, bail, ensure};
+use mean::Mean;
+use planes::Channels;
+pub(super) use planes::Pooled;
 use std::ops::AddAssign;
-use windows::{Given, Pool, adaptive, check_input, resized};
+use windows::Kind;
 
-fn spec(self_: &Tensor, output: [i64; 2]) -> TensorSpec {
-    TensorSpec::like(self_, &resized(self_.sizes(), output)).with_format(self_.suggest_memory_format())
-}
-
-/// Shapes and types of [`max_pool2d_with_indices`].
-pub fn max_pool2d_with_indices_meta(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<(TensorSpec, TensorSpec)> {
-    let given = Given { kernel_size, stride, padding, dilation, ceil_mode };
-    let pool = Pool::new("max_pool2d", &given, self_.sizes())?;
-    let spec = spec(self_, pool.output);
-    Ok((spec.clone(), spec.with_dtype(ScalarType::I64)))
-}
-
-/// The greatest element of each window, and its place in the plane, `y * width + x`.
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
-pub fn max_pool2d_with_indices(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    out: &Tensor,
-    indices: &Tensor,
-) -> Result<()> {
-    let given = Given { kernel_size, stride, padding, dilation, ceil_mode };
-    let pool = Pool::new("max_pool2d", &given, self_.sizes())?;
-    let taps = |d: usize| pool.taps(d).end - pool.taps(d).start;
-    ensure!(
-        taps(0).saturating_mul(taps(1)) < i64::from(u32::MAX),
-        NotImplemented,
-        "max_pool2d: windows of more than 2^32 - 2 elements are not implemented"
-    );
-    dispatch_all_types!(numbers, self_.dtype(), "max_pool2d", T => {
-        with_guards("max_pool2d", &[self_], &[out, indices], || {
-            // SAFETY: the guards are held; the sizes are the meta function's, and outputs share no memory with the input.
-            unsafe { planes::max::<T>(&pool, &Planes::of(self_), &Planes::of(out), &Planes::of(indices)) };
-            Ok(())
-        })
-    })
-}
-
-/// The values of [`max_pool2d_with_indices`].
-pub fn max_pool2d(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<Tensor> {
-    ops::max_pool2d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
-        .map(|(values, _)| values)
-}
-
-/// Shape and type of [`max_pool2d_with_indices_backward`].
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
-pub fn max_pool2d_with_indices_backward_meta(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-) -> Result<TensorSpec> {
-    let given = Given { kernel_size, stride, padding, dilation, ceil_mode };
-    let pool = Pool::new("max_pool2d_with_indices_backward", &given, self_.sizes())?;
-    ensure!(
-        indices.dtype() == ScalarType::I64 && indices.sizes() == grad_output.sizes(),
-        Shape,
-        "max_pool2d_with_indices_backward: expected `indices` of int64 and sizes {:?} but got {} and {:?}",
-        grad_output.sizes(),
-        indices.dtype(),
-        indices.sizes()
-    );
-    gradient_spec("max_pool2d_with_indices_backward", grad_output, self_, pool.output)
-}
-
-/// Each element of `grad_output` added to the element of the input that it was.
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
-pub fn max_pool2d_with_indices_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    _kernel_size: &[i64],
-    _stride: &[i64],
-    _padding: &[i64],
-    _dilation: &[i64],
-    _ceil_mode: bool,
-    indices: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    let plane = |t: &Tensor| [t.sizes()[t.dim() - 2], t.sizes()[t.dim() - 1]];
-    let sizes = [plane(self_), plane(grad_output)];
-    let name = "max_pool2d_with_indices_backward";
-    into_zeros(grad_input, |gx| {
-        let gy = &widened(grad_output)?;
-        dispatch_all_types!(floats, gx.dtype(), name, T => with_guards(name, &[gy, indices], &[gx], || {
-            // SAFETY: the guards are held, sizes were checked, and `gx` shares no memory with what is read.
-            unsafe { planes::max_backward::<T>(sizes, &Planes::of(gy), &Planes::of(indices), &Planes::of(gx)) };
-            Ok(())
-        }))
-    })
+/// The output of pooling that gives the spatial sizes `output`.
+fn spec(kind: Kind, self_: &Tensor, output: [i64; 3]) -> TensorSpec {
+    let format = self_.suggest_memory_format();
+    TensorSpec::like(self_, &kind.resized(self_.sizes(), output)).with_format(format)
 }
 
 /// Shape and type of a gradient, once `grad_output` is what the forward operator gives.
-fn gradient_spec(name: &str, grad_output: &Tensor, self_: &Tensor, output: [i64; 2]) -> Result<TensorSpec> {
-    let sizes = resized(self_.sizes(), output);
+fn gradient_spec(kind: Kind, grad_output: &Tensor, self_: &Tensor, output: [i64; 3]) -> Result<TensorSpec> {
+    let (name, sizes) = (kind.name, kind.resized(self_.sizes(), output));
     ensure!(
         grad_output.sizes() == sizes.as_slice(),
         Shape,
@@ -142,6 +49,17 @@ fn gradient_spec(name: &str, grad_output: &Tensor, self_: &Tensor, output: [i64;
         grad_output.dtype()
     );
     Ok(TensorSpec::like(self_, self_.sizes()).with_format(self_.suggest_memory_format()))
+}
+
+fn ensure_places(name: &str, indices: &Tensor, sizes: &[i64]) -> Result<()> {
+    ensure!(
+        indices.dtype() == ScalarType::I64 && indices.sizes() == sizes,
+        Shape,
+        "{name}: expected `indices` of int64 and sizes {sizes:?} but got {} and {:?}",
+        indices.dtype(),
+        indices.sizes()
+    );
+    Ok(())
 }
 
 /// Half precision as f32, in which sums are kept.
@@ -166,195 +84,48 @@ fn into_zeros(to: &Tensor, add: impl Fn(&Tensor) -> Result<()>) -> Result<()> {
     super::copy::copy_(to, &wide, false)
 }
 
-/// The sizes of [`avg_pool2d`], checked.
-fn mean_pool(name: &str, given: &Given<'_>, sizes: &[i64], divisor: Option<i64>) -> Result<Pool> {
-    ensure!(divisor != Some(0), InvalidArgument, "{name}: divisor must be not zero");
-    Pool::new(name, given, sizes)
+/// Each element of `grad_output` added to the element of the input whose place `indices` has.
+fn max_backward(kind: Kind, grad_output: &Tensor, indices: &Tensor, grad_input: &Tensor) -> Result<()> {
+    let sizes = [kind.spatial(grad_input.sizes()), kind.spatial(grad_output.sizes())];
+    into_zeros(grad_input, |gx| {
+        let gy = &widened(grad_output)?;
+        dispatch_all_types!(floats, gx.dtype(), kind.name, T => with_guards(kind.name, &[gy, indices], &[gx], || {
+            let of = |tensor: &Tensor| Channels::<T>::of(kind, tensor);
+            let at = Channels::of(kind, indices);
+            // SAFETY: the guards are held, sizes were checked, and `gx` shares no memory with what is read.
+            unsafe { greatest::max_backward::<T>(sizes, &of(gy), &at, &of(gx)) };
+            Ok(())
+        }))
+    })
 }
 
-/// Its windows.
-fn means(pool: &Pool, padded: bool, divisor: Option<i64>) -> Mean {
-    let width = pool.input[1] as usize;
-    Mean { rows: pool.windows(0, padded), columns: pool.windows(1, padded), divisor, width }
-}
-
-/// Shape and type of [`avg_pool2d`].
-pub fn avg_pool2d_meta(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    _count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<TensorSpec> {
-    let given = Given { kernel_size, stride, padding, dilation: &[1], ceil_mode };
-    Ok(spec(self_, mean_pool("avg_pool2d", &given, self_.sizes(), divisor_override)?.output))
-}
-
-/// The mean of each window; padding counts as zeros, or not at all.
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
-pub fn avg_pool2d(
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    out: &Tensor,
-) -> Result<()> {
-    let given = Given { kernel_size, stride, padding, dilation: &[1], ceil_mode };
-    let pool = mean_pool("avg_pool2d", &given, self_.sizes(), divisor_override)?;
-    if out.numel() == 0 {
-        return Ok(());
-    }
-    let mean = means(&pool, count_include_pad, divisor_override);
-    match self_.dtype() {
-        ScalarType::I64 => mean_of::<i64>("avg_pool2d", &mean, self_, out),
-        dtype => {
-            dispatch_all_types!(floats, dtype, "avg_pool2d", T => mean_of::<T>("avg_pool2d", &mean, self_, out))
-        }
-    }
-}
-
-fn mean_of<T: Pooled + Element>(name: &str, mean: &Mean, self_: &Tensor, out: &Tensor) -> Result<()> {
-    with_guards(name, &[self_], &[out], || {
+fn mean_of<T: Pooled + Element>(kind: Kind, mean: &Mean, self_: &Tensor, out: &Tensor) -> Result<()> {
+    with_guards(kind.name, &[self_], &[out], || {
         // SAFETY: the guards are held; the windows are the input's, and `out` shares no memory with it.
-        unsafe { planes::mean::<T>(mean, &Planes::of(self_), &Planes::of(out)) };
+        unsafe { mean::mean::<T>(mean, &Channels::of(kind, self_), &Channels::of(kind, out)) };
         Ok(())
     })
 }
 
-fn mean_backward_of<T>(name: &str, mean: &Mean, gy: &Tensor, gx: &Tensor) -> Result<()>
+fn mean_backward_of<T>(kind: Kind, mean: &Mean, gy: &Tensor, gx: &Tensor) -> Result<()>
 where
     T: Pooled<Sum = T> + Element + AddAssign,
 {
-    with_guards(name, &[gy], &[gx], || {
+    with_guards(kind.name, &[gy], &[gx], || {
         // SAFETY: the guards are held; the windows are those of `gx`, which shares no memory with `gy`.
-        unsafe { planes::mean_backward::<T>(mean, &Planes::of(gy), &Planes::of(gx)) };
+        unsafe { mean::mean_backward::<T>(mean, &Channels::of(kind, gy), &Channels::of(kind, gx)) };
         Ok(())
     })
 }
 
-fn mean_backward(name: &str, mean: &Mean, grad_output: &Tensor, grad_input: &Tensor) -> Result<()> {
+/// Each element of `grad_output` shared among the elements of its window.
+fn mean_backward(kind: Kind, mean: &Mean, grad_output: &Tensor, grad_input: &Tensor) -> Result<()> {
     into_zeros(grad_input, |gx| {
         let gy = &widened(grad_output)?;
         match gx.dtype() {
-            ScalarType::F64 => mean_backward_of::<f64>(name, mean, gy, gx),
-            ScalarType::F32 => mean_backward_of::<f32>(name, mean, gy, gx),
-            other => flambeau_core::bail!(NotImplemented, "{name} is not implemented for {other}"),
+            ScalarType::F64 => mean_backward_of::<f64>(kind, mean, gy, gx),
+            ScalarType::F32 => mean_backward_of::<f32>(kind, mean, gy, gx),
+            other => bail!(NotImplemented, "{} is not implemented for {other}", kind.name),
         }
     })
-}
-
-/// Shape and type of [`avg_pool2d_backward`].
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
-pub fn avg_pool2d_backward_meta(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    _count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<TensorSpec> {
-    let given = Given { kernel_size, stride, padding, dilation: &[1], ceil_mode };
-    let name = "avg_pool2d_backward";
-    let pool = mean_pool(name, &given, self_.sizes(), divisor_override)?;
-    gradient_spec(name, grad_output, self_, pool.output)
-}
-
-/// Each element of `grad_output` shared among the elements of its window.
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
-pub fn avg_pool2d_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-    grad_input: &Tensor,
-) -> Result<()> {
-    let given = Given { kernel_size, stride, padding, dilation: &[1], ceil_mode };
-    let name = "avg_pool2d_backward";
-    let pool = mean_pool(name, &given, self_.sizes(), divisor_override)?;
-    if grad_input.numel() == 0 {
-        return Ok(());
-    }
-    let mean = means(&pool, count_include_pad, divisor_override);
-    mean_backward(name, &mean, grad_output, grad_input)
-}
-
-/// The mean of windows chosen so that the result has `output_size`.
-pub fn adaptive_avg_pool2d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    ops::_adaptive_avg_pool2d(self_, output_size)
-}
-
-fn adaptive_output(self_: &Tensor, output_size: &[i64]) -> Result<[i64; 2]> {
-    ensure!(
-        output_size.len() == 2,
-        InvalidArgument,
-        "adaptive_avg_pool2d: output_size must be 2, but got {output_size:?}"
-    );
-    ensure!(
-        output_size.iter().all(|s| *s >= 0),
-        InvalidArgument,
-        "adaptive_avg_pool2d: elements of output_size must be greater than or equal to 0 but received {output_size:?}"
-    );
-    check_input("adaptive_avg_pool2d", self_.sizes())?;
-    Ok([output_size[0], output_size[1]])
-}
-
-fn adaptive_means(sizes: &[i64], output: [i64; 2]) -> Mean {
-    let d = sizes.len();
-    let (rows, columns) = (adaptive(sizes[d - 2], output[0]), adaptive(sizes[d - 1], output[1]));
-    Mean { rows, columns, divisor: None, width: sizes[d - 1] as usize }
-}
-
-/// Shape and type of [`_adaptive_avg_pool2d`].
-pub fn _adaptive_avg_pool2d_meta(self_: &Tensor, output_size: &[i64]) -> Result<TensorSpec> {
-    Ok(spec(self_, adaptive_output(self_, output_size)?))
-}
-
-/// The mean of windows chosen so that the result has `output_size`.
-pub fn _adaptive_avg_pool2d(self_: &Tensor, output_size: &[i64], out: &Tensor) -> Result<()> {
-    let output = adaptive_output(self_, output_size)?;
-    if out.numel() == 0 {
-        return Ok(());
-    }
-    let mean = adaptive_means(self_.sizes(), output);
-    let name = "adaptive_avg_pool2d";
-    dispatch_all_types!(floats, self_.dtype(), name, T => mean_of::<T>(name, &mean, self_, out))
-}
-
-/// Shape and type of [`_adaptive_avg_pool2d_backward`].
-pub fn _adaptive_avg_pool2d_backward_meta(grad_output: &Tensor, self_: &Tensor) -> Result<TensorSpec> {
-    let name = "adaptive_avg_pool2d_backward";
-    check_input(name, self_.sizes())?;
-    let d = grad_output.dim();
-    ensure!(
-        d == self_.dim(),
-        Shape,
-        "{name}: expected dimensions {} for `grad_output` but got dimensions {d}",
-        self_.dim()
-    );
-    gradient_spec(name, grad_output, self_, [grad_output.sizes()[d - 2], grad_output.sizes()[d - 1]])
-}
-
-/// Each element of `grad_output` shared among the elements of its window.
-pub fn _adaptive_avg_pool2d_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    let d = grad_output.dim();
-    if grad_input.numel() == 0 {
-        return Ok(());
-    }
-    let mean = adaptive_means(self_.sizes(), [grad_output.sizes()[d - 2], grad_output.sizes()[d - 1]]);
-    mean_backward("adaptive_avg_pool2d_backward", &mean, grad_output, grad_input)
 }

@@ -379,25 +379,6 @@ pub fn adaptive_avg_pool1d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor
 pub fn adaptive_max_pool1d(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
     const NAME: &str = "adaptive_max_pool1d";
     let size = one(NAME, output_size)?;
-    line(NAME, self_)?;
-    let n = self_.size(-1)?;
-    ensure!(n > 0, Shape, "{NAME}: Expected input to have non-zero size for non-batch dimensions");
-    ensure!(
-        (0..1 << 31).contains(&size),
-        InvalidArgument,
-        "{NAME}: elements of output_size must be at least 0"
-    );
-    let (mut values, mut places) = (vec![], vec![]);
-    for part in 0..size {
-        let (start, end) = (part * n / size, ((part + 1) * n + size - 1) / size);
-        let (value, place) = self_.slice(-1, Some(start), Some(end), 1)?.max_dim(-1, true)?;
-        values.push(value);
-        places.push(place.add_scalar(start, 1)?);
-    }
-    if values.is_empty() {
-        let none = self_.slice(-1, Some(0), Some(0), 1)?;
-        let places = ops::zeros_like(&none, Some(flambeau_core::ScalarType::I64), None, None, None, None)?;
-        return Ok((none, places));
-    }
-    Ok((ops::cat(&values, -1)?, ops::cat(&places, -1)?))
+    let (values, places) = ops::adaptive_max_pool2d(&line(NAME, self_)?, &[1, size])?;
+    Ok((values.squeeze_dim(-2)?, places.squeeze_dim(-2)?))
 }

@@ -29,8 +29,18 @@ pub(super) static BINDINGS: &[Binding] = &[
     ),
     function!(
         "",
+        CONV3D,
+        "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding='valid', int[3] dilation=1, int groups=1)\nconv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, int groups=1)\n\nA convolution of volumes, with no padding, or `same`: as much as keeps the size."
+    ),
+    function!(
+        "",
+        CONV_TRANSPOSE3D,
+        "conv_transpose3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1)\n\nThe transpose of a convolution of volumes, with `weight` of `c x filters/groups x kd x kh x kw`."
+    ),
+    function!(
+        "",
         CONVOLUTION,
-        "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, *, Tensor out=None)\n\nA convolution over one or two dimensions, transposed or not.\n\nEach list has a value for each dimension, or one for all. The result is laid out in memory as `input` is."
+        "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, *, Tensor out=None)\n\nA convolution over one, two or three dimensions, transposed or not.\n\nEach list has a value for each dimension, or one for all. The result is laid out in memory as `input` is."
     ),
 ];
 
@@ -224,6 +234,108 @@ static CONV_TRANSPOSE2D: Signature = Signature {
             );
             a.returns(|| {
                 ops::conv_transpose2d_input(
+                    &input,
+                    &weight,
+                    bias.as_deref(),
+                    &stride,
+                    &padding,
+                    &output_padding,
+                    groups,
+                    &dilation,
+                )
+            })
+        },
+    }],
+};
+
+static CONV3D: Signature = Signature {
+    name: "conv3d",
+    overloads: &[
+        Overload {
+            parameters: &[
+                tensor("input"),
+                tensor("weight"),
+                tensor("bias").or_none().or("None"),
+                ints("stride", 3).or("1"),
+                string("padding").or("'valid'"),
+                ints("dilation", 3).or("1"),
+                int("groups").or("1"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (input, weight, bias, stride, padding, dilation, groups) = (
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.optional_tensor(2)?,
+                    a.ints_or(3, &[1, 1, 1])?,
+                    a.string_or(4, "valid")?,
+                    a.ints_or(5, &[1, 1, 1])?,
+                    a.int_or(6, 1)?,
+                );
+                a.returns(|| {
+                    ops::conv3d_padding(&input, &weight, bias.as_deref(), &stride, padding, &dilation, groups)
+                })
+            },
+        },
+        Overload {
+            parameters: &[
+                tensor("input"),
+                tensor("weight"),
+                tensor("bias").or_none().or("None"),
+                ints("stride", 3).or("1"),
+                ints("padding", 3).or("0"),
+                ints("dilation", 3).or("1"),
+                int("groups").or("1"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (input, weight, bias, stride, padding, dilation, groups) = (
+                    a.tensor(0)?,
+                    a.tensor(1)?,
+                    a.optional_tensor(2)?,
+                    a.ints_or(3, &[1, 1, 1])?,
+                    a.ints_or(4, &[0, 0, 0])?,
+                    a.ints_or(5, &[1, 1, 1])?,
+                    a.int_or(6, 1)?,
+                );
+                a.returns(|| {
+                    ops::conv3d(&input, &weight, bias.as_deref(), &stride, &padding, &dilation, groups)
+                })
+            },
+        },
+    ],
+};
+
+static CONV_TRANSPOSE3D: Signature = Signature {
+    name: "conv_transpose3d",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            tensor("weight"),
+            tensor("bias").or_none().or("None"),
+            ints("stride", 3).or("1"),
+            ints("padding", 3).or("0"),
+            ints("output_padding", 3).or("0"),
+            int("groups").or("1"),
+            ints("dilation", 3).or("1"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (input, weight, bias, stride, padding, output_padding, groups, dilation) = (
+                a.tensor(0)?,
+                a.tensor(1)?,
+                a.optional_tensor(2)?,
+                a.ints_or(3, &[1, 1, 1])?,
+                a.ints_or(4, &[0, 0, 0])?,
+                a.ints_or(5, &[0, 0, 0])?,
+                a.int_or(6, 1)?,
+                a.ints_or(7, &[1, 1, 1])?,
+            );
+            a.returns(|| {
+                ops::conv_transpose3d_input(
                     &input,
                     &weight,
                     bias.as_deref(),

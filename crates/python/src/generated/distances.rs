@@ -21,6 +21,17 @@ pub(super) static BINDINGS: &[Binding] = &[
     ),
     function!(
         "",
+        _CDIST_FORWARD,
+        "_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor out=None)\n\n`cdist`."
+    ),
+    function!("", _PDIST_FORWARD, "_pdist_forward(Tensor input, float p=2, *, Tensor out=None)\n\n`pdist`."),
+    function!(
+        "",
+        _LOCAL_SCALAR_DENSE,
+        "_local_scalar_dense(Tensor input)\n\nThe number in a tensor of one element."
+    ),
+    function!(
+        "",
         _EUCLIDEAN_DIST,
         "_euclidean_dist(Tensor x1, Tensor x2)\n\nEuclidean distances of rows from one matrix product."
     ),
@@ -92,6 +103,57 @@ static CDIST: Signature = Signature {
             let (x1, x2, p, compute_mode) =
                 (a.tensor(0)?, a.tensor(1)?, a.float_or(2, 2.0)?, a.optional_int(3)?);
             a.returns(|| ops::cdist(&x1, &x2, p, compute_mode))
+        },
+    }],
+};
+
+static _CDIST_FORWARD: Signature = Signature {
+    name: "_cdist_forward",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("x1"),
+            tensor("x2"),
+            float("p"),
+            int("compute_mode").or_none(),
+            tensor("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (x1, x2, p, compute_mode) = (a.tensor(0)?, a.tensor(1)?, a.float(2)?, a.optional_int(3)?);
+            if let Some(out) = a.optional_tensor(4)? {
+                return a.writes(4, || ops::_cdist_forward_out(&x1, &x2, p, compute_mode, &out));
+            }
+            a.returns(|| ops::_cdist_forward(&x1, &x2, p, compute_mode))
+        },
+    }],
+};
+
+static _PDIST_FORWARD: Signature = Signature {
+    name: "_pdist_forward",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), float("p").or("2"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, p) = (a.tensor(0)?, a.float_or(1, 2.0)?);
+            if let Some(out) = a.optional_tensor(2)? {
+                return a.writes(2, || ops::_pdist_forward_out(&self_, p, &out));
+            }
+            a.returns(|| ops::_pdist_forward(&self_, p))
+        },
+    }],
+};
+
+static _LOCAL_SCALAR_DENSE: Signature = Signature {
+    name: "_local_scalar_dense",
+    overloads: &[Overload {
+        parameters: &[tensor("input")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            a.returns(|| ops::_local_scalar_dense(&self_))
         },
     }],
 };

@@ -19,9 +19,11 @@ mod dropout;
 mod each;
 mod einsum;
 mod embedding;
+mod embedding_bag;
 mod factory;
 mod gather;
 mod grid;
+mod grid_sample;
 mod histogram;
 mod index;
 mod index_dim;
@@ -82,9 +84,11 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     each::BINDINGS,
     einsum::BINDINGS,
     embedding::BINDINGS,
+    embedding_bag::BINDINGS,
     factory::BINDINGS,
     gather::BINDINGS,
     grid::BINDINGS,
+    grid_sample::BINDINGS,
     histogram::BINDINGS,
     index::BINDINGS,
     index_dim::BINDINGS,

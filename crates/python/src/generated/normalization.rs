@@ -39,6 +39,16 @@ pub(super) static BINDINGS: &[Binding] = &[
     ),
     function!(
         "",
+        _NATIVE_BATCH_NORM_LEGIT,
+        "_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps)\n_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps, *, Tensor out=None)\n\n`native_batch_norm` with running statistics, which it updates in training."
+    ),
+    function!(
+        "",
+        _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING,
+        "_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps, *, Tensor out=None)\n\n`native_batch_norm` with running statistics that stay as they are."
+    ),
+    function!(
+        "",
         RMS_NORM,
         "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None)\n\n`input / sqrt(mean(input^2) + eps) * weight` over the last dimensions, which are `normalized_shape`."
     ),
@@ -299,6 +309,154 @@ static NATIVE_BATCH_NORM: Signature = Signature {
                     running_mean.as_deref(),
                     running_var.as_deref(),
                     training,
+                    momentum,
+                    eps,
+                )
+            })
+        },
+    }],
+};
+
+static _NATIVE_BATCH_NORM_LEGIT: Signature = Signature {
+    name: "_native_batch_norm_legit",
+    overloads: &[
+        Overload {
+            parameters: &[
+                tensor("input"),
+                tensor("weight").or_none(),
+                tensor("bias").or_none(),
+                tensor("running_mean"),
+                tensor("running_var"),
+                boolean("training"),
+                float("momentum"),
+                float("eps"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (input, weight, bias, running_mean, running_var, training, momentum, eps) = (
+                    a.tensor(0)?,
+                    a.optional_tensor(1)?,
+                    a.optional_tensor(2)?,
+                    a.tensor(3)?,
+                    a.tensor(4)?,
+                    a.boolean(5)?,
+                    a.float(6)?,
+                    a.float(7)?,
+                );
+                a.returns(|| {
+                    ops::_native_batch_norm_legit(
+                        &input,
+                        weight.as_deref(),
+                        bias.as_deref(),
+                        &running_mean,
+                        &running_var,
+                        training,
+                        momentum,
+                        eps,
+                    )
+                })
+            },
+        },
+        Overload {
+            parameters: &[
+                tensor("input"),
+                tensor("weight").or_none(),
+                tensor("bias").or_none(),
+                boolean("training"),
+                float("momentum"),
+                float("eps"),
+                tensors("out").by_keyword().or_none().or("None"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (input, weight, bias, training, momentum, eps) = (
+                    a.tensor(0)?,
+                    a.optional_tensor(1)?,
+                    a.optional_tensor(2)?,
+                    a.boolean(3)?,
+                    a.float(4)?,
+                    a.float(5)?,
+                );
+                if let Some(out) = a.out_tensors(6, 3)? {
+                    return a.writes(6, || {
+                        ops::_native_batch_norm_legit_no_stats_out(
+                            &input,
+                            weight.as_deref(),
+                            bias.as_deref(),
+                            training,
+                            momentum,
+                            eps,
+                            &out[0],
+                            &out[1],
+                            &out[2],
+                        )
+                    });
+                }
+                a.returns(|| {
+                    ops::_native_batch_norm_legit_no_stats(
+                        &input,
+                        weight.as_deref(),
+                        bias.as_deref(),
+                        training,
+                        momentum,
+                        eps,
+                    )
+                })
+            },
+        },
+    ],
+};
+
+static _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING: Signature = Signature {
+    name: "_native_batch_norm_legit_no_training",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            tensor("weight").or_none(),
+            tensor("bias").or_none(),
+            tensor("running_mean"),
+            tensor("running_var"),
+            float("momentum"),
+            float("eps"),
+            tensors("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (input, weight, bias, running_mean, running_var, momentum, eps) = (
+                a.tensor(0)?,
+                a.optional_tensor(1)?,
+                a.optional_tensor(2)?,
+                a.tensor(3)?,
+                a.tensor(4)?,
+                a.float(5)?,
+                a.float(6)?,
+            );
+            if let Some(out) = a.out_tensors(7, 3)? {
+                return a.writes(7, || {
+                    ops::_native_batch_norm_legit_no_training_out(
+                        &input,
+                        weight.as_deref(),
+                        bias.as_deref(),
+                        &running_mean,
+                        &running_var,
+                        momentum,
+                        eps,
+                        &out[0],
+                        &out[1],
+                        &out[2],
+                    )
+                });
+            }
+            a.returns(|| {
+                ops::_native_batch_norm_legit_no_training(
+                    &input,
+                    weight.as_deref(),
+                    bias.as_deref(),
+                    &running_mean,
+                    &running_var,
                     momentum,
                     eps,
                 )

@@ -32,6 +32,51 @@ pub(super) static BINDINGS: &[Binding] = &[
         _ADAPTIVE_AVG_POOL2D,
         "_adaptive_avg_pool2d(Tensor input, int[2] output_size, *, Tensor out=None)\n\nThe mean of windows chosen so that images become `output_size`."
     ),
+    function!(
+        "",
+        MAX_POOL3D,
+        "max_pool3d(Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False)\n\nThe greatest element of each window of volumes, `n x c x d x h x w` or `c x d x h x w`; NaN is greater than all."
+    ),
+    function!(
+        "_nn",
+        MAX_POOL3D_WITH_INDICES,
+        "max_pool3d_with_indices(Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, *, Tensor out=None)\n\nThe greatest element of each window, and its place in the channel as an int64, `(z * h + y) * w + x`."
+    ),
+    function!(
+        "_nn",
+        AVG_POOL3D,
+        "avg_pool3d(Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None, *, Tensor out=None)\n\nThe mean of each window of volumes; padding counts as zeros unless `count_include_pad` is false."
+    ),
+    function!(
+        "_nn",
+        ADAPTIVE_AVG_POOL3D,
+        "adaptive_avg_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe mean of windows chosen so that volumes become `output_size`."
+    ),
+    function!(
+        "",
+        _ADAPTIVE_AVG_POOL3D,
+        "_adaptive_avg_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe mean of windows chosen so that volumes become `output_size`."
+    ),
+    function!(
+        "_nn",
+        ADAPTIVE_MAX_POOL2D,
+        "adaptive_max_pool2d(Tensor input, int[2] output_size, *, Tensor out=None)\n\nThe greatest of windows chosen so that images become `output_size`, and its place in the channel."
+    ),
+    function!(
+        "_nn",
+        ADAPTIVE_MAX_POOL3D,
+        "adaptive_max_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe greatest of windows chosen so that volumes become `output_size`, and its place in the channel."
+    ),
+    function!(
+        "_nn",
+        MAX_UNPOOL2D,
+        "max_unpool2d(Tensor input, Tensor indices, int[2] output_size, *, Tensor out=None)\n\nWhat `max_pool2d` left out as zeros: each element at the place in a plane of `output_size` that `indices` has."
+    ),
+    function!(
+        "_nn",
+        MAX_UNPOOL3D,
+        "max_unpool3d(Tensor input, Tensor indices, int[3] output_size, int[3] stride, int[3] padding, *, Tensor out=None)\n\nWhat `max_pool3d` left out as zeros: each element at the place in a volume of `output_size` that `indices` has."
+    ),
 ];
 
 static MAX_POOL2D: Signature = Signature {
@@ -188,6 +233,258 @@ static _ADAPTIVE_AVG_POOL2D: Signature = Signature {
                 return a.writes(2, || ops::_adaptive_avg_pool2d_out(&self_, &output_size, &out));
             }
             a.returns(|| ops::_adaptive_avg_pool2d(&self_, &output_size))
+        },
+    }],
+};
+
+static MAX_POOL3D: Signature = Signature {
+    name: "max_pool3d",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            ints("kernel_size", 3),
+            ints("stride", 3).or_none().or("[]"),
+            ints("padding", 3).or("0"),
+            ints("dilation", 3).or("1"),
+            boolean("ceil_mode").or("False"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, kernel_size, stride, padding, dilation, ceil_mode) = (
+                a.tensor(0)?,
+                a.ints(1)?,
+                a.ints_or(2, &[])?,
+                a.ints_or(3, &[0, 0, 0])?,
+                a.ints_or(4, &[1, 1, 1])?,
+                a.boolean_or(5, false)?,
+            );
+            a.returns(|| ops::max_pool3d(&self_, &kernel_size, &stride, &padding, &dilation, ceil_mode))
+        },
+    }],
+};
+
+static MAX_POOL3D_WITH_INDICES: Signature = Signature {
+    name: "max_pool3d_with_indices",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            ints("kernel_size", 3),
+            ints("stride", 3).or_none().or("[]"),
+            ints("padding", 3).or("0"),
+            ints("dilation", 3).or("1"),
+            boolean("ceil_mode").or("False"),
+            tensors("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, kernel_size, stride, padding, dilation, ceil_mode) = (
+                a.tensor(0)?,
+                a.ints(1)?,
+                a.ints_or(2, &[])?,
+                a.ints_or(3, &[0, 0, 0])?,
+                a.ints_or(4, &[1, 1, 1])?,
+                a.boolean_or(5, false)?,
+            );
+            if let Some(out) = a.out_tensors(6, 2)? {
+                return a.writes(6, || {
+                    ops::max_pool3d_with_indices_out(
+                        &self_,
+                        &kernel_size,
+                        &stride,
+                        &padding,
+                        &dilation,
+                        ceil_mode,
+                        &out[0],
+                        &out[1],
+                    )
+                });
+            }
+            a.returns(|| {
+                ops::max_pool3d_with_indices(&self_, &kernel_size, &stride, &padding, &dilation, ceil_mode)
+            })
+        },
+    }],
+};
+
+static AVG_POOL3D: Signature = Signature {
+    name: "avg_pool3d",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            ints("kernel_size", 3),
+            ints("stride", 3).or_none().or("[]"),
+            ints("padding", 3).or("0"),
+            boolean("ceil_mode").or("False"),
+            boolean("count_include_pad").or("True"),
+            int("divisor_override").or_none().or("None"),
+            tensor("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override) = (
+                a.tensor(0)?,
+                a.ints(1)?,
+                a.ints_or(2, &[])?,
+                a.ints_or(3, &[0, 0, 0])?,
+                a.boolean_or(4, false)?,
+                a.boolean_or(5, true)?,
+                a.optional_int(6)?,
+            );
+            if let Some(out) = a.optional_tensor(7)? {
+                return a.writes(7, || {
+                    ops::avg_pool3d_out(
+                        &self_,
+                        &kernel_size,
+                        &stride,
+                        &padding,
+                        ceil_mode,
+                        count_include_pad,
+                        divisor_override,
+                        &out,
+                    )
+                });
+            }
+            a.returns(|| {
+                ops::avg_pool3d(
+                    &self_,
+                    &kernel_size,
+                    &stride,
+                    &padding,
+                    ceil_mode,
+                    count_include_pad,
+                    divisor_override,
+                )
+            })
+        },
+    }],
+};
+
+static ADAPTIVE_AVG_POOL3D: Signature = Signature {
+    name: "adaptive_avg_pool3d",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            ints("output_size", 3),
+            tensor("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, output_size) = (a.tensor(0)?, a.ints(1)?);
+            if let Some(out) = a.optional_tensor(2)? {
+                return a.writes(2, || ops::adaptive_avg_pool3d_out(&self_, &output_size, &out));
+            }
+            a.returns(|| ops::adaptive_avg_pool3d(&self_, &output_size))
+        },
+    }],
+};
+
+static _ADAPTIVE_AVG_POOL3D: Signature = Signature {
+    name: "_adaptive_avg_pool3d",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            ints("output_size", 3),
+            tensor("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, output_size) = (a.tensor(0)?, a.ints(1)?);
+            if let Some(out) = a.optional_tensor(2)? {
+                return a.writes(2, || ops::_adaptive_avg_pool3d_out(&self_, &output_size, &out));
+            }
+            a.returns(|| ops::_adaptive_avg_pool3d(&self_, &output_size))
+        },
+    }],
+};
+
+static ADAPTIVE_MAX_POOL2D: Signature = Signature {
+    name: "adaptive_max_pool2d",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            ints("output_size", 2),
+            tensors("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, output_size) = (a.tensor(0)?, a.ints(1)?);
+            if let Some(out) = a.out_tensors(2, 2)? {
+                return a.writes(2, || ops::adaptive_max_pool2d_out(&self_, &output_size, &out[0], &out[1]));
+            }
+            a.returns(|| ops::adaptive_max_pool2d(&self_, &output_size))
+        },
+    }],
+};
+
+static ADAPTIVE_MAX_POOL3D: Signature = Signature {
+    name: "adaptive_max_pool3d",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            ints("output_size", 3),
+            tensors("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, output_size) = (a.tensor(0)?, a.ints(1)?);
+            if let Some(out) = a.out_tensors(2, 2)? {
+                return a.writes(2, || ops::adaptive_max_pool3d_out(&self_, &output_size, &out[0], &out[1]));
+            }
+            a.returns(|| ops::adaptive_max_pool3d(&self_, &output_size))
+        },
+    }],
+};
+
+static MAX_UNPOOL2D: Signature = Signature {
+    name: "max_unpool2d",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            tensor("indices"),
+            ints("output_size", 2),
+            tensor("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, indices, output_size) = (a.tensor(0)?, a.tensor(1)?, a.ints(2)?);
+            if let Some(out) = a.optional_tensor(3)? {
+                return a.writes(3, || ops::max_unpool2d_out(&self_, &indices, &output_size, &out));
+            }
+            a.returns(|| ops::max_unpool2d(&self_, &indices, &output_size))
+        },
+    }],
+};
+
+static MAX_UNPOOL3D: Signature = Signature {
+    name: "max_unpool3d",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            tensor("indices"),
+            ints("output_size", 3),
+            ints("stride", 3),
+            ints("padding", 3),
+            tensor("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, indices, output_size, stride, padding) =
+                (a.tensor(0)?, a.tensor(1)?, a.ints(2)?, a.ints(3)?, a.ints(4)?);
+            if let Some(out) = a.optional_tensor(5)? {
+                return a.writes(5, || {
+                    ops::max_unpool3d_out(&self_, &indices, &output_size, &stride, &padding, &out)
+                });
+            }
+            a.returns(|| ops::max_unpool3d(&self_, &indices, &output_size, &stride, &padding))
         },
     }],
 };

@@ -9,13 +9,13 @@ use crate::parallel::parallel_for;
 use flambeau_core::Element;
 use std::ops::{Add, AddAssign, Range};
 
-/// The weights `[group][filter][channel][ky][kx]` as those of the flipped convolution, `[group][channel][filter]` with the
-/// kernel turned by half a circle.
+/// The weights `[group][filter][channel][kz][ky][kx]` as those of the flipped convolution, `[group][channel][filter]` with the
+/// kernel turned around in every dimension.
 ///
 /// # Safety
 /// - Both hold every weight of `conv`, `from` readable, `to` writable.
 pub(super) unsafe fn flip<T: Copy>(conv: &Conv, from: *const T, to: *mut T) {
-    let place = conv.kernel[0] * conv.kernel[1];
+    let place = conv.places();
     for group in 0..conv.groups {
         for filter in 0..conv.filters {
             for channel in 0..conv.channels {
@@ -56,7 +56,7 @@ pub(super) unsafe fn input<T: GemmElement + Element + AddAssign>(
                 let b = gy.pixel(image, group * k, pixels.start);
                 let product = Gemm {
                     a_strides: [1, m as isize],
-                    b_strides: [gy.strides[1], gy.strides[3]],
+                    b_strides: [gy.strides[1], gy.strides[4]],
                     c_strides: [pitch as isize, 1],
                     ..Gemm::contiguous(m, n, k, weights, b, columns)
                 };
@@ -131,7 +131,7 @@ unsafe fn weight_of<T: GemmElement + Element>(
             let a = gy.pixel(image, group * m, pixels.start);
             let plain = Gemm::contiguous(m, n, pixels.len(), a, columns, to.wrapping_add(group * m * n));
             let product = Gemm {
-                a_strides: [gy.strides[1], gy.strides[3]],
+                a_strides: [gy.strides[1], gy.strides[4]],
                 b_strides: [1, pitch as isize],
                 beta: if image == images.start && tile == 0 { plain.beta } else { plain.alpha },
                 ..plain
@@ -155,6 +155,6 @@ pub(super) unsafe fn bias<T: GemmElement + Element>(conv: &Conv, gy: Images<T>, 
         let plain = Gemm::contiguous(m, 1, k, gy.pixel(image, 0, 0), ones, to);
         let beta = if image == 0 { plain.beta } else { plain.alpha };
         // SAFETY: the caller's conditions.
-        unsafe { gemm(Isa::detected(), &Gemm { a_strides: [gy.strides[1], gy.strides[3]], beta, ..plain }) }
+        unsafe { gemm(Isa::detected(), &Gemm { a_strides: [gy.strides[1], gy.strides[4]], beta, ..plain }) }
     }
 }

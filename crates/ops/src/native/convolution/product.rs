@@ -112,7 +112,7 @@ impl<T: GemmElement + Element> Tile<'_, T> {
 
     fn target(&self, image: usize) -> (*mut T, [isize; 2]) {
         let at = self.y.pixel(image, self.group * self.conv.filters, self.pixels.start);
-        (at, [self.y.strides[1], self.y.strides[3]])
+        (at, [self.y.strides[1], self.y.strides[4]])
     }
 
     /// The input's pixels are the columns.
@@ -123,7 +123,7 @@ impl<T: GemmElement + Element> Tile<'_, T> {
             unsafe {
                 self.multiply(
                     self.source(image),
-                    [self.x.strides[1], self.x.strides[3]],
+                    [self.x.strides[1], self.x.strides[4]],
                     c,
                     strides,
                     self.pixels.len(),

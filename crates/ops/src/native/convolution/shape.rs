@@ -161,7 +161,13 @@ fn expanded(name: &str, values: &[i64], spatial: usize) -> Result<DimVec> {
     }
 }
 
-/// A convolution over two dimensions, which is not transposed: its counterpart stands for one that is.
+/// Sizes or steps of the spatial dimensions, with `missing` for the first where there are fewer than three.
+pub(super) fn spatial(values: &[i64], missing: usize) -> [usize; 3] {
+    std::array::from_fn(|d| (d + values.len()).checked_sub(3).map_or(missing, |place| values[place] as usize))
+}
+
+/// A convolution over three dimensions, planes, rows and columns, which is not transposed: its counterpart stands for one
+/// that is. Of fewer dimensions the first ones have one place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conv {
     pub(super) images: usize,
@@ -170,62 +176,62 @@ pub(super) struct Conv {
     pub(super) channels: usize,
     /// Channels of the output, in one group.
     pub(super) filters: usize,
-    pub(super) input: [usize; 2],
-    pub(super) output: [usize; 2],
-    pub(super) kernel: [usize; 2],
-    pub(super) stride: [usize; 2],
-    pub(super) padding: [usize; 2],
-    pub(super) dilation: [usize; 2],
+    pub(super) input: [usize; 3],
+    pub(super) output: [usize; 3],
+    pub(super) kernel: [usize; 3],
+    pub(super) stride: [usize; 3],
+    pub(super) padding: [usize; 3],
+    pub(super) dilation: [usize; 3],
 }
 
 impl Conv {
-    /// From the checked sizes of the larger side, the weight and the smaller side, all of four dimensions.
+    /// From the checked sizes of the larger side, the weight and the smaller side.
     pub(super) fn new(p: &Parameters, input: &[i64], weight: &[i64], output: &[i64]) -> Self {
-        let pair = |list: &[i64]| [list[list.len() - 2] as usize, list[list.len() - 1] as usize];
-        let list = |values: &[i64], missing| match *values {
-            [one] => [missing, one as usize],
-            _ => pair(values),
-        };
         Self {
             images: input[0] as usize,
             groups: p.groups as usize,
             channels: weight[1] as usize,
             filters: (weight[0] / p.groups) as usize,
-            input: pair(input),
-            output: pair(output),
-            kernel: pair(weight),
-            stride: list(&p.stride, 1),
-            padding: list(&p.padding, 0),
-            dilation: list(&p.dilation, 1),
+            input: spatial(&input[2..], 1),
+            output: spatial(&output[2..], 1),
+            kernel: spatial(&weight[2..], 1),
+            stride: spatial(&p.stride, 1),
+            padding: spatial(&p.padding, 0),
+            dilation: spatial(&p.dilation, 1),
         }
     }
 
     /// Pixels of one output channel.
     pub(super) fn pixels(&self) -> usize {
-        self.output[0] * self.output[1]
+        self.output.iter().product()
+    }
+
+    /// Places in the kernel.
+    pub(super) fn places(&self) -> usize {
+        self.kernel.iter().product()
     }
 
     /// Products summed for one element of the output.
     pub(super) fn depth(&self) -> usize {
-        self.channels * self.kernel[0] * self.kernel[1]
+        self.channels * self.places()
     }
 
     /// Whether an output pixel is made of the input pixel at its place alone.
     pub(super) fn is_pointwise(&self) -> bool {
-        self.kernel == [1, 1] && self.stride == [1, 1] && self.padding == [0, 0]
+        self.kernel == [1; 3] && self.stride == [1; 3] && self.padding == [0; 3]
     }
 
-    /// The convolution of the output's gradient, with weights turned by half a circle, that gives the input's gradient:
-    /// where strides are 1 and the padding stays inside the kernel's reach.
+    /// The convolution of the output's gradient, with weights turned around in every dimension, that gives the input's
+    /// gradient: where strides are 1 and the padding stays inside the kernel's reach.
     pub(super) fn flipped(&self) -> Option<Self> {
         let reach = |d: usize| self.dilation[d] * (self.kernel[d] - 1);
-        let padding = [reach(0).checked_sub(self.padding[0])?, reach(1).checked_sub(self.padding[1])?];
-        (self.stride == [1, 1]).then_some(Self {
+        let inside = (0..3).all(|d| self.padding[d] <= reach(d));
+        (inside && self.stride == [1; 3]).then(|| Self {
             channels: self.filters,
             filters: self.channels,
             input: self.output,
             output: self.input,
-            padding,
+            padding: [0, 1, 2].map(|d| reach(d) - self.padding[d]),
             ..*self
         })
     }

@@ -6,10 +6,10 @@ use crate::gemm::Shared;
 use crate::parallel::parallel_for;
 use std::ops::{AddAssign, Range};
 
-/// Images as raw memory; strides of image, channel, row and pixel.
+/// Images as raw memory; strides of image, channel, plane, row and pixel.
 pub(super) struct Images<T> {
     pub(super) at: *mut T,
-    pub(super) strides: [isize; 4],
+    pub(super) strides: [isize; 5],
 }
 
 impl<T> Clone for Images<T> {
@@ -29,12 +29,15 @@ impl<T> Images<T> {
 
     /// A pixel of a channel, counted through all rows: these must follow one another evenly.
     pub(super) fn pixel(&self, image: usize, channel: usize, pixel: usize) -> *mut T {
-        self.channel(image, channel).wrapping_offset(pixel as isize * self.strides[3])
+        self.channel(image, channel).wrapping_offset(pixel as isize * self.strides[4])
     }
 
-    /// Whether rows of `width` pixels follow one another evenly.
-    pub(super) fn is_even(&self, [height, width]: [usize; 2]) -> bool {
-        height <= 1 || self.strides[2] == self.strides[3] * width as isize
+    /// Whether all pixels of a channel of these sizes follow one another evenly.
+    pub(super) fn is_even(&self, [depth, height, width]: [usize; 3]) -> bool {
+        let [.., plane, row, pixel] = self.strides;
+        let follows =
+            |count: usize, stride: isize, inner: usize| count <= 1 || stride == pixel * inner as isize;
+        follows(height, row, width) && follows(depth, plane, width * height)
     }
 }
 
@@ -50,30 +53,33 @@ struct Run {
 
 /// The runs of the output pixels `pixels` for one place in the kernel.
 #[inline(always)]
-fn runs(conv: &Conv, place: [usize; 2], pixels: &Range<usize>, strides: [isize; 4], mut f: impl FnMut(Run)) {
-    let width = conv.output[1];
+fn runs(conv: &Conv, place: [usize; 3], pixels: &Range<usize>, strides: [isize; 5], mut f: impl FnMut(Run)) {
+    let [_, height, width] = conv.output;
     let shift = |d: usize| (place[d] * conv.dilation[d]) as isize - conv.padding[d] as isize;
     // The first output pixel that reads at or after `bound`; no sum here passes what the sizes were checked for.
     let first = |bound: isize| {
-        let ahead = bound - shift(1);
-        let reached = if ahead <= 0 { 0 } else { (ahead as usize - 1) / conv.stride[1] + 1 };
+        let ahead = bound - shift(2);
+        let reached = if ahead <= 0 { 0 } else { (ahead as usize - 1) / conv.stride[2] + 1 };
         reached.min(width)
     };
-    let (low, high) = (first(0), first(conv.input[1] as isize));
+    let (low, high) = (first(0), first(conv.input[2] as isize));
     let (mut pixel, mut column) = (pixels.start, 0);
     while pixel < pixels.end {
-        let (y, x) = (pixel / width, pixel % width);
+        let (row, x) = (pixel / width, pixel % width);
         let count = (width - x).min(pixels.end - pixel);
-        let from_y = (y * conv.stride[0]) as isize + shift(0);
-        let (start, end) = if from_y < 0 || from_y >= conv.input[0] as isize {
+        let source = |d: usize, output: usize| (output * conv.stride[d]) as isize + shift(d);
+        let (from_z, from_y) = (source(0, row / height), source(1, row % height));
+        let outside = |d: usize, from: isize| from < 0 || from >= conv.input[d] as isize;
+        let (start, end) = if outside(0, from_z) || outside(1, from_y) {
             (x + count, x + count)
         } else {
             (low.clamp(x, x + count), high.clamp(x, x + count))
         };
         let end = end.max(start);
         // Of no use, and possibly past the range, where nothing lies inside.
-        let from_x = (start.wrapping_mul(conv.stride[1]) as isize).wrapping_add(shift(1));
-        let offset = from_y.wrapping_mul(strides[2]).wrapping_add(from_x.wrapping_mul(strides[3]));
+        let from_x = (start.wrapping_mul(conv.stride[2]) as isize).wrapping_add(shift(2));
+        let row_offset = from_z.wrapping_mul(strides[2]).wrapping_add(from_y.wrapping_mul(strides[3]));
+        let offset = row_offset.wrapping_add(from_x.wrapping_mul(strides[4]));
         f(Run { column, before: start - x, inside: end - start, after: x + count - end, offset });
         pixel += count;
         column += count;
@@ -81,9 +87,11 @@ fn runs(conv: &Conv, place: [usize; 2], pixels: &Range<usize>, strides: [isize; 
 }
 
 /// Splits a row's number into channel and place in the kernel.
-fn place(conv: &Conv, row: usize) -> (usize, [usize; 2]) {
-    let (rest, kx) = (row / conv.kernel[1], row % conv.kernel[1]);
-    (rest / conv.kernel[0], [rest % conv.kernel[0], kx])
+fn place(conv: &Conv, row: usize) -> (usize, [usize; 3]) {
+    let [depth, height, width] = conv.kernel;
+    let (rest, kx) = (row / width, row % width);
+    let (rest, ky) = (rest / height, rest % height);
+    (rest / depth, [rest % depth, ky, kx])
 }
 
 /// Writes the columns of the output pixels `pixels` of one image and group, `to[row * pitch + column]`.
@@ -93,7 +101,7 @@ fn place(conv: &Conv, row: usize) -> (usize, [usize; 2]) {
 pub(super) unsafe fn unfold<T: Copy + Send + Sync>(
     conv: &Conv,
     from: *const T,
-    strides: [isize; 4],
+    strides: [isize; 5],
     pixels: Range<usize>,
     to: *mut T,
     pitch: usize,
@@ -113,7 +121,7 @@ pub(super) unsafe fn unfold<T: Copy + Send + Sync>(
                     let inside = to.add(run.before);
                     gather(
                         from.wrapping_offset(run.offset),
-                        conv.stride[1] as isize * strides[3],
+                        conv.stride[2] as isize * strides[4],
                         inside,
                         run.inside,
                     );
@@ -148,9 +156,9 @@ pub(super) unsafe fn fold<T: Copy + AddAssign>(
     pitch: usize,
     pixels: Range<usize>,
     to: *mut T,
-    strides: [isize; 4],
+    strides: [isize; 5],
 ) {
-    let step = conv.stride[1] as isize * strides[3];
+    let step = conv.stride[2] as isize * strides[4];
     for row in 0..conv.depth() {
         let (channel, place) = place(conv, row);
         let to = to.wrapping_offset(channel as isize * strides[1]);

@@ -199,3 +199,44 @@ pub fn native_batch_norm_backward(
     let grad_bias = if output_mask[2] { as_dtype(&total, dtype)? } else { no_gradient(input)? };
     Ok((grad_input, grad_weight, grad_bias))
 }
+
+/// [`native_batch_norm`] with running statistics that are always there.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn _native_batch_norm_legit(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let (mean, var) = (Some(running_mean), Some(running_var));
+    ops::native_batch_norm(input, weight, bias, mean, var, training, momentum, eps)
+}
+
+/// [`native_batch_norm`] without running statistics.
+pub fn _native_batch_norm_legit_no_stats(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    ops::native_batch_norm(input, weight, bias, None, None, training, momentum, eps)
+}
+
+/// [`native_batch_norm`] with running statistics that stay as they are.
+pub fn _native_batch_norm_legit_no_training(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    ops::native_batch_norm(input, weight, bias, Some(running_mean), Some(running_var), false, momentum, eps)
+}

@@ -1,6 +1,8 @@
-//! Which input places each output place looks at, along one dimension or both; checked once.
+//! Which input places each output place looks at, along one dimension or all; checked once.
+//!
+//! Pooling over two dimensions is pooling over three of which the first has one place.
 
-use flambeau_core::{DimVec, Result, ensure};
+use flambeau_core::{DimVec, Result, bail, ensure};
 use std::ops::Range;
 
 /// One output place's share of a dimension.
@@ -12,14 +14,21 @@ pub(super) struct Window {
     pub(super) counted: i64,
 }
 
-/// How pooling goes along two dimensions.
+/// Which pooling: what messages call it, and over how many dimensions, two or three.
+#[derive(Clone, Copy)]
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    pub(super) dims: usize,
+}
+
+/// How pooling goes along planes, rows and columns.
 pub(super) struct Pool {
-    pub(super) kernel: [i64; 2],
-    pub(super) stride: [i64; 2],
-    pub(super) padding: [i64; 2],
-    pub(super) dilation: [i64; 2],
-    pub(super) input: [i64; 2],
-    pub(super) output: [i64; 2],
+    pub(super) kernel: [i64; 3],
+    pub(super) stride: [i64; 3],
+    pub(super) padding: [i64; 3],
+    pub(super) dilation: [i64; 3],
+    pub(super) input: [i64; 3],
+    pub(super) output: [i64; 3],
 }
 
 /// The arguments as they come.
@@ -31,60 +40,98 @@ pub(super) struct Given<'a> {
     pub(super) ceil_mode: bool,
 }
 
-fn pair(name: &str, argument: &str, values: &[i64]) -> Result<[i64; 2]> {
-    ensure!(
-        matches!(values.len(), 1 | 2),
-        InvalidArgument,
-        "{name}: {argument} must either be a single int, or a tuple of two ints"
-    );
-    Ok([values[0], values[values.len() - 1]])
+impl Kind {
+    /// A value for each dimension from as many values or one; `missing` for the planes that two dimensions lack.
+    fn spread(self, argument: &str, values: &[i64], missing: i64) -> Result<[i64; 3]> {
+        ensure!(
+            values.len() == 1 || values.len() == self.dims,
+            InvalidArgument,
+            "{}: {argument} must either be a single int, or a tuple of {} ints",
+            self.name,
+            if self.dims == 2 { "two" } else { "three" }
+        );
+        Ok(std::array::from_fn(|d| match (d + self.dims).checked_sub(3) {
+            Some(place) => values[place.min(values.len() - 1)],
+            None => missing,
+        }))
+    }
+
+    /// The spatial sizes of an input, once it is known to be one.
+    pub(super) fn spatial(self, sizes: &[i64]) -> [i64; 3] {
+        let own = &sizes[sizes.len() - self.dims..];
+        std::array::from_fn(|d| (d + self.dims).checked_sub(3).map_or(1, |place| own[place]))
+    }
+
+    /// Refuses inputs that are no images: only the number of images may be 0.
+    pub(super) fn check_input(self, sizes: &[i64]) -> Result<()> {
+        let inner = match sizes.len().checked_sub(self.dims) {
+            Some(1) => sizes,
+            Some(2) => &sizes[1..],
+            _ => &[0],
+        };
+        ensure!(
+            inner.iter().all(|s| *s != 0),
+            Shape,
+            "{}: Expected {}D or {}D (batch mode) tensor with optional 0 dim batch size for input, but got:{sizes:?}",
+            self.name,
+            self.dims + 1,
+            self.dims + 2
+        );
+        Ok(())
+    }
+
+    /// `sizes` with others in the place of the last.
+    pub(super) fn resized(self, sizes: &[i64], output: [i64; 3]) -> DimVec {
+        let mut sizes = DimVec::from_slice(sizes);
+        let first = sizes.len() - self.dims;
+        sizes[first..].copy_from_slice(&output[3 - self.dims..]);
+        sizes
+    }
+
+    /// `kH: 2 kW: 3`.
+    fn listed(self, prefix: &str, values: [i64; 3]) -> String {
+        let parts = ["T", "H", "W"].iter().zip(values).skip(3 - self.dims);
+        parts.map(|(letter, value)| format!("{prefix}{letter}: {value}")).collect::<Vec<_>>().join(" ")
+    }
+
+    fn ensure_positive(self, what: &str, prefix: &str, values: [i64; 3]) -> Result<()> {
+        ensure!(
+            values.iter().all(|v| *v > 0),
+            InvalidArgument,
+            "{}: {what} should be greater than zero, but got {}",
+            self.name,
+            self.listed(prefix, values)
+        );
+        Ok(())
+    }
 }
 
 impl Pool {
-    /// Of an input of `sizes`, three or four dimensions.
-    pub(super) fn new(name: &str, given: &Given<'_>, sizes: &[i64]) -> Result<Self> {
-        let kernel = pair(name, "kernel_size", given.kernel_size)?;
-        let stride = if given.stride.is_empty() { kernel } else { pair(name, "stride", given.stride)? };
-        let padding = pair(name, "padding", given.padding)?;
-        let dilation = pair(name, "dilation", given.dilation)?;
-        let positive = |values: [i64; 2]| values.iter().all(|v| *v > 0);
-        ensure!(
-            positive(kernel),
-            InvalidArgument,
-            "{name}: kernel size should be greater than zero, but got kH: {} kW: {}",
-            kernel[0],
-            kernel[1]
-        );
-        ensure!(stride.iter().all(|s| *s != 0), InvalidArgument, "{name}: stride should not be zero");
-        ensure!(
-            positive(stride),
-            InvalidArgument,
-            "{name}: stride should be greater than zero, but got dH: {} dW: {}",
-            stride[0],
-            stride[1]
-        );
-        ensure!(
-            positive(dilation),
-            InvalidArgument,
-            "{name}: dilation should be greater than zero, but got dilationH: {} dilationW: {}",
-            dilation[0],
-            dilation[1]
-        );
-        check_input(name, sizes)?;
-        let input = [sizes[sizes.len() - 2], sizes[sizes.len() - 1]];
-        let mut pool = Self { kernel, stride, padding, dilation, input, output: [0, 0] };
-        for d in 0..2 {
-            pool.output[d] = pool.output_size(name, d, given.ceil_mode)?;
+    /// Of an input of `sizes`, with or without a batch.
+    pub(super) fn new(kind: Kind, given: &Given<'_>, sizes: &[i64]) -> Result<Self> {
+        let kernel = kind.spread("kernel_size", given.kernel_size, 1)?;
+        let stride = if given.stride.is_empty() { kernel } else { kind.spread("stride", given.stride, 1)? };
+        let padding = kind.spread("padding", given.padding, 0)?;
+        let dilation = kind.spread("dilation", given.dilation, 1)?;
+        kind.ensure_positive("kernel size", "k", kernel)?;
+        ensure!(stride.iter().all(|s| *s != 0), InvalidArgument, "{}: stride should not be zero", kind.name);
+        kind.ensure_positive("stride", "d", stride)?;
+        kind.ensure_positive("dilation", "dilation", dilation)?;
+        kind.check_input(sizes)?;
+        let input = kind.spatial(sizes);
+        let mut pool = Self { kernel, stride, padding, dilation, input, output: [1; 3] };
+        for d in 3 - kind.dims..3 {
+            pool.output[d] = pool.output_size(kind, d, given.ceil_mode)?;
         }
         Ok(pool)
     }
 
-    fn output_size(&self, name: &str, d: usize, ceil_mode: bool) -> Result<i64> {
-        let (k, s, p, i) = (self.kernel[d], self.stride[d], self.padding[d], self.input[d]);
+    fn output_size(&self, kind: Kind, d: usize, ceil_mode: bool) -> Result<i64> {
+        let (k, s, p, i, name) = (self.kernel[d], self.stride[d], self.padding[d], self.input[d], kind.name);
         ensure!(p >= 0, InvalidArgument, "{name}: pad must be non-negative, but got pad: {p}");
         let reach = self.dilation[d].checked_mul(k - 1).and_then(|r| r.checked_add(1));
         let Some(reach) = reach else {
-            flambeau_core::bail!(Overflow, "{name}: the reach of kernel size {k} does not fit in 63 bits")
+            bail!(Overflow, "{name}: the reach of kernel size {k} does not fit in 63 bits")
         };
         ensure!(
             p <= reach / 2,
@@ -101,8 +148,9 @@ impl Pool {
         ensure!(
             size >= 1,
             Shape,
-            "{name}: Given input size: {:?}. Calculated output size along dimension {d}: {size}. Output size is too small",
-            self.input
+            "{name}: Given input size: {:?}. Calculated output size along dimension {}: {size}. Output size is too small",
+            &self.input[3 - kind.dims..],
+            d + kind.dims - 3
         );
         Ok(size)
     }
@@ -114,6 +162,12 @@ impl Pool {
         let first = before / self.dilation[d] + i64::from(before % self.dilation[d] != 0);
         let end = (self.input[d].saturating_add(self.padding[d]) - 1) / self.dilation[d] + 1;
         first..end.min(self.kernel[d])
+    }
+
+    /// How many of those there are in all dimensions.
+    pub(super) fn tap_count(&self) -> i64 {
+        let along = |d: usize| (self.taps(d).end - self.taps(d).start).max(0);
+        (0..3).fold(1, |count: i64, d| count.saturating_mul(along(d)))
     }
 
     /// The windows along dimension `d` of a mean; places in the padding count if `padded`.
@@ -130,21 +184,6 @@ impl Pool {
     }
 }
 
-/// Refuses inputs that are no images: only the number of images may be 0.
-pub(super) fn check_input(name: &str, sizes: &[i64]) -> Result<()> {
-    let inner = match sizes.len() {
-        3 => sizes,
-        4 => &sizes[1..],
-        _ => &[0],
-    };
-    ensure!(
-        inner.iter().all(|s| *s != 0),
-        Shape,
-        "{name}: Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:{sizes:?}"
-    );
-    Ok(())
-}
-
 /// Windows that cut `input` places into `output` nearly equal ranges, which may share a place.
 pub(super) fn adaptive(input: i64, output: i64) -> Vec<Window> {
     let bound = |o: i64| i128::from(o) * i128::from(input);
@@ -154,12 +193,4 @@ pub(super) fn adaptive(input: i64, output: i64) -> Vec<Window> {
         Window { inside: start..end, counted: (end - start) as i64 }
     };
     (0..output).map(window).collect()
-}
-
-/// `sizes` with other heights and widths.
-pub(super) fn resized(sizes: &[i64], [height, width]: [i64; 2]) -> DimVec {
-    let mut sizes = DimVec::from_slice(sizes);
-    let d = sizes.len();
-    (sizes[d - 2], sizes[d - 1]) = (height, width);
-    sizes
 }

@@ -1,0 +1,242 @@
+//! Which pixels a sample is made of, and what each counts; and the sums over them, one channel after another.
+
+use crate::native::slices::fill;
+use crate::native::stored::Numeric;
+use flambeau_core::{Result, Scalar, bail, ensure};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Interpolation {
+    Linear,
+    Nearest,
+    Cubic,
+}
+
+/// What lies outside of the image.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Padding {
+    Zeros,
+    Border,
+    Reflection,
+}
+
+/// How a call samples, and how often it is derived along each dimension.
+pub(super) struct Sampling {
+    interpolation: Interpolation,
+    padding: Padding,
+    align_corners: bool,
+    pub(super) orders: Vec<usize>,
+}
+
+/// The pixels that count along one dimension, and how much; `OUTSIDE` for those that do not exist.
+struct Taps {
+    count: usize,
+    places: [usize; 4],
+    weights: [f64; 4],
+}
+
+pub(super) const OUTSIDE: usize = usize::MAX;
+
+impl Sampling {
+    pub(super) fn new(interpolation: i64, padding: i64, align_corners: bool, orders: &[i64]) -> Result<Self> {
+        let interpolation = match interpolation {
+            0 => Interpolation::Linear,
+            1 => Interpolation::Nearest,
+            2 => Interpolation::Cubic,
+            other => bail!(
+                InvalidArgument,
+                "grid_sampler(): expected interpolation_mode of 0, 1 or 2 but got {other}"
+            ),
+        };
+        let padding = match padding {
+            0 => Padding::Zeros,
+            1 => Padding::Border,
+            2 => Padding::Reflection,
+            other => {
+                bail!(InvalidArgument, "grid_sampler(): expected padding_mode of 0, 1 or 2 but got {other}")
+            }
+        };
+        ensure!(
+            interpolation != Interpolation::Cubic || orders.len() == 2,
+            InvalidArgument,
+            "grid_sampler(): bicubic interpolation only supports 4D input"
+        );
+        let orders = orders.iter().map(|order| (*order).clamp(0, 9) as usize).collect();
+        Ok(Sampling { interpolation, padding, align_corners, orders })
+    }
+
+    /// Pixels for one sample.
+    pub(super) fn taps_of_sample(&self) -> usize {
+        let along: usize = match self.interpolation {
+            Interpolation::Nearest => 1,
+            Interpolation::Linear => 2,
+            Interpolation::Cubic => 4,
+        };
+        along.pow(self.orders.len() as u32)
+    }
+
+    /// The pixels around the coordinate `at` of the grid, which is -1 at one end of the image and 1 at the other.
+    fn taps(&self, at: f64, size: usize, order: usize) -> Taps {
+        let n = size as f64;
+        let scale = if self.align_corners { (n - 1.0) / 2.0 } else { n / 2.0 };
+        let place =
+            if self.align_corners { (at + 1.0) / 2.0 * (n - 1.0) } else { ((at + 1.0) * n - 1.0) / 2.0 };
+        if self.interpolation == Interpolation::Cubic {
+            return self.cubic(place, size, order, scale);
+        }
+        let (place, slope) = self.padded(place, size);
+        let inside = |place: f64| if place >= 0.0 && place < n { place as usize } else { OUTSIDE };
+        if self.interpolation == Interpolation::Nearest {
+            let count = usize::from(order == 0);
+            let places = [inside(place.round_ties_even()), OUTSIDE, OUTSIDE, OUTSIDE];
+            return Taps { count, places, weights: [1.0, 0.0, 0.0, 0.0] };
+        }
+        let first = place.floor();
+        let (t, slope) = (place - first, slope * scale);
+        let (count, weights) = match order {
+            0 => (2, [1.0 - t, t]),
+            1 => (2, [-slope, slope]),
+            _ => (0, [0.0; 2]),
+        };
+        let places = [inside(first), inside(first + 1.0), OUTSIDE, OUTSIDE];
+        Taps { count, places, weights: [weights[0], weights[1], 0.0, 0.0] }
+    }
+
+    fn cubic(&self, place: f64, size: usize, order: usize, scale: f64) -> Taps {
+        let first = place.floor();
+        let mut places = [OUTSIDE; 4];
+        for (k, to) in places.iter_mut().enumerate() {
+            let (place, _) = self.padded(first - 1.0 + k as f64, size);
+            if place >= 0.0 && place < size as f64 {
+                *to = place as usize;
+            }
+        }
+        let factor = scale.powi(order as i32);
+        Taps { count: 4, places, weights: keys(place - first, order).map(|weight| weight * factor) }
+    }
+
+    /// A place brought into the image as the padding says, and the derivative of that.
+    fn padded(&self, place: f64, size: usize) -> (f64, f64) {
+        let last = size as f64 - 1.0;
+        let (place, slope) = match (self.padding, self.align_corners) {
+            (Padding::Zeros, _) => return (place, 1.0),
+            (Padding::Border, _) => (place, 1.0),
+            (Padding::Reflection, true) => reflected(place, 0.0, last),
+            (Padding::Reflection, false) => reflected(place, -0.5, last + 0.5),
+        };
+        match () {
+            // Not a number, or no number of this world: outside, as in PyTorch.
+            () if !place.is_finite() => (-100.0, 0.0),
+            () if place <= 0.0 => (0.0, 0.0),
+            () if place >= last => (last, 0.0),
+            () => (place, slope),
+        }
+    }
+}
+
+/// A place mirrored at both ends until it lies between them, and the derivative.
+fn reflected(place: f64, low: f64, high: f64) -> (f64, f64) {
+    let span = high - low;
+    if span <= 0.0 {
+        return (0.0, 0.0);
+    }
+    let (distance, slope) = if place < low { (low - place, -1.0) } else { (place - low, 1.0) };
+    let (turns, rest) = ((distance / span).floor(), distance % span);
+    if turns % 2.0 == 0.0 { (low + rest, slope) } else { (high - rest, -slope) }
+}
+
+/// What four neighbours count at `t` between the middle two, derived `order` times: Keys, "Cubic convolution
+/// interpolation" (1981), a = -3/4.
+fn keys(t: f64, order: usize) -> [f64; 4] {
+    const A: f64 = -0.75;
+    // Highest power first. Of the inner neighbours by the distance; of the outer ones by what the distance lacks to 2, in
+    // which nothing cancels.
+    let inner = [A + 2.0, -(A + 3.0), 0.0, 1.0];
+    let outer = [-A, A, 0.0, 0.0];
+    let derived = |c: [f64; 4]| [0.0, 3.0 * c[0], 2.0 * c[1], c[2]];
+    let (inner, outer) =
+        (0..order).fold((inner, outer), |(inner, outer), _| (derived(inner), derived(outer)));
+    let value = |c: [f64; 4], x: f64| ((c[0] * x + c[1]) * x + c[2]) * x + c[3];
+    // What is taken at 1 - t shrinks as `t` grows.
+    let turned = if order.is_multiple_of(2) { 1.0 } else { -1.0 };
+    [turned * value(outer, 1.0 - t), value(inner, t), turned * value(inner, 1.0 - t), value(outer, t)]
+}
+
+/// For each sample of one image its pixels, counted through all rows, and what each counts.
+pub(super) fn table<N: Numeric>(
+    how: &Sampling,
+    grid: &[N],
+    sizes: &[usize],
+    to: &mut [(usize, N)],
+    value: fn(N) -> f64,
+) {
+    let (dims, each) = (sizes.len(), how.taps_of_sample());
+    fill(to, each, |range: Range<usize>, part| {
+        for (taps, point) in part.chunks_mut(each).zip(range.start / each..) {
+            let at = &grid[point * dims..][..dims];
+            // The grid's numbers begin with the innermost dimension.
+            let along = |d: usize| how.taps(value(at[dims - 1 - d]), sizes[d], how.orders[d]);
+            let axes: SmallVec<[Taps; 3]> = (0..dims).map(along).collect();
+            combine(&axes, sizes, taps);
+        }
+    });
+}
+
+/// The products over all dimensions.
+fn combine<N: Numeric>(axes: &[Taps], sizes: &[usize], to: &mut [(usize, N)]) {
+    let zero = N::of(Scalar::Float(0.0));
+    let along = match axes.len() {
+        0 => 1,
+        dims => (1..=4).find(|n: &usize| n.pow(dims as u32) == to.len()).unwrap_or(1),
+    };
+    for (number, tap) in to.iter_mut().enumerate() {
+        let (mut rest, mut step, mut place, mut weight) = (number, 1, 0, 1.0);
+        let mut inside = true;
+        for (axis, size) in axes.iter().zip(sizes).rev() {
+            let k = rest % along;
+            inside &= k < axis.count && axis.places[k] != OUTSIDE;
+            if inside {
+                (place, weight) = (place + axis.places[k] * step, weight * axis.weights[k]);
+            }
+            (rest, step) = (rest / along, step * size);
+        }
+        *tap = if inside { (place, N::of(Scalar::Float(weight))) } else { (OUTSIDE, zero) };
+    }
+}
+
+/// What goes through a table: pixels of a channel, samples of a channel, and which way.
+pub(super) struct Pass {
+    pub(super) pixels: usize,
+    pub(super) points: usize,
+    pub(super) each: usize,
+    pub(super) transposed: bool,
+}
+
+impl Pass {
+    pub(super) fn run<N: Numeric>(&self, taps: &[(usize, N)], from: &[N], to: &mut [N]) {
+        let inside = |tap: &&(usize, N)| tap.0 != OUTSIDE;
+        if self.transposed {
+            return fill(to, self.pixels, |range, part| {
+                for (to, channel) in part.chunks_mut(self.pixels).zip(range.start / self.pixels..) {
+                    let from = &from[channel * self.points..][..self.points];
+                    for (value, taps) in from.iter().zip(taps.chunks(self.each)) {
+                        for (place, weight) in taps.iter().filter(inside) {
+                            to[*place] = to[*place].plus(value.times(*weight));
+                        }
+                    }
+                }
+            });
+        }
+        fill(to, self.points, |range, part| {
+            for (to, channel) in part.chunks_mut(self.points).zip(range.start / self.points..) {
+                let from = &from[channel * self.pixels..][..self.pixels];
+                for (to, taps) in to.iter_mut().zip(taps.chunks(self.each)) {
+                    let zero = N::of(Scalar::Float(0.0));
+                    let sum = |sum: N, tap: &(usize, N)| sum.plus(from[tap.0].times(tap.1));
+                    *to = taps.iter().filter(inside).fold(zero, sum);
+                }
+            }
+        });
+    }
+}

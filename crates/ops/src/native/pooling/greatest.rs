@@ -1,0 +1,243 @@
+//! The greatest of each window, a row at a time, so that the inner loop is vector code; and what the input receives.
+#![expect(unsafe_code, reason = "raw operands")]
+
+use super::planes::{Channel, Channels, Pooled, each_channel, rows};
+use super::windows::{Pool, Window};
+use crate::gemm::Scratch;
+use crate::vectorized::{Isa, Kernel, Placed, dispatch};
+use std::ops::{AddAssign, Range};
+
+/// No place in the kernel yet.
+const UNSET: u32 = u32::MAX;
+
+/// The greatest of each window, the first of equals, and where it is in its channel; NaN is greater than all, the last of
+/// them counts.
+///
+/// # Safety
+/// - `x` is readable as `pool` says, `y` and `at` writable, disjoint from it and from each other; nobody else uses them.
+pub(super) unsafe fn max<T: Pooled>(pool: &Pool, x: &Channels<T>, y: &Channels<T>, at: &Channels<i64>) {
+    let places = pool.output.iter().product::<i64>();
+    each_channel(x.count, places.saturating_mul(pool.tap_count()) as usize, |i| {
+        let taps = [0, 1, 2].map(|d| pool.taps(d));
+        // SAFETY: the caller's conditions; channels are apart.
+        unsafe { dispatch(Max { pool, taps, x: x.channel(i), y: y.channel(i), at: at.channel(i) }) }
+    });
+}
+
+struct Max<'a, T> {
+    pool: &'a Pool,
+    taps: [Range<i64>; 3],
+    x: Channel<T>,
+    y: Channel<T>,
+    at: Channel<i64>,
+}
+
+impl<T> Placed for Max<'_, T> {
+    type Home = Self;
+}
+
+impl<I: Isa, T: Pooled> Kernel<I> for Max<'_, T> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        let [depth, height, width] = self.pool.output.map(|size| size as usize);
+        let (mut best, mut taps) = (Scratch::new::<T::Sum>(width), Scratch::new::<u32>(width));
+        // SAFETY: the buffers have room for a row, and are written before they are read.
+        unsafe {
+            let best = best.as_mut_ptr::<T::Sum>();
+            best.write_bytes(0, width);
+            let best = std::slice::from_raw_parts_mut(best, width);
+            let taps = taps.as_mut_ptr::<u32>();
+            taps.write_bytes(0xff, width);
+            let taps = std::slice::from_raw_parts_mut(taps, width);
+            for row in rows(depth, height) {
+                taps.fill(UNSET);
+                self.row(row, best, taps);
+                self.finish(row, best, taps);
+            }
+        }
+    }
+}
+
+impl<T: Pooled> Max<'_, T> {
+    fn source(&self, d: usize, output: usize, tap: i64) -> i64 {
+        output as i64 * self.pool.stride[d] - self.pool.padding[d] + tap * self.pool.dilation[d]
+    }
+
+    fn wide(&self, d: usize) -> i64 {
+        self.taps[d].end - self.taps[d].start
+    }
+
+    #[inline(always)]
+    unsafe fn row(&self, [z, y]: [usize; 2], best: &mut [T::Sum], taps: &mut [u32]) {
+        let input = self.pool.input;
+        for kz in self.taps[0].clone() {
+            for ky in self.taps[1].clone() {
+                let from = [self.source(0, z, kz), self.source(1, y, ky)];
+                if !(0..input[0]).contains(&from[0]) || !(0..input[1]).contains(&from[1]) {
+                    continue;
+                }
+                let row = (kz - self.taps[0].start) * self.wide(1) + ky - self.taps[1].start;
+                // SAFETY: a row of the input.
+                unsafe { self.columns(from.map(|place| place as usize), row * self.wide(2), best, taps) }
+            }
+        }
+    }
+
+    /// Looks at one row of the input, whose first place in the kernel has the number `first_tap`.
+    #[inline(always)]
+    unsafe fn columns(&self, [z, y]: [usize; 2], first_tap: i64, best: &mut [T::Sum], taps: &mut [u32]) {
+        let p = self.pool;
+        for kx in self.taps[2].clone() {
+            // The first output places that read at or after the beginning, and at or after the end.
+            let first = |bound: i64| {
+                let ahead = bound - self.source(2, 0, kx);
+                let reached = if ahead <= 0 { 0 } else { (ahead - 1) / p.stride[2] + 1 };
+                reached.min(p.output[2]) as usize
+            };
+            let (low, high) = (first(0), first(p.input[2]));
+            if low >= high {
+                continue;
+            }
+            let from = self.x.pixel([z, y, self.source(2, low, kx) as usize]);
+            let tap = (first_tap + kx - self.taps[2].start) as u32;
+            let (best, taps) = (&mut best[low..high], &mut taps[low..high]);
+            // SAFETY: pixels inside the channel. A step known to the compiler becomes shuffles.
+            unsafe {
+                match p.stride[2] as isize * self.x.strides[2] {
+                    1 => take(from, 1, best, taps, tap),
+                    2 => take(from, 2, best, taps, tap),
+                    step => take(from, step, best, taps, tap),
+                }
+            }
+        }
+    }
+
+    /// Where the place `tap` in the kernel of an output place lies in the input's channel.
+    #[inline(always)]
+    fn place(&self, [z, y, x]: [usize; 3], tap: u32) -> i64 {
+        let (rest, kx) = (i64::from(tap) / self.wide(2), i64::from(tap) % self.wide(2));
+        let (kz, ky) = (rest / self.wide(1), rest % self.wide(1));
+        let from = |d: usize, output, tap: i64| self.source(d, output, self.taps[d].start + tap);
+        let [_, height, width] = self.pool.input;
+        (from(0, z, kz) * height + from(1, y, ky)) * width + from(2, x, kx)
+    }
+
+    #[inline(always)]
+    unsafe fn finish(&self, [z, y]: [usize; 2], best: &[T::Sum], taps: &[u32]) {
+        for (x, (best, tap)) in best.iter().zip(taps).enumerate() {
+            let index = self.place([z, y, x], *tap);
+            // SAFETY: the output's place.
+            unsafe {
+                *self.y.pixel([z, y, x]) = T::narrow(*best);
+                *self.at.pixel([z, y, x]) = index;
+            }
+        }
+    }
+}
+
+/// Takes the elements that are greater than the best so far.
+///
+/// # Safety
+/// - `from` leads to as many elements as `best` and `taps` have, apart by `step`.
+#[inline(always)]
+unsafe fn take<T: Pooled>(from: *const T, step: isize, best: &mut [T::Sum], taps: &mut [u32], tap: u32) {
+    let count = best.len().min(taps.len());
+    for i in 0..count {
+        // SAFETY: the caller's condition.
+        let value = unsafe { *from.wrapping_offset(step * i as isize) }.widen();
+        #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+        let better = (taps[i] == UNSET) | (value > best[i]) | (value != value);
+        best[i] = if better { value } else { best[i] };
+        taps[i] = if better { tap } else { taps[i] };
+    }
+}
+
+/// The greatest of each of `windows`, and where it is in a channel of `input` sizes; ties and NaN as in [`max`].
+///
+/// # Safety
+/// - As [`max`]; no window is empty.
+pub(super) unsafe fn adaptive_max<T: Pooled>(
+    windows: &[Vec<Window>; 3],
+    input: [i64; 3],
+    x: &Channels<T>,
+    y: &Channels<T>,
+    at: &Channels<i64>,
+) {
+    let work = input.iter().product::<i64>() as usize;
+    let input = input.map(|size| size as usize);
+    each_channel(x.count, work, |i| {
+        let (x, y, at) = (x.channel(i), y.channel(i), at.channel(i));
+        for [z, row] in rows(windows[0].len(), windows[1].len()) {
+            for (column, window) in windows[2].iter().enumerate() {
+                let part = [&windows[0][z], &windows[1][row], window];
+                let place = [z, row, column];
+                // SAFETY: places inside the channels.
+                unsafe {
+                    let index = greatest(&part, input, &x);
+                    *y.pixel(place) = *x.pixel(unravelled(index, input));
+                    *at.pixel(place) = index as i64;
+                }
+            }
+        }
+    });
+}
+
+/// Splits the number of a place into plane, row and column.
+fn unravelled(index: usize, [_, height, width]: [usize; 3]) -> [usize; 3] {
+    [index / width / height, index / width % height, index % width]
+}
+
+/// # Safety
+/// - `x` is readable in `part`.
+unsafe fn greatest<T: Pooled>(
+    [planes, rows, columns]: &[&Window; 3],
+    [_, height, width]: [usize; 3],
+    x: &Channel<T>,
+) -> usize {
+    let first = [planes.inside.start, rows.inside.start, columns.inside.start];
+    let mut index = (first[0] * height + first[1]) * width + first[2];
+    // SAFETY: the caller's condition, here and below.
+    let mut best = unsafe { *x.pixel(first) }.widen();
+    for z in planes.inside.clone() {
+        for y in rows.inside.clone() {
+            for column in columns.inside.clone() {
+                // SAFETY: as above.
+                let value = unsafe { *x.pixel([z, y, column]) }.widen();
+                #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+                let better = value > best || value != value;
+                if better {
+                    (best, index) = (value, (z * height + y) * width + column);
+                }
+            }
+        }
+    }
+    index
+}
+
+/// Adds each element of `gy` to the place in `gx` that it came from; places outside are left out.
+///
+/// # Safety
+/// - `gy` and `at` are readable and of `output` sizes, `gx` is writable, of `input` sizes, and disjoint from them.
+pub(super) unsafe fn max_backward<T: Pooled + AddAssign>(
+    [input, output]: [[i64; 3]; 2],
+    gy: &Channels<T>,
+    at: &Channels<i64>,
+    gx: &Channels<T>,
+) {
+    let places = input.iter().product::<i64>();
+    let (input, [depth, height, width]) = (input.map(|size| size as usize), output.map(|size| size as usize));
+    each_channel(gy.count, depth * height * width, |i| {
+        let (gy, at, gx) = (gy.channel(i), at.channel(i), gx.channel(i));
+        for [z, y] in rows(depth, height) {
+            for x in 0..width {
+                // SAFETY: places inside the channels; the index is checked.
+                unsafe {
+                    let index = *at.pixel([z, y, x]);
+                    if (0..places).contains(&index) {
+                        *gx.pixel(unravelled(index as usize, input)) += *gy.pixel([z, y, x]);
+                    }
+                }
+            }
+        }
+    });
+}

@@ -1,0 +1,85 @@
+//! Elements put back where pooling found them, among zeros.
+
+use crate::{Tensor, ops};
+use flambeau_core::{DimVec, Result, ScalarType, ensure, shape};
+
+fn check(name: &str, self_: &Tensor, indices: &Tensor, dims: usize) -> Result<()> {
+    ensure!(
+        indices.dtype() == ScalarType::I64,
+        Dtype,
+        "elements in indices should be type int64 but got: {}",
+        indices.dtype()
+    );
+    ensure!(
+        self_.dim() == dims + 1 || self_.dim() == dims + 2,
+        Shape,
+        "Input to {name} should be a {}d or {}d Tensor, but got a tensor with {} dimensions.",
+        dims + 1,
+        dims + 2,
+        self_.dim()
+    );
+    ensure!(
+        indices.sizes() == self_.sizes(),
+        Shape,
+        "Expected shape of indices to be same as that of the input tensor ({:?}) but got indices tensor with shape: {:?}",
+        self_.sizes(),
+        indices.sizes()
+    );
+    ensure!(self_.is_floating_point(), NotImplemented, "\"{name}\" not implemented for '{}'", self_.dtype());
+    let inner = &self_.sizes()[self_.dim() - dims - 1..];
+    ensure!(
+        inner.iter().all(|size| *size > 0),
+        Shape,
+        "{name}: Expected input to have non-zero size for non-batch dimensions, but got {:?}",
+        self_.sizes()
+    );
+    Ok(())
+}
+
+/// Each element at the place of its channel that `indices` has: of several the last.
+fn unpooled(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    let channels = &self_.sizes()[..self_.dim() - output_size.len()];
+    let with = |rest: &[i64]| -> DimVec { channels.iter().chain(rest).copied().collect() };
+    let pixels = shape::numel(&self_.sizes()[channels.len()..])?;
+    let flat = |tensor: &Tensor| tensor.reshape(&with(&[pixels]));
+    let (dtype, device) = (Some(self_.dtype()), Some(self_.device()));
+    let zeros = ops::zeros(&with(&[shape::numel(output_size)?]), dtype, None, device, None)?;
+    ops::scatter_src(&zeros, -1, &flat(indices)?, &flat(self_)?)?.reshape(&with(output_size))
+}
+
+/// What `max_pool2d` left out as zeros: each element at the place in a plane of `output_size` that `indices` has.
+pub fn max_unpool2d(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    ensure!(
+        output_size.len() == 2,
+        InvalidArgument,
+        "There should be exactly two elements (height, width) in output_size, but got {} elements.",
+        output_size.len()
+    );
+    check("max_unpooling2d", self_, indices, 2)?;
+    unpooled(self_, indices, output_size)
+}
+
+/// The same over three dimensions. Strides and padding are only checked: the indices say all.
+pub fn max_unpool3d(
+    self_: &Tensor,
+    indices: &Tensor,
+    output_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+) -> Result<Tensor> {
+    for (what, list) in [("output_size", output_size), ("stride", stride), ("padding", padding)] {
+        ensure!(
+            list.len() == 3,
+            InvalidArgument,
+            "There should be exactly three elements (depth, height, width) in {what}, but got: {} elements.",
+            list.len()
+        );
+    }
+    ensure!(
+        stride.iter().all(|step| *step > 0),
+        InvalidArgument,
+        "strides should be greater than zero, but got stride: {stride:?}"
+    );
+    check("max_unpooling3d", self_, indices, 3)?;
+    unpooled(self_, indices, output_size)
+}
