@@ -16,6 +16,7 @@ mod index;
 mod join;
 mod linalg;
 mod loss;
+mod margin;
 mod moment;
 mod norm;
 mod order;
@@ -56,6 +57,7 @@ pub fn rows() -> Vec<Row> {
         softmax::rows,
         loss::rows,
         class_loss::rows,
+        margin::rows,
         norm::rows,
         attention::rows,
         linalg::rows,

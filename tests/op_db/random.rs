@@ -356,7 +356,66 @@ fn dropouts() -> Vec<Row> {
     ]
 }
 
+/// The least value of SELU, without its sign.
+const LEAST: f64 = 1.0507009873554805 * 1.6732632423543772;
+
+/// What becomes of `x` where it stays and where it is dropped, in dropout that keeps mean and variance.
+fn of_alpha(x: f64, p: f64) -> [f64; 2] {
+    let a = ((1.0 - p) * (1.0 + p * LEAST * LEAST)).powf(-0.5);
+    [a * x + a * p * LEAST, a * p * LEAST - a * LEAST]
+}
+
+/// Whether every channel of so many elements is either kept or dropped, a share of `p` of them the latter.
+fn dropped_channels(x: &Array, made: &Array, p: f64, channel: usize, alpha: bool) -> Told {
+    let becomes = |x: f64| if alpha { of_alpha(x, p) } else { [x / (1.0 - p), 0.0] };
+    let near = |x: f64, y: f64| (x - y).abs() <= 2f64.powi(-6) * (1.0 + x.abs());
+    let all = |way: usize, n: usize| {
+        let places = n * channel..(n + 1) * channel;
+        places.into_iter().all(|i| near(if p == 1.0 { 0.0 } else { becomes(x.data[i])[way] }, made.data[i]))
+    };
+    let count = made.data.len() / channel.max(1);
+    let gone = (0..count).filter(|n| !all(0, *n)).count();
+    let stray = (0..count).find(|n| !all(0, *n) && !all(1, *n));
+    ensure(stray.is_none(), || format!("channel {stray:?} is neither kept nor dropped"))?;
+    let (n, share) = (count as f64, gone as f64 / count.max(1) as f64);
+    let likely = n < 1000.0 || p == 1.0 || (share - p).abs() <= 5.0 * (p * (1.0 - p) / n).sqrt();
+    ensure(likely, || format!("expected a share of {p} dropped but got {share}"))
+}
+
+fn dropouts_of_channels() -> Vec<Row> {
+    let kinds = [
+        ("feature_dropout", true, false),
+        ("feature_dropout_", true, false),
+        ("alpha_dropout", false, true),
+        ("alpha_dropout_", false, true),
+        ("feature_alpha_dropout", true, true),
+        ("feature_alpha_dropout_", true, true),
+    ];
+    let sizes: [&[usize]; 4] = [&[2, DRAWS / 2], &[DRAWS / 4, 4, 2], &[0, 2], &[2, 3, 2, 2]];
+    let make = |(name, features, alpha): (&'static str, bool, bool)| {
+        let cases =
+            sizes.iter().flat_map(|s| [(s, 0.2, true), (s, 0.0, true), (s, 0.7, false), (s, 1.0, true)]);
+        let filled = cases.fold(row(name).types(FLOATS), |row, (sizes, p, train)| {
+            row.sample(vec![Array::fill(sizes, 0.5..2.0, 1).into(), p.into(), train.into()])
+        });
+        let probable = vec![zeros(&[3, 3]).into(), 1.5.into(), true.into()];
+        let held = filled.refuses(probable, ErrorKind::InvalidArgument, "between 0 and 1").property(
+            move |a: &[Arg], results: &[Array]| {
+                let (x, p) = (a[0].array(), a[1].number());
+                if p == 0.0 || !a[2].flag() {
+                    return ensure(*x == results[0], || "expected the input".to_string());
+                }
+                let channel = if features { x.sizes[2..].iter().product() } else { 1 };
+                dropped_channels(x, &results[0], p, channel, alpha)
+            },
+        );
+        let flat = vec![zeros(&[3]).into(), 0.5.into(), true.into()];
+        if features { held.refuses(flat, ErrorKind::Shape, "at least 2 dimensions") } else { held }
+    };
+    kinds.into_iter().map(make).collect()
+}
+
 /// The rows.
 pub(super) fn rows() -> Vec<Row> {
-    [in_place(), made(), permutations(), dropouts()].into_iter().flatten().collect()
+    [in_place(), made(), permutations(), dropouts(), dropouts_of_channels()].into_iter().flatten().collect()
 }

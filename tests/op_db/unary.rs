@@ -17,6 +17,14 @@ fn real(name: &'static str, domain: Range<f64>, f: fn(f64) -> f64) -> Row {
     row(name).types(NUMBERS).gives(float_of).ulps(2.0).unary(domain, &[], f)
 }
 
+fn angle(x: f64) -> f64 {
+    match x {
+        x if x.is_nan() => x,
+        x if x < 0.0 => std::f64::consts::PI,
+        _ => 0.0,
+    }
+}
+
 fn reals() -> Vec<Row> {
     vec![
         real("exp", -8.0..8.0, f64::exp),
@@ -43,6 +51,7 @@ fn reals() -> Vec<Row> {
         // The reference's own exponentials and fraction add up to a few ulp.
         real("erfc", -3.0..6.0, f::erfc).ulps(6.0),
         real("deg2rad", -400.0..400.0, f64::to_radians).ulps(1.0),
+        real("angle", -3.0..3.0, angle).ulps(1.0).types(ALL),
     ]
 }
 
@@ -55,6 +64,10 @@ fn numbers() -> Vec<Row> {
         exact("abs", -100.0..100.0, f64::abs),
         exact("sign", -3.0..3.0, sign).types(ALL),
         exact("sgn", -3.0..3.0, sign).types(ALL),
+        exact("conj", -9.0..9.0, |x| x).types(ALL),
+        exact("resolve_conj", -9.0..9.0, |x| x).types(ALL),
+        exact("resolve_neg", -9.0..9.0, |x| x).types(ALL),
+        exact("conj_physical", -9.0..9.0, |x| x).types(ALL),
         exact("floor", -9.0..9.0, f64::floor),
         exact("ceil", -9.0..9.0, f64::ceil),
         exact("round", -9.0..9.0, f64::round_ties_even),

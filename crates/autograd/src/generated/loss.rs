@@ -795,6 +795,37 @@ fn kl_div_out(
 
 register!(KL_DIV_OUT, Autograd, kl_div_out);
 
+fn multi_margin_loss_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    p: Scalar,
+    margin: Scalar,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out_of("multi_margin_loss", &[&self_, &target, &weight, &out])?;
+    let _below = record::below();
+    ops::multi_margin_loss_out(self_, target, p, margin, weight, reduction, out)
+}
+
+register!(MULTI_MARGIN_LOSS_OUT, Autograd, multi_margin_loss_out);
+
+fn multilabel_margin_loss_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("multilabel_margin_loss", [self_, target, out])?;
+    let _below = record::below();
+    ops::multilabel_margin_loss_out(self_, target, reduction, out)
+}
+
+register!(MULTILABEL_MARGIN_LOSS_OUT, Autograd, multilabel_margin_loss_out);
+
 pub(super) struct NllLossBackward0 {
     pub(super) ignore_index: i64,
     pub(super) reduction: i64,

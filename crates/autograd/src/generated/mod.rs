@@ -10,6 +10,7 @@ mod activation;
 mod binary;
 mod choice;
 mod compare;
+mod convert;
 mod convolution;
 mod copy;
 mod differences;

@@ -1878,6 +1878,39 @@ fn deg2rad_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 
 register!(DEG2RAD_OUT, Autograd, deg2rad_out);
 
+pub(super) struct AngleBackward0;
+
+impl Backward for AngleBackward0 {
+    const NAME: &'static str = "AngleBackward0";
+    const SAVES: bool = false;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(cx, [&|| ops::zeros_like(grad, None, None, None, None, None)])
+    }
+}
+
+fn angle(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::angle(self_)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        record::set_history(&mut result, edges, AngleBackward0);
+    }
+    Ok(result)
+}
+
+register!(ANGLE, Autograd, angle);
+
+fn angle_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    record::check_out("angle", [self_, out])?;
+    let _below = record::below();
+    ops::angle_out(self_, out)
+}
+
+register!(ANGLE_OUT, Autograd, angle_out);
+
 pub(super) struct Rad2DegBackward0;
 
 impl Backward for Rad2DegBackward0 {

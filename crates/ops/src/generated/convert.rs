@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys,
 };
+use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
 use flambeau_core::{Device, Layout, MemoryFormat, Result, ScalarType};
 
@@ -39,6 +40,182 @@ fn contiguous_composite(
 fn contiguous_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("contiguous", given, 2)?;
     contiguous(arguments.tensor()?, arguments.memory_format()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `conj`.
+pub type ConjFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `conj`.
+pub static CONJ: Operator<ConjFn> = Operator::new(
+    "conj",
+    "conj(Tensor(a) self) -> Tensor(a)",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conj_composite as ConjFn)],
+    conj_boxed,
+);
+
+/// `self`: there are real numbers only.
+///
+/// `conj(Tensor(a) self) -> Tensor(a)`
+#[inline]
+pub fn conj(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = CONJ.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn conj_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    native::convert::conj(self_)
+}
+
+fn conj_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("conj", given, 1)?;
+    conj(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `resolve_conj`.
+pub type ResolveConjFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `resolve_conj`.
+pub static RESOLVE_CONJ: Operator<ResolveConjFn> = Operator::new(
+    "resolve_conj",
+    "resolve_conj(Tensor(a) self) -> Tensor(a)",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, resolve_conj_composite as ResolveConjFn)],
+    resolve_conj_boxed,
+);
+
+/// `self`: nothing is conjugated lazily.
+///
+/// `resolve_conj(Tensor(a) self) -> Tensor(a)`
+#[inline]
+pub fn resolve_conj(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = RESOLVE_CONJ.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn resolve_conj_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    native::convert::conj(self_)
+}
+
+fn resolve_conj_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("resolve_conj", given, 1)?;
+    resolve_conj(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `resolve_neg`.
+pub type ResolveNegFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `resolve_neg`.
+pub static RESOLVE_NEG: Operator<ResolveNegFn> = Operator::new(
+    "resolve_neg",
+    "resolve_neg(Tensor(a) self) -> Tensor(a)",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, resolve_neg_composite as ResolveNegFn)],
+    resolve_neg_boxed,
+);
+
+/// `self`: nothing is negated lazily.
+///
+/// `resolve_neg(Tensor(a) self) -> Tensor(a)`
+#[inline]
+pub fn resolve_neg(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = RESOLVE_NEG.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn resolve_neg_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    native::convert::conj(self_)
+}
+
+fn resolve_neg_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("resolve_neg", given, 1)?;
+    resolve_neg(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `conj_physical`.
+pub type ConjPhysicalFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `conj_physical`.
+pub static CONJ_PHYSICAL: Operator<ConjPhysicalFn> = Operator::new(
+    "conj_physical",
+    "conj_physical(Tensor self) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conj_physical_composite as ConjPhysicalFn)],
+    conj_physical_boxed,
+);
+
+/// A copy.
+///
+/// `conj_physical(Tensor self) -> Tensor`
+#[inline]
+pub fn conj_physical(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = CONJ_PHYSICAL.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn conj_physical_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    native::convert::conj_physical(self_)
+}
+
+fn conj_physical_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("conj_physical", given, 1)?;
+    conj_physical(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `conj_physical_`.
+pub type ConjPhysicalInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
+
+/// The operator `conj_physical_`.
+pub static CONJ_PHYSICAL_: Operator<ConjPhysicalInPlaceFn> = Operator::new(
+    "conj_physical_",
+    "conj_physical_(Tensor(a!) self) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conj_physical__composite as ConjPhysicalInPlaceFn)],
+    conj_physical__boxed,
+);
+
+/// A copy.
+///
+/// `conj_physical_(Tensor(a!) self) -> Tensor(a!)`
+#[inline]
+pub fn conj_physical_(self_: &Tensor) -> Result<()> {
+    let (keys, kernel) = CONJ_PHYSICAL_.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn conj_physical__composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
+    let result = native::convert::conj_physical(self_)?;
+    copy_to_self("conj_physical_", &result, self_)
+}
+
+fn conj_physical__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("conj_physical_", given, 1)?;
+    conj_physical_(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `conj_physical.out`.
+pub type ConjPhysicalOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `conj_physical.out`.
+pub static CONJ_PHYSICAL_OUT: Operator<ConjPhysicalOutFn> = Operator::new(
+    "conj_physical.out",
+    "conj_physical.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conj_physical_out_composite as ConjPhysicalOutFn)],
+    conj_physical_out_boxed,
+);
+
+/// A copy.
+///
+/// `conj_physical.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn conj_physical_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = CONJ_PHYSICAL_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn conj_physical_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let result = native::convert::conj_physical(self_)?;
+    copy_to_out(&result, out)
+}
+
+fn conj_physical_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("conj_physical.out", given, 2)?;
+    conj_physical_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
 /// A kernel of `to.dtype_layout`.

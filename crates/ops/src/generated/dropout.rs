@@ -136,3 +136,198 @@ fn dropout__boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("dropout_", given, 3)?;
     dropout_(arguments.tensor()?, arguments.float()?, arguments.bool()?).map(IntoValues::into_values)
 }
+
+/// A kernel of `feature_dropout`.
+pub type FeatureDropoutFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<Tensor>;
+
+/// The operator `feature_dropout`.
+pub static FEATURE_DROPOUT: Operator<FeatureDropoutFn> = Operator::new(
+    "feature_dropout",
+    "feature_dropout(Tensor input, float p, bool train) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, feature_dropout_composite as FeatureDropoutFn)],
+    feature_dropout_boxed,
+);
+
+/// In training, each channel zero with probability `p` and scaled otherwise.
+///
+/// `feature_dropout(Tensor input, float p, bool train) -> Tensor`
+#[inline]
+pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+    let (keys, kernel) = FEATURE_DROPOUT.select(input.key_set())?;
+    kernel(keys, input, p, train)
+}
+
+fn feature_dropout_composite(_keys: DispatchKeySet, input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+    native::dropout::feature_dropout(input, p, train)
+}
+
+fn feature_dropout_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("feature_dropout", given, 3)?;
+    feature_dropout(arguments.tensor()?, arguments.float()?, arguments.bool()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `feature_dropout_`.
+pub type FeatureDropoutInPlaceFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<()>;
+
+/// The operator `feature_dropout_`.
+pub static FEATURE_DROPOUT_: Operator<FeatureDropoutInPlaceFn> = Operator::new(
+    "feature_dropout_",
+    "feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        feature_dropout__composite as FeatureDropoutInPlaceFn,
+    )],
+    feature_dropout__boxed,
+);
+
+/// `feature_dropout` in place.
+///
+/// `feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)`
+#[inline]
+pub fn feature_dropout_(self_: &Tensor, p: f64, train: bool) -> Result<()> {
+    let (keys, kernel) = FEATURE_DROPOUT_.select(self_.key_set())?;
+    kernel(keys, self_, p, train)
+}
+
+fn feature_dropout__composite(_keys: DispatchKeySet, self_: &Tensor, p: f64, train: bool) -> Result<()> {
+    native::dropout::feature_dropout_(self_, p, train)
+}
+
+fn feature_dropout__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("feature_dropout_", given, 3)?;
+    feature_dropout_(arguments.tensor()?, arguments.float()?, arguments.bool()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `alpha_dropout`.
+pub type AlphaDropoutFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<Tensor>;
+
+/// The operator `alpha_dropout`.
+pub static ALPHA_DROPOUT: Operator<AlphaDropoutFn> = Operator::new(
+    "alpha_dropout",
+    "alpha_dropout(Tensor input, float p, bool train) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, alpha_dropout_composite as AlphaDropoutFn)],
+    alpha_dropout_boxed,
+);
+
+/// In training, each element the least value of `selu` with probability `p`; mean and variance stay.
+///
+/// `alpha_dropout(Tensor input, float p, bool train) -> Tensor`
+#[inline]
+pub fn alpha_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+    let (keys, kernel) = ALPHA_DROPOUT.select(input.key_set())?;
+    kernel(keys, input, p, train)
+}
+
+fn alpha_dropout_composite(_keys: DispatchKeySet, input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+    native::dropout::alpha_dropout(input, p, train)
+}
+
+fn alpha_dropout_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("alpha_dropout", given, 3)?;
+    alpha_dropout(arguments.tensor()?, arguments.float()?, arguments.bool()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `alpha_dropout_`.
+pub type AlphaDropoutInPlaceFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<()>;
+
+/// The operator `alpha_dropout_`.
+pub static ALPHA_DROPOUT_: Operator<AlphaDropoutInPlaceFn> = Operator::new(
+    "alpha_dropout_",
+    "alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, alpha_dropout__composite as AlphaDropoutInPlaceFn)],
+    alpha_dropout__boxed,
+);
+
+/// `alpha_dropout` in place.
+///
+/// `alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)`
+#[inline]
+pub fn alpha_dropout_(self_: &Tensor, p: f64, train: bool) -> Result<()> {
+    let (keys, kernel) = ALPHA_DROPOUT_.select(self_.key_set())?;
+    kernel(keys, self_, p, train)
+}
+
+fn alpha_dropout__composite(_keys: DispatchKeySet, self_: &Tensor, p: f64, train: bool) -> Result<()> {
+    native::dropout::alpha_dropout_(self_, p, train)
+}
+
+fn alpha_dropout__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("alpha_dropout_", given, 3)?;
+    alpha_dropout_(arguments.tensor()?, arguments.float()?, arguments.bool()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `feature_alpha_dropout`.
+pub type FeatureAlphaDropoutFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<Tensor>;
+
+/// The operator `feature_alpha_dropout`.
+pub static FEATURE_ALPHA_DROPOUT: Operator<FeatureAlphaDropoutFn> = Operator::new(
+    "feature_alpha_dropout",
+    "feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        feature_alpha_dropout_composite as FeatureAlphaDropoutFn,
+    )],
+    feature_alpha_dropout_boxed,
+);
+
+/// `alpha_dropout` of whole channels.
+///
+/// `feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor`
+#[inline]
+pub fn feature_alpha_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+    let (keys, kernel) = FEATURE_ALPHA_DROPOUT.select(input.key_set())?;
+    kernel(keys, input, p, train)
+}
+
+fn feature_alpha_dropout_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    p: f64,
+    train: bool,
+) -> Result<Tensor> {
+    native::dropout::feature_alpha_dropout(input, p, train)
+}
+
+fn feature_alpha_dropout_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("feature_alpha_dropout", given, 3)?;
+    feature_alpha_dropout(arguments.tensor()?, arguments.float()?, arguments.bool()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `feature_alpha_dropout_`.
+pub type FeatureAlphaDropoutInPlaceFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<()>;
+
+/// The operator `feature_alpha_dropout_`.
+pub static FEATURE_ALPHA_DROPOUT_: Operator<FeatureAlphaDropoutInPlaceFn> = Operator::new(
+    "feature_alpha_dropout_",
+    "feature_alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        feature_alpha_dropout__composite as FeatureAlphaDropoutInPlaceFn,
+    )],
+    feature_alpha_dropout__boxed,
+);
+
+/// `feature_alpha_dropout` in place.
+///
+/// `feature_alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)`
+#[inline]
+pub fn feature_alpha_dropout_(self_: &Tensor, p: f64, train: bool) -> Result<()> {
+    let (keys, kernel) = FEATURE_ALPHA_DROPOUT_.select(self_.key_set())?;
+    kernel(keys, self_, p, train)
+}
+
+fn feature_alpha_dropout__composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    p: f64,
+    train: bool,
+) -> Result<()> {
+    native::dropout::feature_alpha_dropout_(self_, p, train)
+}
+
+fn feature_alpha_dropout__boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("feature_alpha_dropout_", given, 3)?;
+    feature_alpha_dropout_(arguments.tensor()?, arguments.float()?, arguments.bool()?)
+        .map(IntoValues::into_values)
+}

@@ -544,3 +544,40 @@ fn linear_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     linear_out(arguments.tensor()?, arguments.tensor()?, arguments.optional_tensor()?, arguments.tensor()?)
         .map(IntoValues::into_values)
 }
+
+/// A kernel of `bilinear`.
+pub type BilinearFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Option<&Tensor>) -> Result<Tensor>;
+
+/// The operator `bilinear`.
+pub static BILINEAR: Operator<BilinearFn> = Operator::new(
+    "bilinear",
+    "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, bilinear_composite as BilinearFn)],
+    bilinear_boxed,
+);
+
+/// `input1 weight[o] input2 + bias[o]` for each output `o`, with `weight` of `out x in1 x in2`.
+///
+/// `bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor`
+#[inline]
+pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    let (keys, kernel) =
+        BILINEAR.select(input1.key_set() | input2.key_set() | weight.key_set() | bias.key_set())?;
+    kernel(keys, input1, input2, weight, bias)
+}
+
+fn bilinear_composite(
+    _keys: DispatchKeySet,
+    input1: &Tensor,
+    input2: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+) -> Result<Tensor> {
+    native::linear::bilinear(input1, input2, weight, bias)
+}
+
+fn bilinear_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("bilinear", given, 4)?;
+    bilinear(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?, arguments.optional_tensor()?)
+        .map(IntoValues::into_values)
+}

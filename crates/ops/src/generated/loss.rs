@@ -5,7 +5,7 @@
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
-use flambeau_core::Result;
+use flambeau_core::{Result, Scalar};
 
 /// A kernel of `mse_loss`.
 pub type MseLossFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
@@ -1076,6 +1076,252 @@ fn kl_div_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.tensor()?,
     )
     .map(IntoValues::into_values)
+}
+
+/// A kernel of `multi_margin_loss`.
+pub type MultiMarginLossFn =
+    fn(DispatchKeySet, &Tensor, &Tensor, Scalar, Scalar, Option<&Tensor>, i64) -> Result<Tensor>;
+
+/// The operator `multi_margin_loss`.
+pub static MULTI_MARGIN_LOSS: Operator<MultiMarginLossFn> = Operator::new(
+    "multi_margin_loss",
+    "multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, multi_margin_loss_composite as MultiMarginLossFn)],
+    multi_margin_loss_boxed,
+);
+
+/// The mean over the other classes of `max(0, margin - self[target] + self[other])^p`, times the weight of `target`.
+///
+/// `multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor`
+#[inline]
+pub fn multi_margin_loss(
+    self_: &Tensor,
+    target: &Tensor,
+    p: Scalar,
+    margin: Scalar,
+    weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    let (keys, kernel) = MULTI_MARGIN_LOSS.select(self_.key_set() | target.key_set() | weight.key_set())?;
+    kernel(keys, self_, target, p, margin, weight, reduction)
+}
+
+fn multi_margin_loss_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    p: Scalar,
+    margin: Scalar,
+    weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    native::loss::multi_margin_loss(self_, target, p, margin, weight, reduction)
+}
+
+fn multi_margin_loss_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("multi_margin_loss", given, 6)?;
+    multi_margin_loss(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.scalar()?,
+        arguments.scalar()?,
+        arguments.optional_tensor()?,
+        arguments.int()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `multi_margin_loss.out`.
+pub type MultiMarginLossOutFn =
+    fn(DispatchKeySet, &Tensor, &Tensor, Scalar, Scalar, Option<&Tensor>, i64, &Tensor) -> Result<()>;
+
+/// The operator `multi_margin_loss.out`.
+pub static MULTI_MARGIN_LOSS_OUT: Operator<MultiMarginLossOutFn> = Operator::new(
+    "multi_margin_loss.out",
+    "multi_margin_loss.out(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        multi_margin_loss_out_composite as MultiMarginLossOutFn,
+    )],
+    multi_margin_loss_out_boxed,
+);
+
+/// The mean over the other classes of `max(0, margin - self[target] + self[other])^p`, times the weight of `target`.
+///
+/// `multi_margin_loss.out(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn multi_margin_loss_out(
+    self_: &Tensor,
+    target: &Tensor,
+    p: Scalar,
+    margin: Scalar,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = MULTI_MARGIN_LOSS_OUT
+        .select(self_.key_set() | target.key_set() | weight.key_set() | out.key_set())?;
+    kernel(keys, self_, target, p, margin, weight, reduction, out)
+}
+
+fn multi_margin_loss_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    p: Scalar,
+    margin: Scalar,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::loss::multi_margin_loss(self_, target, p, margin, weight, reduction)?;
+    copy_to_out(&result, out)
+}
+
+fn multi_margin_loss_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("multi_margin_loss.out", given, 7)?;
+    multi_margin_loss_out(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.scalar()?,
+        arguments.scalar()?,
+        arguments.optional_tensor()?,
+        arguments.int()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `multilabel_margin_loss`.
+pub type MultilabelMarginLossFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
+
+/// The operator `multilabel_margin_loss`.
+pub static MULTILABEL_MARGIN_LOSS: Operator<MultilabelMarginLossFn> = Operator::new(
+    "multilabel_margin_loss",
+    "multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        multilabel_margin_loss_composite as MultilabelMarginLossFn,
+    )],
+    multilabel_margin_loss_boxed,
+);
+
+/// The mean over classes of `max(0, 1 - self[named] + self[other])`, for the classes that `target` names before the first -1.
+///
+/// `multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor`
+#[inline]
+pub fn multilabel_margin_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+    let (keys, kernel) = MULTILABEL_MARGIN_LOSS.select(self_.key_set() | target.key_set())?;
+    kernel(keys, self_, target, reduction)
+}
+
+fn multilabel_margin_loss_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+) -> Result<Tensor> {
+    native::loss::multilabel_margin_loss(self_, target, reduction)
+}
+
+fn multilabel_margin_loss_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("multilabel_margin_loss", given, 3)?;
+    multilabel_margin_loss(arguments.tensor()?, arguments.tensor()?, arguments.int()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `multilabel_margin_loss.out`.
+pub type MultilabelMarginLossOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, &Tensor) -> Result<()>;
+
+/// The operator `multilabel_margin_loss.out`.
+pub static MULTILABEL_MARGIN_LOSS_OUT: Operator<MultilabelMarginLossOutFn> = Operator::new(
+    "multilabel_margin_loss.out",
+    "multilabel_margin_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        multilabel_margin_loss_out_composite as MultilabelMarginLossOutFn,
+    )],
+    multilabel_margin_loss_out_boxed,
+);
+
+/// The mean over classes of `max(0, 1 - self[named] + self[other])`, for the classes that `target` names before the first -1.
+///
+/// `multilabel_margin_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn multilabel_margin_loss_out(
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) =
+        MULTILABEL_MARGIN_LOSS_OUT.select(self_.key_set() | target.key_set() | out.key_set())?;
+    kernel(keys, self_, target, reduction, out)
+}
+
+fn multilabel_margin_loss_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::loss::multilabel_margin_loss(self_, target, reduction)?;
+    copy_to_out(&result, out)
+}
+
+fn multilabel_margin_loss_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("multilabel_margin_loss.out", given, 4)?;
+    multilabel_margin_loss_out(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `multilabel_margin_loss_forward`.
+pub type MultilabelMarginLossForwardFn =
+    fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<(Tensor, Tensor)>;
+
+/// The operator `multilabel_margin_loss_forward`.
+pub static MULTILABEL_MARGIN_LOSS_FORWARD: Operator<MultilabelMarginLossForwardFn> = Operator::new(
+    "multilabel_margin_loss_forward",
+    "multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        multilabel_margin_loss_forward_composite as MultilabelMarginLossForwardFn,
+    )],
+    multilabel_margin_loss_forward_boxed,
+);
+
+/// `multilabel_margin_loss`, and which classes are named.
+///
+/// `multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)`
+#[inline]
+pub fn multilabel_margin_loss_forward(
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+) -> Result<(Tensor, Tensor)> {
+    let (keys, kernel) = MULTILABEL_MARGIN_LOSS_FORWARD.select(self_.key_set() | target.key_set())?;
+    kernel(keys, self_, target, reduction)
+}
+
+fn multilabel_margin_loss_forward_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+) -> Result<(Tensor, Tensor)> {
+    native::loss::multilabel_margin_loss_forward(self_, target, reduction)
+}
+
+fn multilabel_margin_loss_forward_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("multilabel_margin_loss_forward", given, 3)?;
+    multilabel_margin_loss_forward(arguments.tensor()?, arguments.tensor()?, arguments.int()?)
+        .map(IntoValues::into_values)
 }
 
 /// A kernel of `nll_loss_forward`.

@@ -11,6 +11,32 @@ impl Tensor {
         super::convert::contiguous(self, MemoryFormat::Contiguous)
     }
 
+    /// `self`: there are real numbers only.
+    pub fn conj(&self) -> Result<Tensor> {
+        super::convert::conj(self)
+    }
+
+    /// `self`: nothing is conjugated lazily.
+    pub fn resolve_conj(&self) -> Result<Tensor> {
+        super::convert::resolve_conj(self)
+    }
+
+    /// `self`: nothing is negated lazily.
+    pub fn resolve_neg(&self) -> Result<Tensor> {
+        super::convert::resolve_neg(self)
+    }
+
+    /// A copy.
+    pub fn conj_physical(&self) -> Result<Tensor> {
+        super::convert::conj_physical(self)
+    }
+
+    /// A copy. The result is written into `self`.
+    pub fn conj_physical_(&self) -> Result<&Tensor> {
+        super::convert::conj_physical_(self)?;
+        Ok(self)
+    }
+
     /// `self` where it has the type, device and order asked for, else a converted copy.
     pub fn to(&self, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();

@@ -20,4 +20,19 @@ impl Tensor {
     pub fn dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
         super::dropout::dropout(input, p, train)
     }
+
+    /// In training, each channel zero with probability `p` and scaled otherwise.
+    pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+        super::dropout::feature_dropout(input, p, train)
+    }
+
+    /// In training, each element the least value of `selu` with probability `p`; mean and variance stay.
+    pub fn alpha_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+        super::dropout::alpha_dropout(input, p, train)
+    }
+
+    /// `alpha_dropout` of whole channels.
+    pub fn feature_alpha_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+        super::dropout::feature_alpha_dropout(input, p, train)
+    }
 }

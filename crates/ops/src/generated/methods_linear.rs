@@ -50,4 +50,14 @@ impl Tensor {
     pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
         super::linear::linear(input, weight, bias)
     }
+
+    /// `input1 weight[o] input2 + bias[o]` for each output `o`, with `weight` of `out x in1 x in2`.
+    pub fn bilinear(
+        input1: &Tensor,
+        input2: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        super::linear::bilinear(input1, input2, weight, bias)
+    }
 }

@@ -380,6 +380,11 @@ impl Tensor {
         Ok(self)
     }
 
+    /// 0, or pi where `self` is negative; NaN stays.
+    pub fn angle(&self) -> Result<Tensor> {
+        super::unary::angle(self)
+    }
+
     /// Angles in radians as degrees.
     pub fn rad2deg(&self) -> Result<Tensor> {
         super::unary::rad2deg(self)

@@ -4090,6 +4090,88 @@ fn deg2rad_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     deg2rad_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
+/// A kernel of `angle`.
+pub type AngleFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+/// The operator `angle`.
+pub static ANGLE: Operator<AngleFn> = Operator::new(
+    "angle",
+    "angle(Tensor self) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, angle_cpu as AngleFn),
+        Kernel::new(DispatchKey::Meta, angle_meta as AngleFn),
+    ],
+    angle_boxed,
+);
+
+/// 0, or pi where `self` is negative; NaN stays.
+///
+/// `angle(Tensor self) -> Tensor`
+#[inline]
+pub fn angle(self_: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = ANGLE.select(self_.key_set())?;
+    kernel(keys, self_)
+}
+
+fn angle_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("angle");
+    native::unary::angle_meta(&mut iter, self_)?;
+    native::unary::angle(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn angle_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    let mut iter = TensorIterator::functional("angle");
+    native::unary::angle_meta(&mut iter, self_)?;
+    iter.take_result()
+}
+
+fn angle_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("angle", given, 1)?;
+    angle(arguments.tensor()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `angle.out`.
+pub type AngleOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `angle.out`.
+pub static ANGLE_OUT: Operator<AngleOutFn> = Operator::new(
+    "angle.out",
+    "angle.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, angle_out_cpu as AngleOutFn),
+        Kernel::new(DispatchKey::Meta, angle_out_meta as AngleOutFn),
+    ],
+    angle_out_boxed,
+);
+
+/// 0, or pi where `self` is negative; NaN stays.
+///
+/// `angle.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn angle_out(self_: &Tensor, out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ANGLE_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, out)
+}
+
+fn angle_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("angle.out", out);
+    native::unary::angle_meta(&mut iter, self_)?;
+    native::unary::angle(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn angle_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    let mut iter = TensorIterator::out("angle.out", out);
+    native::unary::angle_meta(&mut iter, self_)?;
+    iter.finish()
+}
+
+fn angle_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("angle.out", given, 2)?;
+    angle_out(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
 /// A kernel of `rad2deg`.
 pub type Rad2degFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 

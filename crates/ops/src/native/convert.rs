@@ -80,3 +80,13 @@ pub fn to_other(
 pub fn type_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     to_other(self_, other, false, false, None)
 }
+
+/// The conjugate of a real number: itself.
+pub fn conj(self_: &Tensor) -> Result<Tensor> {
+    Ok(self_.clone())
+}
+
+/// A copy, with each element conjugated.
+pub fn conj_physical(self_: &Tensor) -> Result<Tensor> {
+    ops::clone(self_, None)
+}

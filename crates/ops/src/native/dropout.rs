@@ -57,3 +57,88 @@ pub fn dropout_(self_: &Tensor, p: f64, train: bool) -> Result<()> {
     ops::mul__scalar(&noise, Scalar::Float(scale(p)))?;
     ops::mul__tensor(self_, &noise)
 }
+
+/// Whether whole channels are dropped, and whether to the least value of SELU, so that mean and variance stay.
+#[derive(Clone, Copy)]
+struct Way {
+    name: &'static str,
+    channels: bool,
+    alpha: bool,
+}
+
+impl Way {
+    /// What elements are multiplied with, and what is added to them then.
+    fn noise(self, input: &Tensor, p: f64) -> Result<(Tensor, Option<Tensor>)> {
+        // The least value of SELU, without its sign: its scale times its alpha.
+        const LEAST: f64 = 1.758_099_340_847_376_6;
+        let like = if self.channels { channels(self.name, input)? } else { input.clone() };
+        let kept = ops::empty_like(&like, None, None, None, None, None)?;
+        ops::bernoulli__float(&kept, 1.0 - p, None)?;
+        if !self.alpha {
+            ops::mul__scalar(&kept, Scalar::Float(scale(p)))?;
+            return Ok((kept, None));
+        }
+        let a = 1.0 / ((LEAST * LEAST * p + 1.0) * (1.0 - p)).sqrt();
+        let shift = kept.sub_scalar(1, 1)?.mul_scalar(LEAST * a)?.add_scalar(LEAST * a * p, 1)?;
+        ops::mul__scalar(&kept, Scalar::Float(a))?;
+        Ok((kept, Some(shift)))
+    }
+
+    fn stays(self, input: &Tensor, p: f64, train: bool) -> Result<bool> {
+        check(self.name, p)?;
+        Ok(p == 0.0 || !train || input.numel() == 0)
+    }
+
+    fn of(self, input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+        if self.stays(input, p, train)? {
+            return Ok(input.clone());
+        }
+        if p == 1.0 {
+            return input.mul_scalar(0);
+        }
+        match self.noise(input, p)? {
+            (factor, None) => input.mul(&factor),
+            (factor, Some(shift)) => input.mul(&factor)?.add(&shift),
+        }
+    }
+
+    fn in_place(self, self_: &Tensor, p: f64, train: bool) -> Result<()> {
+        if self.stays(self_, p, train)? {
+            return Ok(());
+        }
+        if p == 1.0 {
+            return ops::mul__scalar(self_, Scalar::Int(0));
+        }
+        let (factor, shift) = self.noise(self_, p)?;
+        ops::mul__tensor(self_, &factor)?;
+        shift.map_or(Ok(()), |shift| ops::add__tensor(self_, &shift, Scalar::Int(1)))
+    }
+}
+
+/// One element for each channel of each sample.
+fn channels(name: &str, input: &Tensor) -> Result<Tensor> {
+    ensure!(input.dim() >= 2, Shape, "{name}: Feature dropout requires at least 2 dimensions in the input");
+    let mut sizes = vec![1; input.dim()];
+    sizes[..2].copy_from_slice(&input.sizes()[..2]);
+    ops::empty_memory_format(&sizes, Some(input.dtype()), None, Some(input.device()), None, None)
+}
+
+macro_rules! dropouts {
+    ($($name:ident $in_place:ident $channels:literal $alpha:literal $doc:literal;)*) => {$(
+        #[doc = $doc]
+        pub fn $name(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+            Way { name: stringify!($name), channels: $channels, alpha: $alpha }.of(input, p, train)
+        }
+
+        #[doc = $doc]
+        pub fn $in_place(self_: &Tensor, p: f64, train: bool) -> Result<()> {
+            Way { name: stringify!($in_place), channels: $channels, alpha: $alpha }.in_place(self_, p, train)
+        }
+    )*};
+}
+
+dropouts! {
+    feature_dropout feature_dropout_ true false "Whole channels set to zero at random, and the rest scaled up.";
+    alpha_dropout alpha_dropout_ false true "Elements set to the least value of SELU at random; mean and variance stay.";
+    feature_alpha_dropout feature_alpha_dropout_ true true "[`alpha_dropout`] of whole channels.";
+}

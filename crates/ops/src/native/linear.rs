@@ -113,6 +113,44 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<
     ops::add_tensor(&ops::matmul(input, &transposed)?, bias, ONE)
 }
 
+/// `sum over i and j of input1[i] weight[o, i, j] input2[j]`, and `bias`.
+pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    const NAME: &str = "bilinear()";
+    let (batch, other) = (input1.dim(), input2.dim());
+    ensure!(batch == other, Shape, "{NAME}: input dimensions do not match: got {batch} and {other}");
+    ensure!(
+        batch > 0 && input1.sizes()[..batch - 1] == input2.sizes()[..batch - 1],
+        Shape,
+        "{NAME}: input batch dimensions do not match: got {:?} and {:?}",
+        input1.sizes(),
+        input2.sizes()
+    );
+    ensure!(
+        weight.dim() == 3 && weight.sizes()[1] == last(input1) && weight.sizes()[2] == last(input2),
+        Shape,
+        "{NAME}: input sizes {} and {} do not match weight size: got {:?}",
+        last(input1),
+        last(input2),
+        weight.sizes()
+    );
+    ensure!(
+        bias.is_none_or(|bias| bias.sizes() == &weight.sizes()[..1]),
+        Shape,
+        "{NAME}: bias size does not match weight size: got {:?} but expected {}",
+        bias.map(Tensor::sizes),
+        weight.sizes()[0]
+    );
+    let [out, left, right] = [0, 1, 2].map(|d| weight.sizes()[d]);
+    let rows = shape::numel(&input1.sizes()[..batch - 1])?;
+    let (x, y) = (input1.reshape(&[rows, left])?, input2.reshape(&[rows, right, 1])?);
+    let half = x.mm(&weight.permute(&[1, 0, 2])?.reshape(&[left, shape::numel(&[out, right])?])?)?;
+    let made = half.reshape(&[rows, out, right])?.bmm(&y)?;
+    let mut sizes = DimVec::from_slice(input1.sizes());
+    sizes[batch - 1] = out;
+    let made = made.reshape(&sizes)?;
+    bias.map_or_else(|| Ok(made.clone()), |bias| ops::add_tensor(&made, bias, ONE))
+}
+
 /// The products of every element of one vector with every one of another.
 pub fn outer(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
     for (name, vector) in [("self", self_), ("vec2", vec2)] {

@@ -2,9 +2,11 @@
 
 mod classes;
 mod formulas;
+mod margin;
 
 pub use classes::*;
 use formulas::*;
+pub use margin::*;
 
 use super::reduce::as_dtype;
 use crate::loops::reduce::{Finish, Sum, computing_type, sum_fold};

@@ -62,6 +62,11 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     fn erf, erf_meta = build_unary_float_op(self_: x) => x.erf();
     /// 1 - erf(x), without cancellation.
     fn erfc, erfc_meta = build_unary_float_op(self_: x) => x.erfc();
+    /// The angle in the complex plane: 0, or pi where x is negative; NaN stays.
+    fn angle, angle_meta = build_unary_float_op(self_: x) => {
+        let zero = V::zero();
+        V::select(x.lt(zero), V::constant(std::f64::consts::PI), V::select(x.ne(x), x, zero))
+    };
     /// x - trunc(x), for floating point numbers only.
     fn frac, frac_meta = build_unary_op(self_: x) => x - x.trunc();
     /// Rounding to so many decimals, or where negative to a power of ten; halves to even after scaling.

@@ -3,7 +3,7 @@
 //! The names in Python of the operators in `convert`.
 
 use crate::arguments::{Overload, Signature, memory_format, tensor};
-use crate::call::{Binding, method};
+use crate::call::{Binding, function, method};
 use flambeau_core::MemoryFormat;
 use flambeau_ops::ops;
 
@@ -12,6 +12,16 @@ pub(super) static BINDINGS: &[Binding] = &[
         CONTIGUOUS,
         "contiguous(*, memory_format memory_format=contiguous_format)\n\n`self` where its elements lie in the order of `memory_format`, else a copy that does."
     ),
+    function!("", CONJ, "conj(Tensor input)\n\n`self`: there are real numbers only."),
+    method!(CONJ, "conj()\n\n`self`: there are real numbers only."),
+    function!("", RESOLVE_CONJ, "resolve_conj(Tensor input)\n\n`self`: nothing is conjugated lazily."),
+    method!(RESOLVE_CONJ, "resolve_conj()\n\n`self`: nothing is conjugated lazily."),
+    function!("", RESOLVE_NEG, "resolve_neg(Tensor input)\n\n`self`: nothing is negated lazily."),
+    method!(RESOLVE_NEG, "resolve_neg()\n\n`self`: nothing is negated lazily."),
+    function!("", CONJ_PHYSICAL, "conj_physical(Tensor input, *, Tensor out=None)\n\nA copy."),
+    method!(CONJ_PHYSICAL, "conj_physical(*, Tensor out=None)\n\nA copy."),
+    function!("", CONJ_PHYSICAL_, "conj_physical_(Tensor input)\n\nA copy."),
+    method!(CONJ_PHYSICAL_, "conj_physical_()\n\nA copy."),
     method!(
         TYPE_AS,
         "type_as(Tensor other)\n\n`self` where it has the type and device of `other`, else a converted copy."
@@ -27,6 +37,74 @@ static CONTIGUOUS: Signature = Signature {
         call: |a| {
             let (self_, memory_format) = (a.tensor(0)?, a.memory_format_or(1, MemoryFormat::Contiguous)?);
             a.views(|| ops::contiguous(&self_, memory_format))
+        },
+    }],
+};
+
+static CONJ: Signature = Signature {
+    name: "conj",
+    overloads: &[Overload {
+        parameters: &[tensor("input")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            a.views(|| ops::conj(&self_))
+        },
+    }],
+};
+
+static RESOLVE_CONJ: Signature = Signature {
+    name: "resolve_conj",
+    overloads: &[Overload {
+        parameters: &[tensor("input")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            a.views(|| ops::resolve_conj(&self_))
+        },
+    }],
+};
+
+static RESOLVE_NEG: Signature = Signature {
+    name: "resolve_neg",
+    overloads: &[Overload {
+        parameters: &[tensor("input")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            a.views(|| ops::resolve_neg(&self_))
+        },
+    }],
+};
+
+static CONJ_PHYSICAL: Signature = Signature {
+    name: "conj_physical",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::conj_physical_out(&self_, &out));
+            }
+            a.returns(|| ops::conj_physical(&self_))
+        },
+    }],
+};
+
+static CONJ_PHYSICAL_: Signature = Signature {
+    name: "conj_physical_",
+    overloads: &[Overload {
+        parameters: &[tensor("input")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            a.writes(0, || ops::conj_physical_(&self_))
         },
     }],
 };

@@ -22,6 +22,36 @@ pub(super) static BINDINGS: &[Binding] = &[
         DROPOUT_,
         "dropout_(Tensor input, float p, bool train)\n\nIn training, zeroes each element with probability `p` and scales the others."
     ),
+    function!(
+        "",
+        FEATURE_DROPOUT,
+        "feature_dropout(Tensor input, float p, bool train)\n\nIn training, each channel zero with probability `p` and scaled otherwise."
+    ),
+    function!(
+        "",
+        FEATURE_DROPOUT_,
+        "feature_dropout_(Tensor input, float p, bool train)\n\n`feature_dropout` in place."
+    ),
+    function!(
+        "",
+        ALPHA_DROPOUT,
+        "alpha_dropout(Tensor input, float p, bool train)\n\nIn training, each element the least value of `selu` with probability `p`; mean and variance stay."
+    ),
+    function!(
+        "",
+        ALPHA_DROPOUT_,
+        "alpha_dropout_(Tensor input, float p, bool train)\n\n`alpha_dropout` in place."
+    ),
+    function!(
+        "",
+        FEATURE_ALPHA_DROPOUT,
+        "feature_alpha_dropout(Tensor input, float p, bool train)\n\n`alpha_dropout` of whole channels."
+    ),
+    function!(
+        "",
+        FEATURE_ALPHA_DROPOUT_,
+        "feature_alpha_dropout_(Tensor input, float p, bool train)\n\n`feature_alpha_dropout` in place."
+    ),
 ];
 
 static NATIVE_DROPOUT: Signature = Signature {
@@ -59,6 +89,84 @@ static DROPOUT_: Signature = Signature {
         call: |a| {
             let (self_, p, train) = (a.tensor(0)?, a.float(1)?, a.boolean(2)?);
             a.writes(0, || ops::dropout_(&self_, p, train))
+        },
+    }],
+};
+
+static FEATURE_DROPOUT: Signature = Signature {
+    name: "feature_dropout",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), float("p"), boolean("train")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (input, p, train) = (a.tensor(0)?, a.float(1)?, a.boolean(2)?);
+            a.returns(|| ops::feature_dropout(&input, p, train))
+        },
+    }],
+};
+
+static FEATURE_DROPOUT_: Signature = Signature {
+    name: "feature_dropout_",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), float("p"), boolean("train")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, p, train) = (a.tensor(0)?, a.float(1)?, a.boolean(2)?);
+            a.writes(0, || ops::feature_dropout_(&self_, p, train))
+        },
+    }],
+};
+
+static ALPHA_DROPOUT: Signature = Signature {
+    name: "alpha_dropout",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), float("p"), boolean("train")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (input, p, train) = (a.tensor(0)?, a.float(1)?, a.boolean(2)?);
+            a.returns(|| ops::alpha_dropout(&input, p, train))
+        },
+    }],
+};
+
+static ALPHA_DROPOUT_: Signature = Signature {
+    name: "alpha_dropout_",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), float("p"), boolean("train")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, p, train) = (a.tensor(0)?, a.float(1)?, a.boolean(2)?);
+            a.writes(0, || ops::alpha_dropout_(&self_, p, train))
+        },
+    }],
+};
+
+static FEATURE_ALPHA_DROPOUT: Signature = Signature {
+    name: "feature_alpha_dropout",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), float("p"), boolean("train")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (input, p, train) = (a.tensor(0)?, a.float(1)?, a.boolean(2)?);
+            a.returns(|| ops::feature_alpha_dropout(&input, p, train))
+        },
+    }],
+};
+
+static FEATURE_ALPHA_DROPOUT_: Signature = Signature {
+    name: "feature_alpha_dropout_",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), float("p"), boolean("train")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, p, train) = (a.tensor(0)?, a.float(1)?, a.boolean(2)?);
+            a.writes(0, || ops::feature_alpha_dropout_(&self_, p, train))
         },
     }],
 };

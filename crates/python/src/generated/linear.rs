@@ -59,6 +59,11 @@ pub(super) static BINDINGS: &[Binding] = &[
         LINEAR,
         "linear(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor out=None)\n\n`input weight^T + bias`, for `input` of `.. x in`, `weight` of `out x in` (or `in`), and `bias` of `out`."
     ),
+    function!(
+        "",
+        BILINEAR,
+        "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None)\n\n`input1 weight[o] input2 + bias[o]` for each output `o`, with `weight` of `out x in1 x in2`."
+    ),
 ];
 
 static ADDBMM: Signature = Signature {
@@ -234,6 +239,25 @@ static LINEAR: Signature = Signature {
                 return a.writes(3, || ops::linear_out(&input, &weight, bias.as_deref(), &out));
             }
             a.returns(|| ops::linear(&input, &weight, bias.as_deref()))
+        },
+    }],
+};
+
+static BILINEAR: Signature = Signature {
+    name: "bilinear",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input1"),
+            tensor("input2"),
+            tensor("weight"),
+            tensor("bias").or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (input1, input2, weight, bias) =
+                (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.optional_tensor(3)?);
+            a.returns(|| ops::bilinear(&input1, &input2, &weight, bias.as_deref()))
         },
     }],
 };

@@ -2,9 +2,10 @@
 
 //! The names in Python of the operators in `loss`.
 
-use crate::arguments::{Overload, Signature, boolean, float, int, tensor};
+use crate::arguments::{Overload, Signature, boolean, float, int, scalar, tensor};
 use crate::call::{Binding, function};
 use crate::return_types::Names;
+use flambeau_core::Scalar;
 use flambeau_ops::ops;
 
 pub(super) static BINDINGS: &[Binding] = &[
@@ -42,6 +43,21 @@ pub(super) static BINDINGS: &[Binding] = &[
         "",
         KL_DIV,
         "kl_div(Tensor input, Tensor target, int reduction=1, *, bool log_target=False, Tensor out=None)\n\n`target * (log(target) - self)`, where `target` is given by its logarithm if `log_target`. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
+    ),
+    function!(
+        "_nn",
+        MULTI_MARGIN_LOSS,
+        "multi_margin_loss(Tensor input, Tensor target, Number p=1, Number margin=1, Tensor? weight=None, int reduction=1, *, Tensor out=None)\n\nThe mean over the other classes of `max(0, margin - self[target] + self[other])^p`, times the weight of `target`."
+    ),
+    function!(
+        "_nn",
+        MULTILABEL_MARGIN_LOSS,
+        "multilabel_margin_loss(Tensor input, Tensor target, int reduction=1, *, Tensor out=None)\n\nThe mean over classes of `max(0, 1 - self[named] + self[other])`, for the classes that `target` names before the first -1."
+    ),
+    function!(
+        "_nn",
+        MULTILABEL_MARGIN_LOSS_FORWARD,
+        "multilabel_margin_loss_forward(Tensor input, Tensor target, int reduction)\n\n`multilabel_margin_loss`, and which classes are named."
     ),
     function!(
         "_nn",
@@ -230,6 +246,74 @@ static KL_DIV: Signature = Signature {
                 return a.writes(4, || ops::kl_div_out(&self_, &target, reduction, log_target, &out));
             }
             a.returns(|| ops::kl_div(&self_, &target, reduction, log_target))
+        },
+    }],
+};
+
+static MULTI_MARGIN_LOSS: Signature = Signature {
+    name: "multi_margin_loss",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            tensor("target"),
+            scalar("p").or("1"),
+            scalar("margin").or("1"),
+            tensor("weight").or_none().or("None"),
+            int("reduction").or("1"),
+            tensor("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, target, p, margin, weight, reduction) = (
+                a.tensor(0)?,
+                a.tensor(1)?,
+                a.scalar_or(2, Scalar::Int(1))?,
+                a.scalar_or(3, Scalar::Int(1))?,
+                a.optional_tensor(4)?,
+                a.int_or(5, 1)?,
+            );
+            if let Some(out) = a.optional_tensor(6)? {
+                return a.writes(6, || {
+                    ops::multi_margin_loss_out(&self_, &target, p, margin, weight.as_deref(), reduction, &out)
+                });
+            }
+            a.returns(|| ops::multi_margin_loss(&self_, &target, p, margin, weight.as_deref(), reduction))
+        },
+    }],
+};
+
+static MULTILABEL_MARGIN_LOSS: Signature = Signature {
+    name: "multilabel_margin_loss",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            tensor("target"),
+            int("reduction").or("1"),
+            tensor("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, target, reduction) = (a.tensor(0)?, a.tensor(1)?, a.int_or(2, 1)?);
+            if let Some(out) = a.optional_tensor(3)? {
+                return a.writes(3, || ops::multilabel_margin_loss_out(&self_, &target, reduction, &out));
+            }
+            a.returns(|| ops::multilabel_margin_loss(&self_, &target, reduction))
+        },
+    }],
+};
+
+static MULTILABEL_MARGIN_LOSS_FORWARD: Signature = Signature {
+    name: "multilabel_margin_loss_forward",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("target"), int("reduction")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, target, reduction) = (a.tensor(0)?, a.tensor(1)?, a.int(2)?);
+            static NAMES: Names = Names::new("multilabel_margin_loss_forward", &["output", "is_target"]);
+            a.returns_named(&NAMES, || ops::multilabel_margin_loss_forward(&self_, &target, reduction))
         },
     }],
 };

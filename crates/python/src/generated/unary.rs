@@ -209,6 +209,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     method!(DEG2RAD, "deg2rad(*, Tensor out=None)\n\nAngles in degrees as radians."),
     function!("", DEG2RAD_, "deg2rad_(Tensor input)\n\nAngles in degrees as radians."),
     method!(DEG2RAD_, "deg2rad_()\n\nAngles in degrees as radians."),
+    function!(
+        "",
+        ANGLE,
+        "angle(Tensor input, *, Tensor out=None)\n\n0, or pi where `self` is negative; NaN stays."
+    ),
+    method!(ANGLE, "angle(*, Tensor out=None)\n\n0, or pi where `self` is negative; NaN stays."),
     function!("", RAD2DEG, "rad2deg(Tensor input, *, Tensor out=None)\n\nAngles in radians as degrees."),
     method!(RAD2DEG, "rad2deg(*, Tensor out=None)\n\nAngles in radians as degrees."),
     function!("", RAD2DEG_, "rad2deg_(Tensor input)\n\nAngles in radians as degrees."),
@@ -1238,6 +1244,22 @@ static DEG2RAD_: Signature = Signature {
         call: |a| {
             let self_ = a.tensor(0)?;
             a.writes(0, || ops::deg2rad_(&self_))
+        },
+    }],
+};
+
+static ANGLE: Signature = Signature {
+    name: "angle",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("out").by_keyword().or_none().or("None")],
+        receiver: Some(0),
+        function: true,
+        call: |a| {
+            let self_ = a.tensor(0)?;
+            if let Some(out) = a.optional_tensor(1)? {
+                return a.writes(1, || ops::angle_out(&self_, &out));
+            }
+            a.returns(|| ops::angle(&self_))
         },
     }],
 };

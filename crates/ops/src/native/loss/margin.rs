@@ -1,0 +1,101 @@
+//! Losses of classes that keep a distance: how far every other class comes up to the right one.
+
+use super::Reduction;
+use crate::{Tensor, ops};
+use flambeau_core::{Result, Scalar, bail, ensure};
+
+/// The losses of all samples, then nothing, their mean or their sum.
+fn reduced(losses: &Tensor, reduction: i64) -> Result<Tensor> {
+    match Reduction::of(reduction)? {
+        Reduction::None => Ok(losses.clone()),
+        Reduction::Mean => losses.mean(),
+        Reduction::Sum => losses.sum(),
+    }
+}
+
+/// Samples by classes: one sample where there is no batch.
+fn rows(name: &str, self_: &Tensor) -> Result<Tensor> {
+    ensure!(
+        matches!(self_.dim(), 1 | 2) && self_.sizes().last() != Some(&0),
+        Shape,
+        "{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {:?}",
+        self_.sizes()
+    );
+    ensure!(self_.is_floating_point(), NotImplemented, "\"{name}\" not implemented for '{}'", self_.dtype());
+    if self_.dim() == 2 { Ok(self_.clone()) } else { self_.unsqueeze(0) }
+}
+
+/// The mean over classes of `max(0, margin - right + other)^p`, where `right` is the element of the class that `target`
+/// names; times the weight of that class.
+pub fn multi_margin_loss(
+    self_: &Tensor,
+    target: &Tensor,
+    p: Scalar,
+    margin: Scalar,
+    weight: Option<&Tensor>,
+    reduction: i64,
+) -> Result<Tensor> {
+    const NAME: &str = "multi_margin_loss";
+    let x = rows(NAME, self_)?;
+    let (samples, classes) = (x.size(0)?, x.size(1)?);
+    ensure!(
+        target.dim() <= 1 && target.numel() == samples && (target.dim() == 1 || self_.dim() == 1),
+        Shape,
+        "{NAME}: inconsistent target size, expected {samples} but got {:?}",
+        target.sizes()
+    );
+    ensure!(
+        weight.is_none_or(|weight| weight.sizes() == [classes]),
+        Shape,
+        "{NAME}: inconsistent weight size, expected {classes} but got {:?}",
+        weight.map(Tensor::sizes)
+    );
+    let places = target.reshape(&[samples, 1])?;
+    let behind = x.sub(&x.gather(1, &places)?)?.add_scalar(margin, 1)?.relu()?;
+    let behind = match p.to_f64() {
+        1.0 => behind,
+        2.0 => behind.square()?,
+        _ => bail!(InvalidArgument, "{NAME}: only p == 1 and p == 2 supported"),
+    };
+    let mut losses = behind.scatter_value(1, &places, 0)?.sum_dim_intlist(Some(&[1]), false)?;
+    if let Some(weight) = weight {
+        losses = losses.mul(&weight.index_select(0, &places.squeeze_dim(1)?)?)?;
+    }
+    let losses = losses.div_scalar(classes)?;
+    let alone = self_.dim() == 1 && target.dim() == 0;
+    reduced(&if alone { losses.squeeze_dim(0)? } else { losses }, reduction)
+}
+
+/// The values of [`multilabel_margin_loss_forward`].
+pub fn multilabel_margin_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+    Ok(ops::multilabel_margin_loss_forward(self_, target, reduction)?.0)
+}
+
+/// The mean over classes of `max(0, 1 - right + other)` for each class that `target` names, before the first -1, and each
+/// that it does not; and which classes it names.
+pub fn multilabel_margin_loss_forward(
+    self_: &Tensor,
+    target: &Tensor,
+    reduction: i64,
+) -> Result<(Tensor, Tensor)> {
+    const NAME: &str = "multilabel_margin_loss";
+    let x = rows(NAME, self_)?;
+    ensure!(
+        target.sizes() == self_.sizes(),
+        Shape,
+        "{NAME}: inconsistent target size: {:?} for input of size: {:?}",
+        target.sizes(),
+        self_.sizes()
+    );
+    let (target, classes) = (target.reshape(x.sizes())?, x.size(1)?);
+    let counts = target.ge_scalar(0)?.cumprod(1)?;
+    let places = target.mul(&counts)?;
+    let named = counts.mul_scalar(0)?.scatter_add(1, &places, &counts)?.gt_scalar(0)?;
+    let right = x.gather(1, &places)?.unsqueeze(2)?;
+    let behind = x.unsqueeze(1)?.sub(&right)?.add_scalar(1, 1)?.relu()?;
+    let pairs = counts.gt_scalar(0)?.unsqueeze(2)?.logical_and(&named.logical_not()?.unsqueeze(1)?)?;
+    let losses =
+        behind.mul(&pairs.to(x.dtype())?)?.sum_dim_intlist(Some(&[1, 2]), false)?.div_scalar(classes)?;
+    let losses = if self_.dim() == 1 { losses.squeeze_dim(0)? } else { losses };
+    Ok((reduced(&losses, reduction)?, named.to(x.dtype())?.reshape(self_.sizes())?))
+}
