@@ -6,6 +6,7 @@ use crate::hooks::NodeHooks;
 use crate::node::{Gradients, Node, NodeHeader, NodePtr, new_node};
 use crate::variable::{Variable, variable};
 use flambeau_core::{IntrusivePtr, Result, Scalar, TensorImpl, WeakIntrusivePtr, shape};
+use flambeau_ops::native::accumulate::accumulate_;
 use flambeau_ops::{Tensor, ops};
 use std::sync::Arc;
 
@@ -64,7 +65,7 @@ fn accumulate(leaf: &Tensor, variable: &Variable, grad: Tensor, create_graph: bo
         let before = variable.state.lock().grad.clone();
         match (&before, &first) {
             (Some(before), Some(grad)) if !create_graph => {
-                return ops::add__tensor(before, grad, Scalar::Int(1));
+                return accumulate_(before, grad);
             }
             (Some(before), Some(grad)) => {
                 let sum = ops::add_tensor(before, grad, Scalar::Int(1))?;

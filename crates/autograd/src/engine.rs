@@ -24,6 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub struct Context<'a> {
     node: &'a NodePtr,
     base: Option<&'a Geometry>,
+    /// Which of the first 64 gradients are wanted, one bit each.
     needed: u64,
     keep_graph: bool,
     create_graph: bool,
@@ -33,8 +34,7 @@ impl<'a> Context<'a> {
     /// Whether the gradient of input `i` is wanted: the input needs one, and this pass leads there.
     #[inline]
     pub fn needs(&self, i: usize) -> bool {
-        let wanted = i >= 64 || self.needed >> i & 1 == 1;
-        wanted && matches!(self.node.header().edges().get(i), Some(Some(_)))
+        if i < 64 { self.needed >> i & 1 == 1 } else { is_edge(self.node.header().edges(), i) }
     }
 
     /// Whether the pass is itself recorded.
@@ -285,7 +285,7 @@ fn run_entry(task: &mut GraphTask<'_>, at: u32, mode: Mode, results: &mut [Optio
     let cx = Context {
         node,
         base: None,
-        needed: task.needs(at),
+        needed: task.needs(at) & present(edges),
         keep_graph: mode.keep_graph,
         create_graph: mode.create_graph,
     };
@@ -319,6 +319,17 @@ fn apply(cx: &Context<'_>, header: &NodeHeader, mut grads: Gradients) -> Result<
     let mut made = cx.node.apply(cx, grads)?;
     seen.map_or(Ok(()), |seen| hooks.run_post(&mut made, &seen))?;
     Ok(made)
+}
+
+/// Which of the first 64 edges lead somewhere, one bit each.
+#[inline]
+fn present(edges: &[Option<Edge>]) -> u64 {
+    (0..edges.len().min(64)).fold(0, |bits, i| bits | u64::from(is_edge(edges, i)) << i)
+}
+
+#[inline]
+fn is_edge(edges: &[Option<Edge>], i: usize) -> bool {
+    matches!(edges.get(i), Some(Some(_)))
 }
 
 #[inline]

@@ -3,6 +3,7 @@
 #[macro_use]
 mod formulas;
 
+pub mod accumulate;
 pub mod activation;
 pub mod attention;
 pub mod binary;

@@ -3,6 +3,7 @@
 use crate::accumulate_grad::is_sole_owner;
 use crate::node::Gradients;
 use flambeau_core::{Result, Scalar, shape};
+use flambeau_ops::native::accumulate::accumulate_;
 use flambeau_ops::{Tensor, ops};
 
 /// Gradients that did not come are `None`.
@@ -30,11 +31,11 @@ pub(super) fn add(buffer: &mut Gradients, input_nr: u32, grad: Tensor, create_gr
 
 fn sum_of(sum: Tensor, grad: Tensor, create_graph: bool) -> Result<Tensor> {
     if !create_graph && can_write(&sum) {
-        ops::add__tensor(&sum, &grad, Scalar::Int(1))?;
+        accumulate_(&sum, &grad)?;
         return Ok(sum);
     }
     if !create_graph && can_write(&grad) {
-        ops::add__tensor(&grad, &sum, Scalar::Int(1))?;
+        accumulate_(&grad, &sum)?;
         return Ok(grad);
     }
     ops::add_tensor(&sum, &grad, Scalar::Int(1))

@@ -219,19 +219,21 @@ impl<'a> Plain<'a> {
     /// Calls `body` under the guards of all operands.
     #[inline]
     pub(crate) fn with_guards<R>(&self, name: &str, body: impl FnOnce() -> R) -> Result<R> {
-        let [a, b, c] = [0, 1, 2].map(|i| (self.input(i).storage(), Access::Read));
-        let out = (self.output().storage(), Access::Write);
         ensure_has_elements(self.output()).map_err(|e| e.context(name))?;
-        let wanted = [a, b, c, out];
-        // An operator in place is a pair at most: its first input is its output.
-        let in_place = [out, b];
-        let wanted = match self.count {
-            n if self.is_fresh() => &wanted[..n],
-            0 => &in_place[..1],
-            1 | 2 if Storage::ptr_eq(a.0, out.0) => &in_place,
-            _ => &wanted,
-        };
-        with_guards(wanted, body).map_err(|e| e.context(name))
+        let out = (self.output().storage(), Access::Write);
+        let mut wanted = [out; INPUTS + 1];
+        let mut n = 0;
+        while n < self.count {
+            wanted[n] = (self.input(n).storage(), Access::Read);
+            n += 1;
+        }
+        if !self.is_fresh() {
+            // The first input of an operator in place is its output.
+            let place = if n > 0 && Storage::ptr_eq(wanted[0].0, out.0) { 0 } else { n };
+            wanted[place] = out;
+            n = n.max(place + 1);
+        }
+        with_guards(&wanted[..n], body).map_err(|e| e.context(name))
     }
 
     /// The operands that a general build would have made.

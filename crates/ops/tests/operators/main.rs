@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod accessor;
+mod accumulate;
 mod arithmetic;
 mod convolution;
 mod display;

@@ -6,6 +6,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/autograd/src/node.rs", "nodes are made in the place where they stay"),
     ("crates/autograd/src/node/saved.rs", "saved values are lent without a lock while formulas run"),
     ("crates/autograd/src/spin_lock.rs", "lends what is in its cell to one at a time"),
+    ("crates/ops/src/native/accumulate.rs", "adds a few numbers where they stand"),
     ("crates/core/src/autograd_meta.rs", "owns a trait object in a block of the thread's free list"),
     ("crates/core/src/allocator.rs", "hands out raw memory and calls the deleters of foreign memory"),
     ("crates/core/src/allocator/", "free lists are threaded through the free memory itself"),

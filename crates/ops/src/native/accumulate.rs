@@ -1,0 +1,57 @@
+//! The sums of gradients: `add_`, which for a few numbers goes straight to the elements.
+#![expect(unsafe_code, reason = "element access behind the guards that are taken here")]
+
+use crate::{Tensor, ops};
+use flambeau_core::{
+    Access, DispatchKey, DispatchKeySet, Element, Result, Scalar, ScalarType, Storage, apply_thread_keys,
+    shape, with_guards,
+};
+use std::ops::AddAssign;
+
+/// Up to here the way through dispatcher and iterator takes several times as long as locks and sum.
+const FEW: i64 = 16;
+
+/// Adds `from` to `to`, as `add_` does: a backward pass over small tensors makes such sums by the thousand.
+///
+/// # Errors
+/// Those of `add_`.
+///
+/// ```
+/// use flambeau_ops::{Tensor, native::accumulate::accumulate_};
+/// let (sum, gradient) = (Tensor::from_vec(vec![1.0f32, 2.0], &[2])?, Tensor::from_vec(vec![0.5f32, -2.0], &[2])?);
+/// accumulate_(&sum, &gradient)?;
+/// assert_eq!(sum.to_vec::<f32>()?, [1.5, 0.0]);
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+#[inline]
+pub fn accumulate_(to: &Tensor, from: &Tensor) -> Result<()> {
+    match to.dtype() {
+        ScalarType::F32 if is_plain(to, from) => add_few::<f32>(to, from),
+        ScalarType::F64 if is_plain(to, from) => add_few::<f64>(to, from),
+        _ => ops::add__tensor(to, from, Scalar::Int(1)),
+    }
+}
+
+/// Whether a few elements of one type meet one by one, in memory of their own, and no one but the CPU's kernel would be asked.
+fn is_plain(to: &Tensor, from: &Tensor) -> bool {
+    const SEEN_BY_NO_KERNEL: DispatchKeySet = DispatchKeySet::of(DispatchKey::ADInplaceOrView);
+    let keys = apply_thread_keys(to.key_set() | from.key_set()).without(SEEN_BY_NO_KERNEL);
+    keys == DispatchKeySet::of(DispatchKey::Cpu)
+        && to.numel() <= FEW
+        && from.dtype() == to.dtype()
+        && to.is_contiguous()
+        && from.is_contiguous()
+        && shape::same(to.sizes(), from.sizes())
+        && !Storage::ptr_eq(to.storage(), from.storage())
+}
+
+fn add_few<T: Element + AddAssign>(to: &Tensor, from: &Tensor) -> Result<()> {
+    with_guards(&[(to.storage(), Access::Write), (from.storage(), Access::Read)], || {
+        let (sums, terms) = (to.data_ptr().cast::<T>(), from.data_ptr().cast::<T>());
+        for i in 0..to.numel() as usize {
+            // SAFETY: both are contiguous, of this type and of so many elements, and guarded.
+            unsafe { *sums.add(i) += *terms.add(i) }
+        }
+    })
+    .map_err(|e| e.context("add_"))
+}
