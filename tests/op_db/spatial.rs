@@ -242,29 +242,29 @@ fn sizes_of(a: &Arg) -> Vec<usize> {
 fn sizings() -> Vec<Row> {
     let images: [&[usize]; 3] = [&[1, 2, 4], &[1, 2, 3, 4], &[1, 1, 2, 3, 2]];
     let wanted: [&[i64]; 3] = [&[7], &[5, 2], &[3, 2, 5]];
-    let nearest = |x: &Array, sizes: &[usize]| {
+    let nearest = |x: &Array, sizes: &[usize], middle: f64| {
         sizes.iter().enumerate().fold(x.clone(), |x, (d, size)| {
-            resized(&x, d + 2, *size, |at, n| vec![((at * n as f64 / *size as f64) as i64, 1.0)])
+            resized(&x, d + 2, *size, |at, n| vec![(((at + middle) * n as f64 / *size as f64) as i64, 1.0)])
         })
     };
     let double = |x: &Array, n: usize| x.sizes[2..].iter().map(|s| s * 2).take(n).collect::<Vec<_>>();
     let twice = |n: usize| Arg::from(Value::Floats(vec![2.0; n]));
     let mut rows = vec![];
-    for (n, (name, vec)) in [
-        ("upsample_nearest1d", "upsample_nearest1d.vec"),
-        ("upsample_nearest2d", "upsample_nearest2d.vec"),
-        ("upsample_nearest3d", "upsample_nearest3d.vec"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    for (n, middle, name, vec) in [
+        (0, 0.0, "upsample_nearest1d", "upsample_nearest1d.vec"),
+        (1, 0.0, "upsample_nearest2d", "upsample_nearest2d.vec"),
+        (2, 0.0, "upsample_nearest3d", "upsample_nearest3d.vec"),
+        (0, 0.5, "_upsample_nearest_exact1d", "_upsample_nearest_exact1d.vec"),
+        (1, 0.5, "_upsample_nearest_exact2d", "_upsample_nearest_exact2d.vec"),
+        (2, 0.5, "_upsample_nearest_exact3d", "_upsample_nearest_exact3d.vec"),
+    ] {
         let scales = vec![none(); n + 1];
         rows.push(
             row(name)
                 .types(FLOATS)
                 .ulps(0.0)
                 .sample([vec![t(images[n]), ints(wanted[n])], scales.clone()].concat())
-                .reference(move |a| vec![nearest(a[0].array(), &sizes_of(&a[1]))])
+                .reference(move |a| vec![nearest(a[0].array(), &sizes_of(&a[1]), middle)])
                 .refuses(
                     [vec![t(&[2]), ints(wanted[n])], scales].concat(),
                     ErrorKind::Shape,
@@ -276,7 +276,7 @@ fn sizings() -> Vec<Row> {
                 .types(FLOATS)
                 .ulps(0.0)
                 .sample(vec![t(images[n]), none(), twice(n + 1)])
-                .reference(move |a| vec![nearest(a[0].array(), &double(a[0].array(), n + 1))])
+                .reference(move |a| vec![nearest(a[0].array(), &double(a[0].array(), n + 1), middle)])
                 .refuses(vec![t(images[n]), none(), none()], ErrorKind::InvalidArgument, "exactly one"),
         );
     }

@@ -5,6 +5,7 @@ Run it with a Python that has both packages: `python tests/parity/python/modules
 
 from __future__ import annotations
 
+import math
 import sys
 
 import torch
@@ -29,6 +30,19 @@ def classes(*size, count=5):
     return torch.randint(count, size)
 
 
+def places(*size, channel):
+    """Where elements go in a channel of so many places: all different in each."""
+    count = math.prod(size[2:])
+    return torch.stack([torch.randperm(channel)[:count] for _ in range(size[0] * size[1])]).view(size)
+
+
+def labels(*size):
+    """Some classes, each once, then -1."""
+    rows = torch.stack([torch.randperm(size[1]) for _ in range(size[0])])
+    rows[:, 2] = -1
+    return rows
+
+
 def signs(*size):
     return torch.randint(2, size).double() * 2 - 1
 
@@ -37,6 +51,7 @@ def signs(*size):
 picture = (numbers(2, 4, 7, 6),)
 line = (numbers(2, 4, 9),)
 flat = (numbers(3, 8),)
+volume = (numbers(2, 4, 5, 4, 6),)
 CASES = [
     *[(name, (), {}, flat) for name in (
         "Identity", "ReLU", "ReLU6", "ELU", "SELU", "CELU", "LeakyReLU", "PReLU", "GELU", "SiLU", "Mish", "Sigmoid", "Tanh",
@@ -61,6 +76,11 @@ CASES = [
     ("Conv2d", (4, 6, 3), {"padding": (1, 2), "padding_mode": "replicate"}, picture),
     ("ConvTranspose1d", (4, 6, 3), {"stride": 2, "output_padding": 1}, line),
     ("ConvTranspose2d", (4, 6, 3), {"stride": 2, "padding": 1, "output_padding": 1}, picture),
+    ("Conv3d", (4, 6, 2), {}, volume), ("Conv3d", (4, 6, (3, 2, 1)), {"stride": (2, 1, 1), "padding": (1, 0, 2)}, volume),
+    ("Conv3d", (4, 8, 2), {"groups": 4, "dilation": 2, "bias": False}, volume), ("Conv3d", (4, 3, 2), {"padding": "same"}, volume),
+    ("Conv3d", (4, 3, 3), {"padding": 1, "padding_mode": "circular"}, volume),
+    ("ConvTranspose3d", (4, 6, 3), {"stride": 2, "padding": 1, "output_padding": 1}, volume),
+    ("ConvTranspose3d", (4, 6, 2), {"groups": 2, "dilation": 2}, volume),
     ("BatchNorm1d", (8,), {}, flat), ("BatchNorm1d", (4,), {"momentum": None}, line), ("BatchNorm2d", (4,), {}, picture),
     ("BatchNorm2d", (4,), {"affine": False, "track_running_stats": False}, picture),
     ("BatchNorm3d", (2,), {}, (numbers(2, 2, 3, 3, 2),)),
@@ -73,6 +93,37 @@ CASES = [
     ("AvgPool1d", (3,), {"padding": 1}, line), ("AvgPool2d", (2,), {"count_include_pad": False, "padding": 1}, picture),
     ("AdaptiveAvgPool1d", (3,), {}, line), ("AdaptiveAvgPool2d", ((3, None),), {}, picture),
     ("AdaptiveAvgPool2d", (1,), {}, picture),
+    ("MaxPool3d", (2,), {}, volume), ("MaxPool3d", ((3, 2, 2),), {"stride": 2, "padding": 1, "ceil_mode": True}, volume),
+    ("MaxPool3d", (2,), {"dilation": 2, "stride": 1}, volume),
+    ("AvgPool3d", (2,), {"padding": 1, "count_include_pad": False}, volume), ("AvgPool3d", (3,), {"divisor_override": 5}, volume),
+    ("AvgPool3d", (2,), {"ceil_mode": True, "stride": 3}, volume),
+    ("AdaptiveAvgPool3d", ((3, None, 4),), {}, volume), ("AdaptiveAvgPool3d", (1,), {}, volume),
+    ("AdaptiveMaxPool1d", (4,), {}, line), ("AdaptiveMaxPool2d", ((3, None),), {}, picture),
+    ("AdaptiveMaxPool3d", ((3, 2, 4),), {}, volume),
+    ("LPPool1d", (2, 3), {}, line), ("LPPool2d", (3.0, 2), {"ceil_mode": True}, (numbers(2, 4, 7, 6, low=0.1),)),
+    ("LPPool3d", (2, 2), {"stride": 1}, volume), ("LPPool2d", (math.inf, 2), {}, picture),
+    *[(f"MaxUnpool{n}d", (2,), {}, unpooled) for n, unpooled in (
+        (1, (numbers(2, 3, 4), places(2, 3, 4, channel=8))), (2, (numbers(2, 3, 2, 3), places(2, 3, 2, 3, channel=24))),
+        (3, (numbers(1, 2, 2, 1, 3), places(1, 2, 2, 1, 3, channel=48))),
+    )],
+    ("Upsample", (None, 2), {}, line), ("Upsample", ((5, 9),), {"mode": "bilinear"}, picture),
+    ("Upsample", (None, (1.5, 0.7)), {"mode": "bilinear", "align_corners": True}, picture),
+    ("Upsample", (None, 1.3), {"mode": "bicubic"}, picture), ("Upsample", (None, 1.6), {"mode": "nearest-exact"}, picture),
+    ("Upsample", (7,), {"mode": "linear"}, line), ("Upsample", (None, 2), {"mode": "trilinear"}, volume),
+    ("Upsample", ((3, 4, 3),), {"mode": "area"}, volume), ("Upsample", (None, 1.7), {"recompute_scale_factor": True}, picture),
+    ("UpsamplingNearest2d", (9,), {}, picture), ("UpsamplingBilinear2d", (None, 2), {}, picture),
+    ("Unfold", ((2, 3),), {"padding": 1, "stride": 2}, picture), ("Fold", ((4, 5), (2, 2)), {}, (numbers(2, 8, 12),)),
+    ("PixelUnshuffle", (2,), {}, (numbers(2, 3, 4, 6),)), ("ChannelShuffle", (2,), {}, picture),
+    ("LocalResponseNorm", (3,), {}, picture), ("LocalResponseNorm", (2, 0.5, 1.5, 2.0), {}, line),
+    ("LocalResponseNorm", (5,), {}, volume),
+    ("Bilinear", (3, 4, 5), {}, (numbers(2, 6, 3), numbers(2, 6, 4))), ("Bilinear", (3, 4, 5, False), {}, (numbers(6, 3), numbers(6, 4))),
+    *[("EmbeddingBag", (10, 4), {"mode": mode}, inputs) for mode in ("sum", "mean", "max") for inputs in (
+        (classes(3, 5, count=10),), (classes(7, count=10), torch.tensor([0, 2, 2, 5])),
+    )],
+    ("EmbeddingBag", (10, 4), {"mode": "sum", "padding_idx": 3}, (classes(3, 5, count=10), None, numbers(3, 5))),
+    ("EmbeddingBag", (10, 4), {"include_last_offset": True, "scale_grad_by_freq": True}, (classes(7, count=10), torch.tensor([0, 2, 7]))),
+    ("EmbeddingBag", (10, 4), {"max_norm": 1.0, "padding_idx": -1}, (classes(3, 5, count=10),)),
+    ("FeatureAlphaDropout", (0.0,), {}, picture),
     *[(f"{name}Pad1d", (2,), {}, line) for name in ("Zero", "Reflection", "Replication", "Circular")],
     *[(f"{name}Pad2d", ((1, 2, 3, 0),), {}, picture) for name in ("Zero", "Reflection", "Replication", "Circular")],
     ("ConstantPad2d", ((1, 2, 0, -1), 3.5), {}, picture), ("ConstantPad1d", (1, 2.0), {}, line),
@@ -93,7 +144,11 @@ CASES = [
         ("MarginRankingLoss", (numbers(4), numbers(4), signs(4))),
         ("MultiLabelSoftMarginLoss", (numbers(4, 5), numbers(4, 5, low=0.0, high=1.0))),
         ("TripletMarginLoss", (numbers(4, 5), numbers(4, 5), numbers(4, 5))),
+        ("TripletMarginWithDistanceLoss", (numbers(4, 5), numbers(4, 5), numbers(4, 5))),
+        ("MultiMarginLoss", (numbers(4, 5), classes(4))), ("MultiLabelMarginLoss", (numbers(4, 5), labels(4, 5))),
     )],
+    ("MultiMarginLoss", (2, 0.5), {}, (numbers(4, 5), classes(4))), ("MultiMarginLoss", (), {}, (numbers(5), classes())),
+    ("TripletMarginWithDistanceLoss", (), {"swap": True, "margin": 0.3}, (numbers(4, 5), numbers(4, 5), numbers(4, 5))),
     ("CrossEntropyLoss", (), {"label_smoothing": 0.1, "ignore_index": 2}, (numbers(4, 5), classes(4))),
     ("KLDivLoss", (), {"reduction": "batchmean", "log_target": True}, (numbers(4, 5), numbers(4, 5))),
     ("PoissonNLLLoss", (False, True), {}, (numbers(4, 5, low=0.1), numbers(4, 5, low=0.1, high=9.0))),
@@ -144,16 +199,21 @@ def distance(ours, theirs):
 def run(layer, inputs):
     """Outputs, and gradients of inputs and parameters. A layer that writes over its input gets a copy of it."""
     tracked = len(inputs) if type(layer).__name__ not in NO_TARGET_GRADIENT else 1
-    leaves = [x.requires_grad_(True) if x.is_floating_point() and i < tracked else x for i, x in enumerate(inputs)]
-    given = [x * 1 if x.is_floating_point() else x for x in leaves]
+    floats = lambda x: x is not None and x.is_floating_point()
+    leaves = [x.requires_grad_(True) if floats(x) and i < tracked else x for i, x in enumerate(inputs)]
+    given = [x * 1 if floats(x) else x for x in leaves]
     outputs = tensors(layer(*given))
     # Weights that differ from place to place, so that no error cancels.
     loss = sum((out * (out * 0.3 + 0.1)).sum() for out in outputs)
     if not loss.requires_grad:
         return outputs
     loss.backward()
-    grads = [x.grad for x in [*leaves, *layer.parameters()] if x.grad is not None]
+    grads = [x.grad for x in [*leaves, *layer.parameters()] if x is not None and x.grad is not None]
     return outputs + grads
+
+
+def fresh(tensors):
+    return [None if x is None else x.detach().clone() for x in tensors]
 
 
 def check(name, args, kwargs, inputs, dtype):
@@ -165,11 +225,11 @@ def check(name, args, kwargs, inputs, dtype):
     if [*ours.state_dict()] != [*state]:
         raise AssertionError(f"state {[*ours.state_dict()]} but PyTorch's is {[*state]}")
     ours.load_state_dict({key: here(value, dtype) for key, value in state.items()})
-    given = [here(x, dtype) for x in inputs]
-    copies = [getattr(x.clone(), dtype)() if x.is_floating_point() else x for x in inputs]
+    given = [None if x is None else here(x, dtype) for x in inputs]
+    copies = [getattr(x.clone(), dtype)() if x is not None and x.is_floating_point() else x for x in inputs]
     worst = 0.0
     for mode in (True, False):
-        results = run(ours.train(mode), [x.detach().clone() for x in given]), run(theirs.train(mode), [x.detach().clone() for x in copies])
+        results = run(ours.train(mode), fresh(given)), run(theirs.train(mode), fresh(copies))
         if len(results[0]) != len(results[1]):
             raise AssertionError(f"{len(results[0])} results but PyTorch has {len(results[1])}")
         worst = max([worst, *(distance(a, b) for a, b in zip(*results))])

@@ -52,6 +52,51 @@ fn upsample_nearest3d_out(
 
 register!(UPSAMPLE_NEAREST3D_OUT, Autograd, upsample_nearest3d_out);
 
+fn _upsample_nearest_exact1d_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    scales: Option<f64>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("_upsample_nearest_exact1d", [self_, out])?;
+    let _below = record::below();
+    ops::_upsample_nearest_exact1d_out(self_, output_size, scales, out)
+}
+
+register!(_UPSAMPLE_NEAREST_EXACT1D_OUT, Autograd, _upsample_nearest_exact1d_out);
+
+fn _upsample_nearest_exact2d_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    scales_h: Option<f64>,
+    scales_w: Option<f64>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("_upsample_nearest_exact2d", [self_, out])?;
+    let _below = record::below();
+    ops::_upsample_nearest_exact2d_out(self_, output_size, scales_h, scales_w, out)
+}
+
+register!(_UPSAMPLE_NEAREST_EXACT2D_OUT, Autograd, _upsample_nearest_exact2d_out);
+
+fn _upsample_nearest_exact3d_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    scales_d: Option<f64>,
+    scales_h: Option<f64>,
+    scales_w: Option<f64>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("_upsample_nearest_exact3d", [self_, out])?;
+    let _below = record::below();
+    ops::_upsample_nearest_exact3d_out(self_, output_size, scales_d, scales_h, scales_w, out)
+}
+
+register!(_UPSAMPLE_NEAREST_EXACT3D_OUT, Autograd, _upsample_nearest_exact3d_out);
+
 fn upsample_linear1d_out(
     _: DispatchKeySet,
     self_: &Tensor,

@@ -120,7 +120,7 @@ pub static _CDIST_FORWARD: Operator<_CdistForwardFn> = Operator::new(
     _cdist_forward_boxed,
 );
 
-/// `cdist`.
+/// `cdist`, by its other name.
 ///
 /// `_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor`
 #[inline]
@@ -159,7 +159,7 @@ pub static _CDIST_FORWARD_OUT: Operator<_CdistForwardOutFn> = Operator::new(
     _cdist_forward_out_boxed,
 );
 
-/// `cdist`.
+/// `cdist`, by its other name.
 ///
 /// `_cdist_forward.out(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -209,7 +209,7 @@ pub static _PDIST_FORWARD: Operator<_PdistForwardFn> = Operator::new(
     _pdist_forward_boxed,
 );
 
-/// `pdist`.
+/// `pdist`, by its other name.
 ///
 /// `_pdist_forward(Tensor self, float p=2) -> Tensor`
 #[inline]
@@ -241,7 +241,7 @@ pub static _PDIST_FORWARD_OUT: Operator<_PdistForwardOutFn> = Operator::new(
     _pdist_forward_out_boxed,
 );
 
-/// `pdist`.
+/// `pdist`, by its other name.
 ///
 /// `_pdist_forward.out(Tensor self, float p=2, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -443,7 +443,7 @@ pub static _EMBEDDING_BAG_FORWARD_ONLY: Operator<_EmbeddingBagForwardOnlyFn> = O
     _embedding_bag_forward_only_boxed,
 );
 
-/// `_embedding_bag`.
+/// `_embedding_bag`, by its other name.
 ///
 /// `_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)`
 #[inline]
@@ -544,7 +544,7 @@ pub static _EMBEDDING_BAG_FORWARD_ONLY_OUT: Operator<_EmbeddingBagForwardOnlyOut
     _embedding_bag_forward_only_out_boxed,
 );
 
-/// `_embedding_bag`.
+/// `_embedding_bag`, by its other name.
 ///
 /// `_embedding_bag_forward_only.out(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3)`
 #[inline]

@@ -16,7 +16,7 @@ impl Tensor {
         super::distances::cdist(x1, x2, p, compute_mode)
     }
 
-    /// `cdist`.
+    /// `cdist`, by its other name.
     pub fn _cdist_forward(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>) -> Result<Tensor> {
         super::distances::_cdist_forward(x1, x2, p, compute_mode)
     }

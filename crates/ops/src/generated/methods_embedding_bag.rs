@@ -79,7 +79,7 @@ impl Tensor {
         )
     }
 
-    /// `_embedding_bag`.
+    /// `_embedding_bag`, by its other name.
     pub fn _embedding_bag_forward_only(
         weight: &Tensor,
         indices: &Tensor,

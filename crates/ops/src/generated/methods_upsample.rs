@@ -33,6 +33,33 @@ impl Tensor {
         super::upsample::upsample_nearest3d_vec(input, output_size, scale_factors)
     }
 
+    /// `upsample_nearest1d`, by the pixel at the middle of each new one.
+    pub fn _upsample_nearest_exact1d(
+        input: &Tensor,
+        output_size: Option<&[i64]>,
+        scale_factors: Option<&[f64]>,
+    ) -> Result<Tensor> {
+        super::upsample::_upsample_nearest_exact1d_vec(input, output_size, scale_factors)
+    }
+
+    /// `upsample_nearest2d`, by the pixel at the middle of each new one.
+    pub fn _upsample_nearest_exact2d(
+        input: &Tensor,
+        output_size: Option<&[i64]>,
+        scale_factors: Option<&[f64]>,
+    ) -> Result<Tensor> {
+        super::upsample::_upsample_nearest_exact2d_vec(input, output_size, scale_factors)
+    }
+
+    /// `upsample_nearest3d`, by the pixel at the middle of each new one.
+    pub fn _upsample_nearest_exact3d(
+        input: &Tensor,
+        output_size: Option<&[i64]>,
+        scale_factors: Option<&[f64]>,
+    ) -> Result<Tensor> {
+        super::upsample::_upsample_nearest_exact3d_vec(input, output_size, scale_factors)
+    }
+
     /// An image in another size or so many times as large, by straight lines.
     pub fn upsample_linear1d(
         input: &Tensor,

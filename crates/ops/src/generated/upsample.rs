@@ -438,6 +438,451 @@ fn upsample_nearest3d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
         .map(IntoValues::into_values)
 }
 
+/// A kernel of `_upsample_nearest_exact1d`.
+pub type _UpsampleNearestExact1dFn = fn(DispatchKeySet, &Tensor, &[i64], Option<f64>) -> Result<Tensor>;
+
+/// The operator `_upsample_nearest_exact1d`.
+pub static _UPSAMPLE_NEAREST_EXACT1D: Operator<_UpsampleNearestExact1dFn> = Operator::new(
+    "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _upsample_nearest_exact1d_composite as _UpsampleNearestExact1dFn,
+    )],
+    _upsample_nearest_exact1d_boxed,
+);
+
+/// `upsample_nearest1d`, by the pixel at the middle of each new one.
+///
+/// `_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor`
+#[inline]
+pub fn _upsample_nearest_exact1d(self_: &Tensor, output_size: &[i64], scales: Option<f64>) -> Result<Tensor> {
+    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT1D.select(self_.key_set())?;
+    kernel(keys, self_, output_size, scales)
+}
+
+fn _upsample_nearest_exact1d_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    scales: Option<f64>,
+) -> Result<Tensor> {
+    native::upsample::_upsample_nearest_exact1d(self_, output_size, scales)
+}
+
+fn _upsample_nearest_exact1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_upsample_nearest_exact1d", given, 3)?;
+    _upsample_nearest_exact1d(arguments.tensor()?, arguments.ints()?, arguments.optional_float()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `_upsample_nearest_exact1d.out`.
+pub type _UpsampleNearestExact1dOutFn =
+    fn(DispatchKeySet, &Tensor, &[i64], Option<f64>, &Tensor) -> Result<()>;
+
+/// The operator `_upsample_nearest_exact1d.out`.
+pub static _UPSAMPLE_NEAREST_EXACT1D_OUT: Operator<_UpsampleNearestExact1dOutFn> = Operator::new(
+    "_upsample_nearest_exact1d.out",
+    "_upsample_nearest_exact1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _upsample_nearest_exact1d_out_composite as _UpsampleNearestExact1dOutFn,
+    )],
+    _upsample_nearest_exact1d_out_boxed,
+);
+
+/// `upsample_nearest1d`, by the pixel at the middle of each new one.
+///
+/// `_upsample_nearest_exact1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn _upsample_nearest_exact1d_out(
+    self_: &Tensor,
+    output_size: &[i64],
+    scales: Option<f64>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT1D_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, output_size, scales, out)
+}
+
+fn _upsample_nearest_exact1d_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    scales: Option<f64>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::upsample::_upsample_nearest_exact1d(self_, output_size, scales)?;
+    copy_to_out(&result, out)
+}
+
+fn _upsample_nearest_exact1d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_upsample_nearest_exact1d.out", given, 4)?;
+    _upsample_nearest_exact1d_out(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.optional_float()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `_upsample_nearest_exact1d.vec`.
+pub type _UpsampleNearestExact1dVecFn =
+    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>) -> Result<Tensor>;
+
+/// The operator `_upsample_nearest_exact1d.vec`.
+pub static _UPSAMPLE_NEAREST_EXACT1D_VEC: Operator<_UpsampleNearestExact1dVecFn> = Operator::new(
+    "_upsample_nearest_exact1d.vec",
+    "_upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _upsample_nearest_exact1d_vec_composite as _UpsampleNearestExact1dVecFn,
+    )],
+    _upsample_nearest_exact1d_vec_boxed,
+);
+
+/// `upsample_nearest1d`, by the pixel at the middle of each new one.
+///
+/// `_upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
+#[inline]
+pub fn _upsample_nearest_exact1d_vec(
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+) -> Result<Tensor> {
+    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT1D_VEC.select(input.key_set())?;
+    kernel(keys, input, output_size, scale_factors)
+}
+
+fn _upsample_nearest_exact1d_vec_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+) -> Result<Tensor> {
+    native::upsample::_upsample_nearest_exact1d_vec(input, output_size, scale_factors)
+}
+
+fn _upsample_nearest_exact1d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_upsample_nearest_exact1d.vec", given, 3)?;
+    _upsample_nearest_exact1d_vec(
+        arguments.tensor()?,
+        arguments.optional_ints()?,
+        arguments.optional_floats()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `_upsample_nearest_exact2d`.
+pub type _UpsampleNearestExact2dFn =
+    fn(DispatchKeySet, &Tensor, &[i64], Option<f64>, Option<f64>) -> Result<Tensor>;
+
+/// The operator `_upsample_nearest_exact2d`.
+pub static _UPSAMPLE_NEAREST_EXACT2D: Operator<_UpsampleNearestExact2dFn> = Operator::new(
+    "_upsample_nearest_exact2d",
+    "_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _upsample_nearest_exact2d_composite as _UpsampleNearestExact2dFn,
+    )],
+    _upsample_nearest_exact2d_boxed,
+);
+
+/// `upsample_nearest2d`, by the pixel at the middle of each new one.
+///
+/// `_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor`
+#[inline]
+pub fn _upsample_nearest_exact2d(
+    self_: &Tensor,
+    output_size: &[i64],
+    scales_h: Option<f64>,
+    scales_w: Option<f64>,
+) -> Result<Tensor> {
+    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT2D.select(self_.key_set())?;
+    kernel(keys, self_, output_size, scales_h, scales_w)
+}
+
+fn _upsample_nearest_exact2d_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    scales_h: Option<f64>,
+    scales_w: Option<f64>,
+) -> Result<Tensor> {
+    native::upsample::_upsample_nearest_exact2d(self_, output_size, scales_h, scales_w)
+}
+
+fn _upsample_nearest_exact2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_upsample_nearest_exact2d", given, 4)?;
+    _upsample_nearest_exact2d(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.optional_float()?,
+        arguments.optional_float()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `_upsample_nearest_exact2d.out`.
+pub type _UpsampleNearestExact2dOutFn =
+    fn(DispatchKeySet, &Tensor, &[i64], Option<f64>, Option<f64>, &Tensor) -> Result<()>;
+
+/// The operator `_upsample_nearest_exact2d.out`.
+pub static _UPSAMPLE_NEAREST_EXACT2D_OUT: Operator<_UpsampleNearestExact2dOutFn> = Operator::new(
+    "_upsample_nearest_exact2d.out",
+    "_upsample_nearest_exact2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _upsample_nearest_exact2d_out_composite as _UpsampleNearestExact2dOutFn,
+    )],
+    _upsample_nearest_exact2d_out_boxed,
+);
+
+/// `upsample_nearest2d`, by the pixel at the middle of each new one.
+///
+/// `_upsample_nearest_exact2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn _upsample_nearest_exact2d_out(
+    self_: &Tensor,
+    output_size: &[i64],
+    scales_h: Option<f64>,
+    scales_w: Option<f64>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT2D_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, output_size, scales_h, scales_w, out)
+}
+
+fn _upsample_nearest_exact2d_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    scales_h: Option<f64>,
+    scales_w: Option<f64>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::upsample::_upsample_nearest_exact2d(self_, output_size, scales_h, scales_w)?;
+    copy_to_out(&result, out)
+}
+
+fn _upsample_nearest_exact2d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_upsample_nearest_exact2d.out", given, 5)?;
+    _upsample_nearest_exact2d_out(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.optional_float()?,
+        arguments.optional_float()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `_upsample_nearest_exact2d.vec`.
+pub type _UpsampleNearestExact2dVecFn =
+    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>) -> Result<Tensor>;
+
+/// The operator `_upsample_nearest_exact2d.vec`.
+pub static _UPSAMPLE_NEAREST_EXACT2D_VEC: Operator<_UpsampleNearestExact2dVecFn> = Operator::new(
+    "_upsample_nearest_exact2d.vec",
+    "_upsample_nearest_exact2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _upsample_nearest_exact2d_vec_composite as _UpsampleNearestExact2dVecFn,
+    )],
+    _upsample_nearest_exact2d_vec_boxed,
+);
+
+/// `upsample_nearest2d`, by the pixel at the middle of each new one.
+///
+/// `_upsample_nearest_exact2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
+#[inline]
+pub fn _upsample_nearest_exact2d_vec(
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+) -> Result<Tensor> {
+    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT2D_VEC.select(input.key_set())?;
+    kernel(keys, input, output_size, scale_factors)
+}
+
+fn _upsample_nearest_exact2d_vec_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+) -> Result<Tensor> {
+    native::upsample::_upsample_nearest_exact2d_vec(input, output_size, scale_factors)
+}
+
+fn _upsample_nearest_exact2d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_upsample_nearest_exact2d.vec", given, 3)?;
+    _upsample_nearest_exact2d_vec(
+        arguments.tensor()?,
+        arguments.optional_ints()?,
+        arguments.optional_floats()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `_upsample_nearest_exact3d`.
+pub type _UpsampleNearestExact3dFn =
+    fn(DispatchKeySet, &Tensor, &[i64], Option<f64>, Option<f64>, Option<f64>) -> Result<Tensor>;
+
+/// The operator `_upsample_nearest_exact3d`.
+pub static _UPSAMPLE_NEAREST_EXACT3D: Operator<_UpsampleNearestExact3dFn> = Operator::new(
+    "_upsample_nearest_exact3d",
+    "_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _upsample_nearest_exact3d_composite as _UpsampleNearestExact3dFn,
+    )],
+    _upsample_nearest_exact3d_boxed,
+);
+
+/// `upsample_nearest3d`, by the pixel at the middle of each new one.
+///
+/// `_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor`
+#[inline]
+pub fn _upsample_nearest_exact3d(
+    self_: &Tensor,
+    output_size: &[i64],
+    scales_d: Option<f64>,
+    scales_h: Option<f64>,
+    scales_w: Option<f64>,
+) -> Result<Tensor> {
+    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT3D.select(self_.key_set())?;
+    kernel(keys, self_, output_size, scales_d, scales_h, scales_w)
+}
+
+fn _upsample_nearest_exact3d_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    scales_d: Option<f64>,
+    scales_h: Option<f64>,
+    scales_w: Option<f64>,
+) -> Result<Tensor> {
+    native::upsample::_upsample_nearest_exact3d(self_, output_size, scales_d, scales_h, scales_w)
+}
+
+fn _upsample_nearest_exact3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_upsample_nearest_exact3d", given, 5)?;
+    _upsample_nearest_exact3d(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.optional_float()?,
+        arguments.optional_float()?,
+        arguments.optional_float()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `_upsample_nearest_exact3d.out`.
+pub type _UpsampleNearestExact3dOutFn =
+    fn(DispatchKeySet, &Tensor, &[i64], Option<f64>, Option<f64>, Option<f64>, &Tensor) -> Result<()>;
+
+/// The operator `_upsample_nearest_exact3d.out`.
+pub static _UPSAMPLE_NEAREST_EXACT3D_OUT: Operator<_UpsampleNearestExact3dOutFn> = Operator::new(
+    "_upsample_nearest_exact3d.out",
+    "_upsample_nearest_exact3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _upsample_nearest_exact3d_out_composite as _UpsampleNearestExact3dOutFn,
+    )],
+    _upsample_nearest_exact3d_out_boxed,
+);
+
+/// `upsample_nearest3d`, by the pixel at the middle of each new one.
+///
+/// `_upsample_nearest_exact3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn _upsample_nearest_exact3d_out(
+    self_: &Tensor,
+    output_size: &[i64],
+    scales_d: Option<f64>,
+    scales_h: Option<f64>,
+    scales_w: Option<f64>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT3D_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, output_size, scales_d, scales_h, scales_w, out)
+}
+
+fn _upsample_nearest_exact3d_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    scales_d: Option<f64>,
+    scales_h: Option<f64>,
+    scales_w: Option<f64>,
+    out: &Tensor,
+) -> Result<()> {
+    let result =
+        native::upsample::_upsample_nearest_exact3d(self_, output_size, scales_d, scales_h, scales_w)?;
+    copy_to_out(&result, out)
+}
+
+fn _upsample_nearest_exact3d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_upsample_nearest_exact3d.out", given, 6)?;
+    _upsample_nearest_exact3d_out(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.optional_float()?,
+        arguments.optional_float()?,
+        arguments.optional_float()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `_upsample_nearest_exact3d.vec`.
+pub type _UpsampleNearestExact3dVecFn =
+    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>) -> Result<Tensor>;
+
+/// The operator `_upsample_nearest_exact3d.vec`.
+pub static _UPSAMPLE_NEAREST_EXACT3D_VEC: Operator<_UpsampleNearestExact3dVecFn> = Operator::new(
+    "_upsample_nearest_exact3d.vec",
+    "_upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _upsample_nearest_exact3d_vec_composite as _UpsampleNearestExact3dVecFn,
+    )],
+    _upsample_nearest_exact3d_vec_boxed,
+);
+
+/// `upsample_nearest3d`, by the pixel at the middle of each new one.
+///
+/// `_upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
+#[inline]
+pub fn _upsample_nearest_exact3d_vec(
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+) -> Result<Tensor> {
+    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT3D_VEC.select(input.key_set())?;
+    kernel(keys, input, output_size, scale_factors)
+}
+
+fn _upsample_nearest_exact3d_vec_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+) -> Result<Tensor> {
+    native::upsample::_upsample_nearest_exact3d_vec(input, output_size, scale_factors)
+}
+
+fn _upsample_nearest_exact3d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_upsample_nearest_exact3d.vec", given, 3)?;
+    _upsample_nearest_exact3d_vec(
+        arguments.tensor()?,
+        arguments.optional_ints()?,
+        arguments.optional_floats()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `upsample_linear1d`.
 pub type UpsampleLinear1dFn = fn(DispatchKeySet, &Tensor, &[i64], bool, Option<f64>) -> Result<Tensor>;
 

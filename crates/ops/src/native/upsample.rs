@@ -6,11 +6,19 @@ use crate::{Tensor, ops};
 use flambeau_core::{Result, ScalarType, bail, ensure};
 
 /// How elements of a larger or smaller dimension come about.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Nearest,
+    NearestExact,
     Linear,
     Cubic,
+}
+
+impl Kind {
+    /// Whether a new element is one of the old ones, of any type.
+    fn picks(self) -> bool {
+        matches!(self, Kind::Nearest | Kind::NearestExact)
+    }
 }
 
 /// A resizing: of how many dimensions, and how.
@@ -79,16 +87,13 @@ impl Resizing {
             "{name}: Input and output sizes should be greater than 0, but got input {own:?} output {sizes:?}"
         );
         ensure!(
-            matches!(self.kind, Kind::Nearest) || input.dtype().is_floating_point(),
+            self.kind.picks() || input.dtype().is_floating_point(),
             NotImplemented,
             "\"{name}\" not implemented for '{}'",
             input.dtype()
         );
         let dtype = input.dtype();
-        let mut made = match self.kind {
-            Kind::Nearest => input.clone(),
-            _ => input.to(computing_type(dtype))?,
-        };
+        let mut made = if self.kind.picks() { input.clone() } else { input.to(computing_type(dtype))? };
         for (d, size) in sizes.iter().enumerate() {
             made = self.along(&made, 2 + d as i64, *size, scales[d])?;
         }
@@ -104,7 +109,7 @@ impl Resizing {
             let places: Vec<i64> = all.iter().map(|taps| taps[tap].0).collect();
             x.index_select(dim, &Tensor::from_vec(places, &[size])?.to(x.device())?)
         };
-        if matches!(self.kind, Kind::Nearest) {
+        if self.kind.picks() {
             return column(0);
         }
         let mut sizes = vec![1; x.dim()];
@@ -127,9 +132,11 @@ impl Resizing {
         let rounded = |x: f64| if double { x } else { f64::from(x as f32) };
         let given = scale.filter(|s| *s > 0.0).map(|s| 1.0 / s);
         let last = n - 1;
-        if matches!(self.kind, Kind::Nearest) {
+        if self.kind.picks() {
             let step = given.unwrap_or(n as f64 / size as f64) as f32;
-            let place = if n == size { at } else { ((at as f32 * step) as i64).min(last) };
+            // The exact one looks at the middle of the new element, the other one at its beginning.
+            let middle = if self.kind == Kind::NearestExact { 0.5 } else { 0.0 };
+            let place = if n == size { at } else { (((at as f32 + middle) * step) as i64).min(last) };
             return vec![(place, 1.0)];
         }
         let step = match self.align_corners {
@@ -193,6 +200,9 @@ upsamples! {
     upsample_nearest1d upsample_nearest1d_vec Nearest 1 (scales) ();
     upsample_nearest2d upsample_nearest2d_vec Nearest 2 (scales_h, scales_w) ();
     upsample_nearest3d upsample_nearest3d_vec Nearest 3 (scales_d, scales_h, scales_w) ();
+    _upsample_nearest_exact1d _upsample_nearest_exact1d_vec NearestExact 1 (scales) ();
+    _upsample_nearest_exact2d _upsample_nearest_exact2d_vec NearestExact 2 (scales_h, scales_w) ();
+    _upsample_nearest_exact3d _upsample_nearest_exact3d_vec NearestExact 3 (scales_d, scales_h, scales_w) ();
     upsample_linear1d upsample_linear1d_vec Linear 1 (scales) (align_corners);
     upsample_bilinear2d upsample_bilinear2d_vec Linear 2 (scales_h, scales_w) (align_corners);
     upsample_trilinear3d upsample_trilinear3d_vec Linear 3 (scales_d, scales_h, scales_w) (align_corners);

@@ -18,10 +18,21 @@ pub(super) static BINDINGS: &[Binding] = &[
     method!(RESOLVE_CONJ, "resolve_conj()\n\n`self`: nothing is conjugated lazily."),
     function!("", RESOLVE_NEG, "resolve_neg(Tensor input)\n\n`self`: nothing is negated lazily."),
     method!(RESOLVE_NEG, "resolve_neg()\n\n`self`: nothing is negated lazily."),
-    function!("", CONJ_PHYSICAL, "conj_physical(Tensor input, *, Tensor out=None)\n\nA copy."),
-    method!(CONJ_PHYSICAL, "conj_physical(*, Tensor out=None)\n\nA copy."),
-    function!("", CONJ_PHYSICAL_, "conj_physical_(Tensor input)\n\nA copy."),
-    method!(CONJ_PHYSICAL_, "conj_physical_()\n\nA copy."),
+    function!(
+        "",
+        CONJ_PHYSICAL,
+        "conj_physical(Tensor input, *, Tensor out=None)\n\nA copy, in which every number is conjugated."
+    ),
+    method!(
+        CONJ_PHYSICAL,
+        "conj_physical(*, Tensor out=None)\n\nA copy, in which every number is conjugated."
+    ),
+    function!(
+        "",
+        CONJ_PHYSICAL_,
+        "conj_physical_(Tensor input)\n\nA copy, in which every number is conjugated."
+    ),
+    method!(CONJ_PHYSICAL_, "conj_physical_()\n\nA copy, in which every number is conjugated."),
     method!(
         TYPE_AS,
         "type_as(Tensor other)\n\n`self` where it has the type and device of `other`, else a converted copy."

@@ -22,9 +22,13 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         _CDIST_FORWARD,
-        "_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor out=None)\n\n`cdist`."
+        "_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor out=None)\n\n`cdist`, by its other name."
     ),
-    function!("", _PDIST_FORWARD, "_pdist_forward(Tensor input, float p=2, *, Tensor out=None)\n\n`pdist`."),
+    function!(
+        "",
+        _PDIST_FORWARD,
+        "_pdist_forward(Tensor input, float p=2, *, Tensor out=None)\n\n`pdist`, by its other name."
+    ),
     function!(
         "",
         _LOCAL_SCALAR_DENSE,

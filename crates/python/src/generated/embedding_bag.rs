@@ -20,7 +20,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         _EMBEDDING_BAG_FORWARD_ONLY,
-        "_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor out=None)\n\n`_embedding_bag`."
+        "_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor out=None)\n\n`_embedding_bag`, by its other name."
     ),
 ];
 

@@ -24,6 +24,21 @@ pub(super) static BINDINGS: &[Binding] = &[
     ),
     function!(
         "_nn",
+        _UPSAMPLE_NEAREST_EXACT1D,
+        "_upsample_nearest_exact1d(Tensor input, int[1] output_size, float? scales=None, *, Tensor out=None)\n_upsample_nearest_exact1d(Tensor input, int[]? output_size, float[]? scale_factors)\n\n`upsample_nearest1d`, by the pixel at the middle of each new one."
+    ),
+    function!(
+        "_nn",
+        _UPSAMPLE_NEAREST_EXACT2D,
+        "_upsample_nearest_exact2d(Tensor input, int[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\n_upsample_nearest_exact2d(Tensor input, int[]? output_size, float[]? scale_factors)\n\n`upsample_nearest2d`, by the pixel at the middle of each new one."
+    ),
+    function!(
+        "_nn",
+        _UPSAMPLE_NEAREST_EXACT3D,
+        "_upsample_nearest_exact3d(Tensor input, int[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\n_upsample_nearest_exact3d(Tensor input, int[]? output_size, float[]? scale_factors)\n\n`upsample_nearest3d`, by the pixel at the middle of each new one."
+    ),
+    function!(
+        "_nn",
         UPSAMPLE_LINEAR1D,
         "upsample_linear1d(Tensor input, int[1] output_size, bool align_corners, float? scales=None, *, Tensor out=None)\nupsample_linear1d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors)\n\nAn image in another size, by straight lines."
     ),
@@ -169,6 +184,160 @@ static UPSAMPLE_NEAREST3D: Signature = Signature {
                     (a.tensor(0)?, a.optional_ints(1)?, a.optional_floats(2)?);
                 a.returns(|| {
                     ops::upsample_nearest3d_vec(&input, output_size.as_deref(), scale_factors.as_deref())
+                })
+            },
+        },
+    ],
+};
+
+static _UPSAMPLE_NEAREST_EXACT1D: Signature = Signature {
+    name: "_upsample_nearest_exact1d",
+    overloads: &[
+        Overload {
+            parameters: &[
+                tensor("input"),
+                ints("output_size", 1),
+                float("scales").or_none().or("None"),
+                tensor("out").by_keyword().or_none().or("None"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (self_, output_size, scales) = (a.tensor(0)?, a.ints(1)?, a.optional_float(2)?);
+                if let Some(out) = a.optional_tensor(3)? {
+                    return a.writes(3, || {
+                        ops::_upsample_nearest_exact1d_out(&self_, &output_size, scales, &out)
+                    });
+                }
+                a.returns(|| ops::_upsample_nearest_exact1d(&self_, &output_size, scales))
+            },
+        },
+        Overload {
+            parameters: &[
+                tensor("input"),
+                ints("output_size", 0).or_none(),
+                floats("scale_factors").or_none(),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (input, output_size, scale_factors) =
+                    (a.tensor(0)?, a.optional_ints(1)?, a.optional_floats(2)?);
+                a.returns(|| {
+                    ops::_upsample_nearest_exact1d_vec(
+                        &input,
+                        output_size.as_deref(),
+                        scale_factors.as_deref(),
+                    )
+                })
+            },
+        },
+    ],
+};
+
+static _UPSAMPLE_NEAREST_EXACT2D: Signature = Signature {
+    name: "_upsample_nearest_exact2d",
+    overloads: &[
+        Overload {
+            parameters: &[
+                tensor("input"),
+                ints("output_size", 2),
+                float("scales_h").or_none().or("None"),
+                float("scales_w").or_none().or("None"),
+                tensor("out").by_keyword().or_none().or("None"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (self_, output_size, scales_h, scales_w) =
+                    (a.tensor(0)?, a.ints(1)?, a.optional_float(2)?, a.optional_float(3)?);
+                if let Some(out) = a.optional_tensor(4)? {
+                    return a.writes(4, || {
+                        ops::_upsample_nearest_exact2d_out(&self_, &output_size, scales_h, scales_w, &out)
+                    });
+                }
+                a.returns(|| ops::_upsample_nearest_exact2d(&self_, &output_size, scales_h, scales_w))
+            },
+        },
+        Overload {
+            parameters: &[
+                tensor("input"),
+                ints("output_size", 0).or_none(),
+                floats("scale_factors").or_none(),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (input, output_size, scale_factors) =
+                    (a.tensor(0)?, a.optional_ints(1)?, a.optional_floats(2)?);
+                a.returns(|| {
+                    ops::_upsample_nearest_exact2d_vec(
+                        &input,
+                        output_size.as_deref(),
+                        scale_factors.as_deref(),
+                    )
+                })
+            },
+        },
+    ],
+};
+
+static _UPSAMPLE_NEAREST_EXACT3D: Signature = Signature {
+    name: "_upsample_nearest_exact3d",
+    overloads: &[
+        Overload {
+            parameters: &[
+                tensor("input"),
+                ints("output_size", 3),
+                float("scales_d").or_none().or("None"),
+                float("scales_h").or_none().or("None"),
+                float("scales_w").or_none().or("None"),
+                tensor("out").by_keyword().or_none().or("None"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (self_, output_size, scales_d, scales_h, scales_w) = (
+                    a.tensor(0)?,
+                    a.ints(1)?,
+                    a.optional_float(2)?,
+                    a.optional_float(3)?,
+                    a.optional_float(4)?,
+                );
+                if let Some(out) = a.optional_tensor(5)? {
+                    return a.writes(5, || {
+                        ops::_upsample_nearest_exact3d_out(
+                            &self_,
+                            &output_size,
+                            scales_d,
+                            scales_h,
+                            scales_w,
+                            &out,
+                        )
+                    });
+                }
+                a.returns(|| {
+                    ops::_upsample_nearest_exact3d(&self_, &output_size, scales_d, scales_h, scales_w)
+                })
+            },
+        },
+        Overload {
+            parameters: &[
+                tensor("input"),
+                ints("output_size", 0).or_none(),
+                floats("scale_factors").or_none(),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (input, output_size, scale_factors) =
+                    (a.tensor(0)?, a.optional_ints(1)?, a.optional_floats(2)?);
+                a.returns(|| {
+                    ops::_upsample_nearest_exact3d_vec(
+                        &input,
+                        output_size.as_deref(),
+                        scale_factors.as_deref(),
+                    )
                 })
             },
         },

@@ -41,9 +41,23 @@ from flambeau.nn.functional.activation import (
     threshold_,
 )
 from flambeau.nn.functional.attention import multi_head_attention_forward, scaled_dot_product_attention
-from flambeau.nn.functional.convolution import conv1d, conv2d, conv_transpose1d, conv_transpose2d
+from flambeau.nn.functional.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from flambeau.nn.functional.distance import cosine_similarity, normalize, pairwise_distance
-from flambeau.nn.functional.dropout import alpha_dropout, dropout, dropout1d, dropout2d, dropout3d
+from flambeau.nn.functional.dropout import (
+    alpha_dropout,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
+)
 from flambeau.nn.functional.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -63,19 +77,63 @@ from flambeau.nn.functional.loss import (
     soft_margin_loss,
     triplet_margin_loss,
 )
-from flambeau.nn.functional.normalization import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
+from flambeau.nn.functional.margin import (
+    multi_margin_loss,
+    multilabel_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from flambeau.nn.functional.normalization import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    local_response_norm,
+    rms_norm,
+)
 from flambeau.nn.functional.padding import pad
 from flambeau.nn.functional.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
     avg_pool1d,
     avg_pool2d,
+    avg_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
     max_pool1d,
     max_pool2d,
+    max_pool3d,
 )
-from flambeau.nn.functional.sparse import embedding, one_hot
+from flambeau.nn.functional.resampling import (
+    affine_grid,
+    fold,
+    grid_sample,
+    interpolate,
+    unfold,
+    upsample,
+    upsample_bilinear,
+    upsample_nearest,
+)
+from flambeau.nn.functional.sparse import (
+    embedding,
+    embedding_bag,
+    one_hot,
+)
+from flambeau.nn.functional.unpooling import (
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+)
 
 linear = flambeau._nn.linear
+bilinear = flambeau.bilinear
+channel_shuffle = flambeau.channel_shuffle
+pdist = flambeau.pdist
+pixel_unshuffle = flambeau.pixel_unshuffle
 
 
 def pixel_shuffle(input: flambeau.Tensor, upscale_factor: int) -> flambeau.Tensor:
@@ -98,18 +156,28 @@ def pixel_shuffle(input: flambeau.Tensor, upscale_factor: int) -> flambeau.Tenso
 __all__ = [
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
+    "avg_pool3d",
     "batch_norm",
+    "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
     "celu_",
+    "channel_shuffle",
     "conv1d",
     "conv2d",
+    "conv3d",
     "conv_transpose1d",
     "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
@@ -120,9 +188,13 @@ __all__ = [
     "elu",
     "elu_",
     "embedding",
+    "embedding_bag",
+    "feature_alpha_dropout",
+    "fold",
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "gumbel_softmax",
     "hardshrink",
@@ -133,27 +205,40 @@ __all__ = [
     "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "local_response_norm",
     "log_softmax",
     "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "margin_ranking_loss",
     "max_pool1d",
     "max_pool2d",
+    "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mse_loss",
     "multi_head_attention_forward",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pdist",
     "pixel_shuffle",
+    "pixel_unshuffle",
     "poisson_nll_loss",
     "prelu",
     "relu",
@@ -178,4 +263,9 @@ __all__ = [
     "threshold",
     "threshold_",
     "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+    "unfold",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
 ]

@@ -68,6 +68,33 @@ def conv2d(
     return flambeau.conv2d(input, weight, bias, stride, sizes, dilation, groups)
 
 
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """`[N, C, D, H, W]` with a weight `[O, C / groups, K, L, M]` to `[N, O, D', H', W']`."""
+    return flambeau.conv3d(input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Tensor:
+    """The derivative of `conv3d` by its input, as a layer."""
+    return flambeau.conv_transpose3d(input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
 def conv_transpose2d(
     input: Tensor,
     weight: Tensor,

@@ -68,3 +68,9 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     shift = (1 - kept) * (lowest * scale) - p * lowest * scale
     kept = kept * scale
     return input.mul_(kept).add_(shift) if inplace else input * kept + shift
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """`alpha_dropout` of whole channels."""
+    _check(p)
+    return (flambeau.feature_alpha_dropout_ if inplace else flambeau.feature_alpha_dropout)(input, p, training)

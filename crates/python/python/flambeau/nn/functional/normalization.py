@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import flambeau
+from flambeau.nn.functional.padding import pad
+from flambeau.nn.functional.pooling import avg_pool3d
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,3 +82,15 @@ def group_norm(
     if input.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
     return flambeau.group_norm(input, num_groups, weight, bias, eps)
+
+
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """Divides each channel by a power of the mean square of `size` neighbours: Krizhevsky et al., 2012."""
+    if input.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+    if input.numel() == 0:
+        return input
+    squares = input.square().reshape(input.shape[0], 1, input.shape[1], input.shape[2], -1)
+    around = pad(squares, (0, 0, 0, 0, size // 2, (size - 1) // 2))
+    means = avg_pool3d(around, (size, 1, 1), 1).view(input.shape)
+    return input / means.mul(alpha).add(k).pow(beta)

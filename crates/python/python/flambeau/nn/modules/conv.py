@@ -132,6 +132,16 @@ class Conv2d(_Convolution):
         return F.conv2d(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
+class Conv3d(_Convolution):
+    """`[N, C, D, H, W]` to `[N, O, D', H', W']`."""
+
+    dims = 3
+
+    def forward(self, input: Tensor) -> Tensor:
+        input, padding = self._padded(input)
+        return F.conv3d(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+
 class _TransposedConvolution(_Convolution):
     """What transposed convolutions have in common: their arguments come in another order."""
 
@@ -200,3 +210,14 @@ class ConvTranspose2d(_TransposedConvolution):
         more = self._output_padding(input, output_size)
         sizes = (self.stride, self.padding, more, self.groups, self.dilation)
         return F.conv_transpose2d(input, self.weight, self.bias, *sizes)  # type: ignore[arg-type]
+
+
+class ConvTranspose3d(_TransposedConvolution):
+    """`[N, C, D, H, W]` to `[N, O, D', H', W']`, the other way round."""
+
+    dims = 3
+
+    def forward(self, input: Tensor, output_size: Sizes | None = None) -> Tensor:
+        more = self._output_padding(input, output_size)
+        sizes = (self.stride, self.padding, more, self.groups, self.dilation)
+        return F.conv_transpose3d(input, self.weight, self.bias, *sizes)  # type: ignore[arg-type]

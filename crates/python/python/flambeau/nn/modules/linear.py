@@ -94,6 +94,44 @@ class Unflatten(Module):
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
+class Bilinear(Module):
+    """`x1 A x2 + b` for each output, with weights from `-1 / sqrt(in1)` to `1 / sqrt(in1)`."""
+
+    bias: Tensor | None
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: flambeau.device | str | None = None,
+        dtype: flambeau.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if in1_features <= 0:
+            raise ValueError(f"in1_features must be > 0, but got (in1_features={in1_features})")
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        made = lambda *sizes: Parameter(flambeau.empty(sizes, device=device, dtype=dtype))  # noqa: E731
+        self.weight = made(out_features, in1_features, in2_features)
+        self.register_parameter("bias", made(out_features) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws weight and bias."""
+        bound = 1 / math.sqrt(self.in1_features)
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        sizes = f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}"
+        return f"{sizes}, bias={self.bias is not None}"
+
+
 class PixelShuffle(Module):
     """`[..., C r r, H, W]` to `[..., C, H r, W r]`."""
 

@@ -50,6 +50,13 @@ class MaxPool2d(_MaxPool):
         return F.max_pool2d(input, *self._arguments())
 
 
+class MaxPool3d(_MaxPool):
+    """The largest element of each window of `[N, C, D, H, W]`."""
+
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        return F.max_pool3d(input, *self._arguments())
+
+
 class AvgPool1d(Module):
     """The mean of each window of `[N, C, L]`."""
 
@@ -100,6 +107,14 @@ class AvgPool2d(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
+class AvgPool3d(AvgPool2d):
+    """The mean of each window of `[N, C, D, H, W]`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        more = (self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override)
+        return F.avg_pool3d(input, self.kernel_size, self.stride, *more)
+
+
 class AdaptiveAvgPool1d(Module):
     """The means of as many windows of `[N, C, L]` as `output_size` says."""
 
@@ -119,3 +134,72 @@ class AdaptiveAvgPool2d(AdaptiveAvgPool1d):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool2d(input, self.output_size)
+
+
+class AdaptiveAvgPool3d(AdaptiveAvgPool1d):
+    """The means of as many windows of `[N, C, D, H, W]` as `output_size` says."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.adaptive_avg_pool3d(input, self.output_size)
+
+
+class AdaptiveMaxPool1d(Module):
+    """The largest elements of as many windows of `[N, C, L]` as `output_size` says."""
+
+    def __init__(self, output_size: Sizes, return_indices: bool = False) -> None:
+        super().__init__()
+        self.output_size, self.return_indices = output_size, return_indices
+
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveMaxPool2d(AdaptiveMaxPool1d):
+    """The largest elements of as many windows of `[N, C, H, W]` as `output_size` says."""
+
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool3d(AdaptiveMaxPool1d):
+    """The largest elements of as many windows of `[N, C, D, H, W]` as `output_size` says."""
+
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+
+
+class LPPool1d(Module):
+    """The p-norm of each window of `[N, C, L]`."""
+
+    def __init__(
+        self, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
+    ) -> None:
+        super().__init__()
+        if norm_type == 0:
+            raise ValueError(f"norm_type must be a non-zero value, but got {norm_type}")
+        self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+    def extra_repr(self) -> str:
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, ceil_mode={self.ceil_mode}"
+        )
+
+
+class LPPool2d(LPPool1d):
+    """The p-norm of each window of `[N, C, H, W]`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+
+class LPPool3d(LPPool1d):
+    """The p-norm of each window of `[N, C, D, H, W]`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
