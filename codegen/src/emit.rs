@@ -83,7 +83,7 @@ const FROM: &[(&str, &[&str])] = &[
             "factory_keys",
         ],
     ),
-    ("crate::structured", &["convert_to_out", "copy_to_out", "copy_to_self"]),
+    ("crate::structured", &["convert_to_out", "copy_each_to_out", "copy_to_out", "copy_to_self"]),
     ("crate::tensor_iterator", &["TensorIterator"]),
     ("crate", &["Tensor", "native"]),
     (

@@ -99,6 +99,7 @@ pub(crate) fn boxed(ty: &Type) -> Option<String> {
             (Type::Optional(inner), _) if **inner == Type::Base(BaseType::Tensor) => "tensor_options",
             (Type::Base(BaseType::Int | BaseType::SymInt), _) => "ints",
             (Type::Base(BaseType::Float | BaseType::SymFloat), _) => "floats",
+            (Type::Base(BaseType::Scalar), _) => "scalars",
             (Type::Base(BaseType::Bool), Some(_)) => "bool_array",
             (Type::Base(BaseType::Bool), None) => "bools",
             _ => return None,

@@ -14,7 +14,8 @@ pub enum Variant {
 }
 
 /// What PyTorch calls overloads that write into arguments, where the name does not say so.
-const OUT_BY_ANOTHER_NAME: &[&str] = &["dim_max", "dim_min", "out_mode", "values", "values_stable"];
+const OUT_BY_ANOTHER_NAME: &[&str] =
+    &["dim_max", "dim_min", "dim_values", "out_mode", "values", "values_stable"];
 
 /// Which variant a sibling's name asks for.
 pub fn variant_of(name: &OperatorName) -> Variant {

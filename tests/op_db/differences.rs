@@ -5,8 +5,9 @@ use super::unary::float_of;
 use super::view::{build, int, sliced, wrap};
 use crate::array::Array;
 use crate::row::{ALL, Arg, Check, FLOATS, Row, WIDE_FLOATS, ints, none, number, row};
-use flambeau_core::ErrorKind;
 use flambeau_core::ScalarType::{Bool, F64, I64};
+use flambeau_core::{ErrorKind, Scalar};
+use flambeau_ops::dispatch::Value;
 
 /// Numbers with a fraction.
 fn some(sizes: &[usize], seed: u64) -> Array {
@@ -148,6 +149,11 @@ fn slopes(y: &Array, dim: usize, edge: usize, x: impl Fn(usize) -> f64) -> Array
     })
 }
 
+/// A list of numbers as an argument.
+fn numbers(values: &[f64]) -> Arg {
+    Arg::Value(Value::Scalars(values.iter().map(|value| Scalar::Float(*value)).collect()))
+}
+
 fn gradients() -> Vec<Row> {
     let start = |name| row(name).types(WIDE_FLOATS).ulps(30.0).terms(20.0);
     let y = || Arg::from(some(&[3, 4], 1));
@@ -179,6 +185,20 @@ fn gradients() -> Vec<Row> {
         start("gradient.scalararray").sample(vec![y(), number(2.0), ints(&[1, 0]), 1i64.into()]).reference(
             move |a| [1, 0].map(|d| slopes(a[0].array(), d, edge(&a[3]), |n| n as f64 * 2.0)).to_vec(),
         ),
+        start("gradient.scalarrayint")
+            .sample(vec![y(), numbers(&[2.0, 0.5]), none(), 1i64.into()])
+            .reference(move |a| {
+                let steps = [2.0, 0.5];
+                (0..2).map(|d| slopes(a[0].array(), d, edge(&a[3]), |n| n as f64 * steps[d])).collect()
+            }),
+        start("gradient.scalarrayarray")
+            .sample(vec![y(), numbers(&[2.0]), ints(&[1]), 2i64.into()])
+            .reference(move |a| vec![slopes(a[0].array(), 1, edge(&a[3]), |n| n as f64 * 2.0)])
+            .refuses(
+                vec![y(), numbers(&[2.0]), ints(&[1, 0]), 1i64.into()],
+                ErrorKind::InvalidArgument,
+                "expected spacing",
+            ),
         start("gradient.array")
             .sample(vec![y(), ints(&[1]), 2i64.into()])
             .reference(move |a| vec![slopes(a[0].array(), 1, edge(&a[2]), |n| n as f64)]),

@@ -2,7 +2,7 @@
 
 use crate::array::{Array, indices};
 use crate::row::{ALL, Arg, Check, FLOATS, Row, ints, none, row};
-use flambeau_core::ErrorKind;
+use flambeau_core::{ErrorKind, ScalarType};
 
 /// An array by its elements.
 pub fn build(sizes: &[usize], f: impl Fn(&[usize]) -> f64) -> Array {
@@ -126,6 +126,15 @@ fn reshapes() -> Vec<Row> {
     vec![
         moves("reshape", lists(), wanted),
         moves("view", lists(), wanted).skip(Check::Layouts, odd),
+        // Of another type the bytes are something else, which Python's tests hold against NumPy.
+        moves("view.dtype", vec![vec![t(&[2, 3]), Arg::OwnType]], |a| a[0].array().clone())
+            .not_differentiable()
+            .refuses(vec![t(&[]), ScalarType::F64.into()], ErrorKind::Shape, "cannot be 0")
+            .refuses(
+                vec![t(&[2, 3]), ScalarType::F64.into()],
+                ErrorKind::Shape,
+                "size(-1) must be divisible by 2",
+            ),
         moves("reshape_as", pairs(), wanted),
         moves("view_as", pairs(), wanted).skip(Check::Layouts, odd),
         moves("ravel", vec![vec![t(&[2, 3])], vec![t(&[])]], |a| sized(a, &[a[0].array().data.len() as i64])),

@@ -2,7 +2,7 @@
 
 use super::calls;
 use crate::model::{Operator, OperatorKernel};
-use crate::schema::FunctionSchema;
+use crate::schema::{Argument, FunctionSchema, Type};
 use crate::variants::Variant;
 
 pub(super) fn emit(operator: &Operator<'_>) -> String {
@@ -160,14 +160,19 @@ const CONVERT_TO_OUT: &[&str] = &[
     "concat",
     "concatenate",
     "copysign",
+    "diff",
     "dstack",
     "floor_divide",
     "hstack",
+    "inner",
+    "kron",
     "linalg_vector_norm",
     "logsumexp",
     "max",
     "mean",
     "min",
+    "mvlgamma",
+    "nanmean",
     "outer",
     "row_stack",
     "square",
@@ -188,11 +193,15 @@ fn composed(operator: &Operator<'_>, kernel: &OperatorKernel, derived: Variant) 
         return format!("{made}copy_to_self({:?}, &{}, self_)", schema.name.to_string(), pattern(&results));
     }
     let converts = CONVERT_TO_OUT.contains(&schema.name.base.as_str());
-    let copy = if converts { "convert_to_out" } else { "copy_to_out" };
+    let copy = |out: &Argument| match out.ty {
+        Type::List(..) => "copy_each_to_out",
+        _ if converts => "convert_to_out",
+        _ => "copy_to_out",
+    };
     let mut copies: Vec<String> = results
         .iter()
-        .zip(schema.out.iter().map(calls::name))
-        .map(|(result, out)| format!("{copy}(&{result}, {out})"))
+        .zip(&schema.out)
+        .map(|(result, out)| format!("{}(&{result}, {})", copy(out), calls::name(out)))
         .collect();
     let last = copies.pop().unwrap_or_default();
     let copies: String = copies.iter().map(|copy| format!("{copy}?;\n")).collect();

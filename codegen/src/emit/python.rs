@@ -36,6 +36,7 @@ const FROM: &[(&str, &[&str])] = &[
             "memory_format",
             "optional_tensors",
             "scalar",
+            "scalars",
             "string",
             "tensor",
             "tensors",

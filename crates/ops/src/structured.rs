@@ -131,6 +131,10 @@ impl TensorSpec {
             ),
         }
         if out.sizes() != self.sizes.as_slice() {
+            if inputs.iter().any(|input| input.is_same(out)) {
+                // Other sizes would be the input's too, which has yet to be read.
+                return Ok(Target { tensor: self.allocate(name)?, direct: false });
+            }
             resize_out(out, &self.sizes).map_err(|e| e.context(name))?;
         }
         self.target(name, out, inputs)
@@ -181,7 +185,13 @@ impl Target {
 
     /// Brings the values to `out` where they are not there yet.
     pub fn finish(self, out: &Tensor) -> Result<()> {
-        if self.direct { Ok(()) } else { crate::ops::copy_(out, &self.tensor, false) }
+        if self.direct {
+            return Ok(());
+        }
+        if out.sizes() != self.tensor.sizes() {
+            resize_out(out, self.tensor.sizes())?;
+        }
+        crate::ops::copy_(out, &self.tensor, false)
     }
 }
 
@@ -225,6 +235,21 @@ pub fn copy_to_out(result: &Tensor, out: &Tensor) -> Result<()> {
     }
     ensure_written_once(out)?;
     crate::ops::copy_(out, result, false)
+}
+
+/// The same for a list of results.
+///
+/// # Errors
+/// `InvalidArgument` where there are not as many `out`, and those of [`copy_to_out`].
+pub fn copy_each_to_out(results: &[Tensor], out: &[Tensor]) -> Result<()> {
+    ensure!(
+        results.len() == out.len(),
+        InvalidArgument,
+        "expected an out= argument of size {}, got size {}",
+        results.len(),
+        out.len()
+    );
+    results.iter().zip(out).try_for_each(|(result, out)| copy_to_out(result, out))
 }
 
 /// The same for an `out` of any type that the result can be cast to.

@@ -14,7 +14,7 @@ pub(crate) use bind::{Arguments, Given};
 pub(crate) use mismatch::type_name;
 pub(crate) use signature::{
     Overload, Parameter, Signature, boolean, device, dtype, float, floats, generator, int, ints, layout,
-    memory_format, optional_tensors, scalar, string, tensor, tensors,
+    memory_format, optional_tensors, scalar, scalars, string, tensor, tensors,
 };
 pub(crate) use values::{LARGE, device_of, dtype_of};
 

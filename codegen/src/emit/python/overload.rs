@@ -3,7 +3,7 @@
 use super::names::Overload;
 use super::parameter;
 use crate::naming;
-use crate::schema::{Argument, FunctionSchema};
+use crate::schema::{Argument, FunctionSchema, Type};
 
 pub(super) fn emit(overload: &Overload<'_>) -> String {
     let receiver = match overload.receiver() {
@@ -28,10 +28,15 @@ fn parameters(overload: &Overload<'_>) -> String {
         entries.push("boolean(\"requires_grad\").by_keyword().or(\"False\")".to_owned());
     }
     entries.extend(overload.out.map(|out| {
-        let kind = if out.schema.out.len() > 1 { "tensors" } else { "tensor" };
+        let kind = if out.schema.out.len() > 1 || writes_list(out) { "tensors" } else { "tensor" };
         format!("{kind}(\"out\").by_keyword().or_none().or(\"None\")")
     }));
     entries.join(", ")
+}
+
+/// Whether the one result to write is a list of as many tensors as there turn out to be.
+fn writes_list(out: &crate::model::Operator<'_>) -> bool {
+    out.schema.out.iter().any(|argument| matches!(argument.ty, Type::List(..)))
 }
 
 /// The values are taken out, then the operator runs, apart so that it may run without the interpreter's lock.
@@ -86,12 +91,13 @@ fn write_out(out: &crate::model::Operator<'_>, index: usize, options: Option<usi
         .collect();
     let passed: Vec<String> = inputs.chain(outs).collect();
     let check = options.map_or(String::new(), |dtype| format!("a.agree({dtype}, &out)?; "));
-    let (asked, kind) = match several {
-        true => (format!("a.out_tensors({index}, {})?", out.schema.out.len()), "out"),
-        false => (format!("a.optional_tensor({index})?"), "out"),
+    let asked = match several {
+        true => format!("a.out_tensors({index}, {})?", out.schema.out.len()),
+        false if writes_list(out) => format!("a.optional_tensors_out({index})?"),
+        false => format!("a.optional_tensor({index})?"),
     };
     format!(
-        "if let Some({kind}) = {asked} {{ {check}return a.writes({index}, || ops::{}({})); }}\n",
+        "if let Some(out) = {asked} {{ {check}return a.writes({index}, || ops::{}({})); }}\n",
         out.function(),
         passed.join(", ")
     )

@@ -102,6 +102,7 @@ fn kind(ty: &Type) -> &'static str {
             Type::Optional(_) => "optional_tensors",
             Type::Base(BaseType::Int | BaseType::SymInt) => "ints",
             Type::Base(BaseType::Float | BaseType::SymFloat) => "floats",
+            Type::Base(BaseType::Scalar) => "scalars",
             // Others are taken by hidden operators only, such as masks of gradients.
             _ => "no_form_in_python",
         },
@@ -143,8 +144,10 @@ pub(super) fn value(index: usize, argument: &Argument) -> String {
 /// How the value is passed on: by reference where the operator borrows it.
 pub(super) fn passed(argument: &Argument) -> String {
     let name = naming::identifier(&argument.name);
-    let borrowed =
-        matches!(kind(&argument.ty), "tensor" | "tensors" | "optional_tensors" | "ints" | "floats");
+    let borrowed = matches!(
+        kind(&argument.ty),
+        "tensor" | "tensors" | "optional_tensors" | "ints" | "floats" | "scalars"
+    );
     match (borrowed, argument.ty.is_optional()) {
         (true, true) => format!("{name}.as_deref()"),
         (true, false) => format!("&{name}"),

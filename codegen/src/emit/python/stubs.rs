@@ -99,7 +99,7 @@ fn forms_of(base: &str, overload: &Overload<'_>, method: bool) -> Vec<String> {
 /// What has a name only. An operator that Python calls (`__lshift__`) is never given a result to write to.
 fn keywords(base: &str, overload: &Overload<'_>) -> Vec<String> {
     let out = overload.out.filter(|_| !base.starts_with("__")).map(|out| match out.schema.out.len() {
-        1 => "out: Tensor | None = None",
+        1 if !matches!(out.schema.out[0].ty, Type::List(..)) => "out: Tensor | None = None",
         _ => "out: Sequence[Tensor] | None = None",
     });
     let keyword = overload.operator.schema.keyword.iter().map(declared);

@@ -49,6 +49,22 @@ fn histogram_bins_tensor(
 
 register!(HISTOGRAM_BINS_TENSOR, Autograd, histogram_bins_tensor);
 
+fn histogram_bins_tensor_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    bins: &Tensor,
+    weight: Option<&Tensor>,
+    density: bool,
+    hist: &Tensor,
+    bin_edges: &Tensor,
+) -> Result<()> {
+    record::check_out("histogram", [hist, bin_edges])?;
+    let _below = record::below();
+    ops::histogram_bins_tensor_out(self_, bins, weight, density, hist, bin_edges)
+}
+
+register!(HISTOGRAM_BINS_TENSOR_OUT, Autograd, histogram_bins_tensor_out);
+
 fn histogram_bin_ct(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -62,3 +78,20 @@ fn histogram_bin_ct(
 }
 
 register!(HISTOGRAM_BIN_CT, Autograd, histogram_bin_ct);
+
+fn histogram_bin_ct_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    bins: i64,
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+    hist: &Tensor,
+    bin_edges: &Tensor,
+) -> Result<()> {
+    record::check_out("histogram", [hist, bin_edges])?;
+    let _below = record::below();
+    ops::histogram_bin_ct_out(self_, bins, range, weight, density, hist, bin_edges)
+}
+
+register!(HISTOGRAM_BIN_CT_OUT, Autograd, histogram_bin_ct_out);

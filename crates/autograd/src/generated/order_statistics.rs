@@ -42,6 +42,14 @@ fn cummax(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor
 
 register!(CUMMAX, Autograd, cummax);
 
+fn cummax_out(_: DispatchKeySet, self_: &Tensor, dim: i64, values: &Tensor, indices: &Tensor) -> Result<()> {
+    record::check_out("cummax", [self_, values, indices])?;
+    let _below = record::below();
+    ops::cummax_out(self_, dim, values, indices)
+}
+
+register!(CUMMAX_OUT, Autograd, cummax_out);
+
 pub(super) struct CumminBackward0 {
     pub(super) dim: i64,
     pub(super) self_sizes: DimVec,
@@ -76,6 +84,14 @@ fn cummin(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor
 }
 
 register!(CUMMIN, Autograd, cummin);
+
+fn cummin_out(_: DispatchKeySet, self_: &Tensor, dim: i64, values: &Tensor, indices: &Tensor) -> Result<()> {
+    record::check_out("cummin", [self_, values, indices])?;
+    let _below = record::below();
+    ops::cummin_out(self_, dim, values, indices)
+}
+
+register!(CUMMIN_OUT, Autograd, cummin_out);
 
 pub(super) struct KthvalueBackward0 {
     pub(super) dim: i64,
@@ -124,6 +140,22 @@ fn kthvalue(_: DispatchKeySet, self_: &Tensor, k: i64, dim: i64, keepdim: bool) 
 }
 
 register!(KTHVALUE, Autograd, kthvalue);
+
+fn kthvalue_values(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    record::check_out("kthvalue", [self_, values, indices])?;
+    let _below = record::below();
+    ops::kthvalue_values(self_, k, dim, keepdim, values, indices)
+}
+
+register!(KTHVALUE_VALUES, Autograd, kthvalue_values);
 
 pub(super) struct MedianBackward1 {
     pub(super) self_: SavedVariable,
@@ -215,6 +247,21 @@ fn median_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Res
 
 register!(MEDIAN_DIM, Autograd, median_dim);
 
+fn median_dim_values(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    record::check_out("median", [self_, values, indices])?;
+    let _below = record::below();
+    ops::median_dim_values(self_, dim, keepdim, values, indices)
+}
+
+register!(MEDIAN_DIM_VALUES, Autograd, median_dim_values);
+
 pub(super) struct NanmedianBackward1 {
     pub(super) self_: SavedVariable,
     pub(super) result: SavedVariable,
@@ -305,6 +352,21 @@ fn nanmedian_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> 
 
 register!(NANMEDIAN_DIM, Autograd, nanmedian_dim);
 
+fn nanmedian_dim_values(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    record::check_out("nanmedian", [self_, values, indices])?;
+    let _below = record::below();
+    ops::nanmedian_dim_values(self_, dim, keepdim, values, indices)
+}
+
+register!(NANMEDIAN_DIM_VALUES, Autograd, nanmedian_dim_values);
+
 pub(super) struct ModeBackward0 {
     pub(super) dim: i64,
     pub(super) keepdim: bool,
@@ -352,6 +414,21 @@ fn mode(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(T
 }
 
 register!(MODE, Autograd, mode);
+
+fn mode_values(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    record::check_out("mode", [self_, values, indices])?;
+    let _below = record::below();
+    ops::mode_values(self_, dim, keepdim, values, indices)
+}
+
+register!(MODE_VALUES, Autograd, mode_values);
 
 fn quantile_out(
     _: DispatchKeySet,

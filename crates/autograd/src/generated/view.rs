@@ -4,7 +4,7 @@
 
 use crate::record::register;
 use crate::{Backward, Context, Gradients, formulas, record};
-use flambeau_core::{DimVec, DispatchKeySet, Result};
+use flambeau_core::{DimVec, DispatchKeySet, Result, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
 fn detach(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -147,6 +147,13 @@ fn view_tracked(_: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tenso
 }
 
 register!(VIEW, ADInplaceOrView, view_tracked);
+
+fn view_dtype(_: DispatchKeySet, self_: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    let _below = record::below();
+    ops::view_dtype(self_, dtype)
+}
+
+register!(VIEW_DTYPE, Autograd, view_dtype);
 
 pub(super) struct AliasBackward0;
 

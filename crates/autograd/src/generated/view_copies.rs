@@ -191,6 +191,42 @@ fn view_copy_out(_: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) 
 
 register!(VIEW_COPY_OUT, Autograd, view_copy_out);
 
+fn split_copy_tensor_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    split_size: i64,
+    dim: i64,
+    out: &[Tensor],
+) -> Result<()> {
+    record::check_out_of("split_copy", &[&self_, &out])?;
+    let _below = record::below();
+    ops::split_copy_tensor_out(self_, split_size, dim, out)
+}
+
+register!(SPLIT_COPY_TENSOR_OUT, Autograd, split_copy_tensor_out);
+
+fn split_with_sizes_copy_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    split_sizes: &[i64],
+    dim: i64,
+    out: &[Tensor],
+) -> Result<()> {
+    record::check_out_of("split_with_sizes_copy", &[&self_, &out])?;
+    let _below = record::below();
+    ops::split_with_sizes_copy_out(self_, split_sizes, dim, out)
+}
+
+register!(SPLIT_WITH_SIZES_COPY_OUT, Autograd, split_with_sizes_copy_out);
+
+fn unbind_copy_int_out(_: DispatchKeySet, self_: &Tensor, dim: i64, out: &[Tensor]) -> Result<()> {
+    record::check_out_of("unbind_copy", &[&self_, &out])?;
+    let _below = record::below();
+    ops::unbind_copy_int_out(self_, dim, out)
+}
+
+register!(UNBIND_COPY_INT_OUT, Autograd, unbind_copy_int_out);
+
 fn as_strided_scatter_out(
     _: DispatchKeySet,
     self_: &Tensor,

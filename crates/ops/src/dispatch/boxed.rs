@@ -17,6 +17,8 @@ pub enum Value {
     OptionalTensors(Vec<Option<Tensor>>),
     /// `Scalar`.
     Scalar(Scalar),
+    /// `Scalar[]`.
+    Scalars(Vec<Scalar>),
     /// `int` and `SymInt`.
     Int(i64),
     /// `float`.
@@ -55,7 +57,7 @@ macro_rules! from {
 
 from! {
     Tensor => Tensor, Vec<Tensor> => Tensors, Vec<Option<Tensor>> => OptionalTensors, Scalar => Scalar, i64 => Int,
-    f64 => Float, bool => Bool, Vec<i64> => Ints, Vec<f64> => Floats, Vec<bool> => Bools, String => Str,
+    f64 => Float, bool => Bool, Vec<i64> => Ints, Vec<f64> => Floats, Vec<Scalar> => Scalars, Vec<bool> => Bools, String => Str,
     ScalarType => ScalarType, Layout => Layout, Device => Device, MemoryFormat => MemoryFormat, Generator => Generator,
 }
 
@@ -183,6 +185,8 @@ impl<'v> Arguments<'v> {
         bool, optional_bool: bool = "a bool", Value::Bool(b) => *b;
         /// An `int[]`.
         ints, optional_ints: &'v [i64] = "a list of ints", Value::Ints(i) => i;
+        /// A `Scalar[]`.
+        scalars, optional_scalars: &'v [Scalar] = "a list of numbers", Value::Scalars(s) => s;
         /// A `float[]`.
         floats, optional_floats: &'v [f64] = "a list of floats", Value::Floats(f) => f;
         /// A `bool[]`.

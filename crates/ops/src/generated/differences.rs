@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::differences`.
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
-use crate::structured::copy_to_out;
+use crate::structured::convert_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
 
@@ -95,7 +95,7 @@ fn diff_out_composite(
     out: &Tensor,
 ) -> Result<()> {
     let result = native::differences::diff(self_, n, dim, prepend, append)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn diff_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -429,6 +429,101 @@ fn gradient_array_composite(
 fn gradient_array_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("gradient.array", given, 3)?;
     gradient_array(arguments.tensor()?, arguments.ints()?, arguments.int()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `gradient.scalarrayint`.
+pub type GradientScalarrayintFn =
+    fn(DispatchKeySet, &Tensor, &[Scalar], Option<i64>, i64) -> Result<Vec<Tensor>>;
+
+/// The operator `gradient.scalarrayint`.
+pub static GRADIENT_SCALARRAYINT: Operator<GradientScalarrayintFn> = Operator::new(
+    "gradient.scalarrayint",
+    "gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        gradient_scalarrayint_composite as GradientScalarrayintFn,
+    )],
+    gradient_scalarrayint_boxed,
+);
+
+/// The slopes of sampled functions along each dimension, from samples as far apart as the numbers say.
+///
+/// `gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]`
+#[inline]
+pub fn gradient_scalarrayint(
+    self_: &Tensor,
+    spacing: &[Scalar],
+    dim: Option<i64>,
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    let (keys, kernel) = GRADIENT_SCALARRAYINT.select(self_.key_set())?;
+    kernel(keys, self_, spacing, dim, edge_order)
+}
+
+fn gradient_scalarrayint_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    spacing: &[Scalar],
+    dim: Option<i64>,
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    native::differences::gradient_scalarrayint(self_, spacing, dim, edge_order)
+}
+
+fn gradient_scalarrayint_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("gradient.scalarrayint", given, 4)?;
+    gradient_scalarrayint(
+        arguments.tensor()?,
+        arguments.scalars()?,
+        arguments.optional_int()?,
+        arguments.int()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `gradient.scalarrayarray`.
+pub type GradientScalarrayarrayFn =
+    fn(DispatchKeySet, &Tensor, &[Scalar], &[i64], i64) -> Result<Vec<Tensor>>;
+
+/// The operator `gradient.scalarrayarray`.
+pub static GRADIENT_SCALARRAYARRAY: Operator<GradientScalarrayarrayFn> = Operator::new(
+    "gradient.scalarrayarray",
+    "gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        gradient_scalarrayarray_composite as GradientScalarrayarrayFn,
+    )],
+    gradient_scalarrayarray_boxed,
+);
+
+/// The slopes of sampled functions along each dimension, from samples as far apart as the numbers say.
+///
+/// `gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]`
+#[inline]
+pub fn gradient_scalarrayarray(
+    self_: &Tensor,
+    spacing: &[Scalar],
+    dim: &[i64],
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    let (keys, kernel) = GRADIENT_SCALARRAYARRAY.select(self_.key_set())?;
+    kernel(keys, self_, spacing, dim, edge_order)
+}
+
+fn gradient_scalarrayarray_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    spacing: &[Scalar],
+    dim: &[i64],
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    native::differences::gradient_scalarrayarray(self_, spacing, dim, edge_order)
+}
+
+fn gradient_scalarrayarray_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("gradient.scalarrayarray", given, 4)?;
+    gradient_scalarrayarray(arguments.tensor()?, arguments.scalars()?, arguments.ints()?, arguments.int()?)
+        .map(IntoValues::into_values)
 }
 
 /// A kernel of `gradient.tensorarrayint`.

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::each`.
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
-use crate::structured::copy_to_out;
+use crate::structured::{convert_to_out, copy_to_out};
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -621,7 +621,7 @@ pub fn mvlgamma_out(self_: &Tensor, p: i64, out: &Tensor) -> Result<()> {
 
 fn mvlgamma_out_composite(_keys: DispatchKeySet, self_: &Tensor, p: i64, out: &Tensor) -> Result<()> {
     let result = native::each::mvlgamma(self_, p)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn mvlgamma_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

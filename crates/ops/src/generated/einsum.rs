@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::einsum`.
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
-use crate::structured::copy_to_out;
+use crate::structured::{convert_to_out, copy_to_out};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -178,7 +178,7 @@ pub fn inner_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
 
 fn inner_out_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let result = native::einsum::inner(self_, other)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn inner_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

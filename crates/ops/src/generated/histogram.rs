@@ -162,6 +162,62 @@ fn histogram_bins_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `histogram.bins_tensor_out`.
+pub type HistogramBinsTensorOutFn =
+    fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, bool, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `histogram.bins_tensor_out`.
+pub static HISTOGRAM_BINS_TENSOR_OUT: Operator<HistogramBinsTensorOutFn> = Operator::new(
+    "histogram.bins_tensor_out",
+    "histogram.bins_tensor_out(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False, Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)",
+    &[Kernel::new(DispatchKey::Cpu, histogram_bins_tensor_out_cpu as HistogramBinsTensorOutFn)],
+    histogram_bins_tensor_out_boxed,
+);
+
+/// What lies between each two neighbours of `bins`, and those edges.
+///
+/// `histogram.bins_tensor_out(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False, Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)`
+#[inline]
+pub fn histogram_bins_tensor_out(
+    self_: &Tensor,
+    bins: &Tensor,
+    weight: Option<&Tensor>,
+    density: bool,
+    hist: &Tensor,
+    bin_edges: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = HISTOGRAM_BINS_TENSOR_OUT
+        .select(self_.key_set() | bins.key_set() | weight.key_set() | hist.key_set() | bin_edges.key_set())?;
+    kernel(keys, self_, bins, weight, density, hist, bin_edges)
+}
+
+fn histogram_bins_tensor_out_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    bins: &Tensor,
+    weight: Option<&Tensor>,
+    density: bool,
+    hist: &Tensor,
+    bin_edges: &Tensor,
+) -> Result<()> {
+    let (result0, result1) = native::histogram::histogram_edges(self_, bins, weight, density)?;
+    copy_to_out(&result0, hist)?;
+    copy_to_out(&result1, bin_edges)
+}
+
+fn histogram_bins_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("histogram.bins_tensor_out", given, 6)?;
+    histogram_bins_tensor_out(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.bool()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `histogram.bin_ct`.
 pub type HistogramBinCtFn =
     fn(DispatchKeySet, &Tensor, i64, Option<&[f64]>, Option<&Tensor>, bool) -> Result<(Tensor, Tensor)>;
@@ -208,6 +264,65 @@ fn histogram_bin_ct_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.optional_floats()?,
         arguments.optional_tensor()?,
         arguments.bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `histogram.bin_ct_out`.
+pub type HistogramBinCtOutFn =
+    fn(DispatchKeySet, &Tensor, i64, Option<&[f64]>, Option<&Tensor>, bool, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `histogram.bin_ct_out`.
+pub static HISTOGRAM_BIN_CT_OUT: Operator<HistogramBinCtOutFn> = Operator::new(
+    "histogram.bin_ct_out",
+    "histogram.bin_ct_out(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)",
+    &[Kernel::new(DispatchKey::Cpu, histogram_bin_ct_out_cpu as HistogramBinCtOutFn)],
+    histogram_bin_ct_out_boxed,
+);
+
+/// What lies in each of `bins` equal parts of a range, and the edges of the parts.
+///
+/// `histogram.bin_ct_out(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)`
+#[inline]
+pub fn histogram_bin_ct_out(
+    self_: &Tensor,
+    bins: i64,
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+    hist: &Tensor,
+    bin_edges: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = HISTOGRAM_BIN_CT_OUT
+        .select(self_.key_set() | weight.key_set() | hist.key_set() | bin_edges.key_set())?;
+    kernel(keys, self_, bins, range, weight, density, hist, bin_edges)
+}
+
+fn histogram_bin_ct_out_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    bins: i64,
+    range: Option<&[f64]>,
+    weight: Option<&Tensor>,
+    density: bool,
+    hist: &Tensor,
+    bin_edges: &Tensor,
+) -> Result<()> {
+    let (result0, result1) = native::histogram::histogram_count(self_, bins, range, weight, density)?;
+    copy_to_out(&result0, hist)?;
+    copy_to_out(&result1, bin_edges)
+}
+
+fn histogram_bin_ct_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("histogram.bin_ct_out", given, 7)?;
+    histogram_bin_ct_out(
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.optional_floats()?,
+        arguments.optional_tensor()?,
+        arguments.bool()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
     )
     .map(IntoValues::into_values)
 }

@@ -3,7 +3,7 @@
 //! The methods of the operators in `view`.
 
 use crate::Tensor;
-use flambeau_core::Result;
+use flambeau_core::{Result, ScalarType};
 
 impl Tensor {
     /// The same elements, cut off from the history of `self`.
@@ -34,6 +34,11 @@ impl Tensor {
     /// The same elements in another shape, without a copy; `-1` is worked out.
     pub fn view(&self, size: &[i64]) -> Result<Tensor> {
         super::view::view(self, size)
+    }
+
+    /// The same bytes as elements of another type.
+    pub fn view_dtype(&self, dtype: ScalarType) -> Result<Tensor> {
+        super::view::view_dtype(self, dtype)
     }
 
     /// The elements of the storage of `self` that the given sizes, strides and offset reach.

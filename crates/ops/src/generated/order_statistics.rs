@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::order_statistics`.
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
-use crate::structured::copy_to_out;
+use crate::structured::{convert_to_out, copy_to_out};
 use crate::{Tensor, native};
 use flambeau_core::{Result, ScalarType};
 
@@ -48,6 +48,64 @@ fn cummax_boxed(given: &[Value]) -> Result<Vec<Value>> {
     cummax(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
 }
 
+/// A kernel of `cummax.out`.
+pub type CummaxOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `cummax.out`.
+pub static CUMMAX_OUT: Operator<CummaxOutFn> = Operator::new(
+    "cummax.out",
+    "cummax.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+    &[
+        Kernel::new(DispatchKey::Cpu, cummax_out_cpu as CummaxOutFn),
+        Kernel::new(DispatchKey::Meta, cummax_out_meta as CummaxOutFn),
+    ],
+    cummax_out_boxed,
+);
+
+/// The greatest up to each element of a dimension, and the last place where it stood.
+///
+/// `cummax.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
+#[inline]
+pub fn cummax_out(self_: &Tensor, dim: i64, values: &Tensor, indices: &Tensor) -> Result<()> {
+    let (keys, kernel) = CUMMAX_OUT.select(self_.key_set() | values.key_set() | indices.key_set())?;
+    kernel(keys, self_, dim, values, indices)
+}
+
+fn cummax_out_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::order_statistics::cummax_meta(self_, dim)?;
+    let target0 = spec0.for_out("cummax.out", values, &[self_])?;
+    let target1 = spec1.for_out("cummax.out", indices, &[self_])?;
+    native::order_statistics::cummax(self_, dim, target0.tensor(), target1.tensor())?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn cummax_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::order_statistics::cummax_meta(self_, dim)?;
+    let target0 = spec0.for_out("cummax.out", values, &[self_])?;
+    let target1 = spec1.for_out("cummax.out", indices, &[self_])?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn cummax_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("cummax.out", given, 4)?;
+    cummax_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
 /// A kernel of `cummin`.
 pub type CumminFn = fn(DispatchKeySet, &Tensor, i64) -> Result<(Tensor, Tensor)>;
 
@@ -87,6 +145,64 @@ fn cummin_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tenso
 fn cummin_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("cummin", given, 2)?;
     cummin(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `cummin.out`.
+pub type CumminOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `cummin.out`.
+pub static CUMMIN_OUT: Operator<CumminOutFn> = Operator::new(
+    "cummin.out",
+    "cummin.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+    &[
+        Kernel::new(DispatchKey::Cpu, cummin_out_cpu as CumminOutFn),
+        Kernel::new(DispatchKey::Meta, cummin_out_meta as CumminOutFn),
+    ],
+    cummin_out_boxed,
+);
+
+/// The least up to each element of a dimension, and the last place where it stood.
+///
+/// `cummin.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
+#[inline]
+pub fn cummin_out(self_: &Tensor, dim: i64, values: &Tensor, indices: &Tensor) -> Result<()> {
+    let (keys, kernel) = CUMMIN_OUT.select(self_.key_set() | values.key_set() | indices.key_set())?;
+    kernel(keys, self_, dim, values, indices)
+}
+
+fn cummin_out_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::order_statistics::cummin_meta(self_, dim)?;
+    let target0 = spec0.for_out("cummin.out", values, &[self_])?;
+    let target1 = spec1.for_out("cummin.out", indices, &[self_])?;
+    native::order_statistics::cummin(self_, dim, target0.tensor(), target1.tensor())?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn cummin_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::order_statistics::cummin_meta(self_, dim)?;
+    let target0 = spec0.for_out("cummin.out", values, &[self_])?;
+    let target1 = spec1.for_out("cummin.out", indices, &[self_])?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn cummin_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("cummin.out", given, 4)?;
+    cummin_out(arguments.tensor()?, arguments.int()?, arguments.tensor()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
 }
 
 /// A kernel of `kthvalue`.
@@ -141,6 +257,82 @@ fn kthvalue_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("kthvalue", given, 4)?;
     kthvalue(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.bool()?)
         .map(IntoValues::into_values)
+}
+
+/// A kernel of `kthvalue.values`.
+pub type KthvalueValuesFn = fn(DispatchKeySet, &Tensor, i64, i64, bool, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `kthvalue.values`.
+pub static KTHVALUE_VALUES: Operator<KthvalueValuesFn> = Operator::new(
+    "kthvalue.values",
+    "kthvalue.values(Tensor self, SymInt k, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+    &[
+        Kernel::new(DispatchKey::Cpu, kthvalue_values_cpu as KthvalueValuesFn),
+        Kernel::new(DispatchKey::Meta, kthvalue_values_meta as KthvalueValuesFn),
+    ],
+    kthvalue_values_boxed,
+);
+
+/// The `k`-th least element along a dimension, and where it stands.
+///
+/// `kthvalue.values(Tensor self, SymInt k, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
+#[inline]
+pub fn kthvalue_values(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = KTHVALUE_VALUES.select(self_.key_set() | values.key_set() | indices.key_set())?;
+    kernel(keys, self_, k, dim, keepdim, values, indices)
+}
+
+fn kthvalue_values_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::order_statistics::kthvalue_meta(self_, k, dim, keepdim)?;
+    let target0 = spec0.for_out("kthvalue.values", values, &[self_])?;
+    let target1 = spec1.for_out("kthvalue.values", indices, &[self_])?;
+    native::order_statistics::kthvalue(self_, k, dim, keepdim, target0.tensor(), target1.tensor())?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn kthvalue_values_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::order_statistics::kthvalue_meta(self_, k, dim, keepdim)?;
+    let target0 = spec0.for_out("kthvalue.values", values, &[self_])?;
+    let target1 = spec1.for_out("kthvalue.values", indices, &[self_])?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn kthvalue_values_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("kthvalue.values", given, 6)?;
+    kthvalue_values(
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.int()?,
+        arguments.bool()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
 }
 
 /// A kernel of `median`.
@@ -259,6 +451,78 @@ fn median_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
     median_dim(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
 }
 
+/// A kernel of `median.dim_values`.
+pub type MedianDimValuesFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `median.dim_values`.
+pub static MEDIAN_DIM_VALUES: Operator<MedianDimValuesFn> = Operator::new(
+    "median.dim_values",
+    "median.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+    &[
+        Kernel::new(DispatchKey::Cpu, median_dim_values_cpu as MedianDimValuesFn),
+        Kernel::new(DispatchKey::Meta, median_dim_values_meta as MedianDimValuesFn),
+    ],
+    median_dim_values_boxed,
+);
+
+/// The lower median along a dimension, and where it stands; NaN where there is one.
+///
+/// `median.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
+#[inline]
+pub fn median_dim_values(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = MEDIAN_DIM_VALUES.select(self_.key_set() | values.key_set() | indices.key_set())?;
+    kernel(keys, self_, dim, keepdim, values, indices)
+}
+
+fn median_dim_values_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::order_statistics::median_dim_meta(self_, dim, keepdim)?;
+    let target0 = spec0.for_out("median.dim_values", values, &[self_])?;
+    let target1 = spec1.for_out("median.dim_values", indices, &[self_])?;
+    native::order_statistics::median_dim(self_, dim, keepdim, target0.tensor(), target1.tensor())?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn median_dim_values_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::order_statistics::median_dim_meta(self_, dim, keepdim)?;
+    let target0 = spec0.for_out("median.dim_values", values, &[self_])?;
+    let target1 = spec1.for_out("median.dim_values", indices, &[self_])?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn median_dim_values_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("median.dim_values", given, 5)?;
+    median_dim_values(
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.bool()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `nanmedian`.
 pub type NanmedianFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 
@@ -375,6 +639,79 @@ fn nanmedian_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
     nanmedian_dim(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
 }
 
+/// A kernel of `nanmedian.dim_values`.
+pub type NanmedianDimValuesFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `nanmedian.dim_values`.
+pub static NANMEDIAN_DIM_VALUES: Operator<NanmedianDimValuesFn> = Operator::new(
+    "nanmedian.dim_values",
+    "nanmedian.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+    &[
+        Kernel::new(DispatchKey::Cpu, nanmedian_dim_values_cpu as NanmedianDimValuesFn),
+        Kernel::new(DispatchKey::Meta, nanmedian_dim_values_meta as NanmedianDimValuesFn),
+    ],
+    nanmedian_dim_values_boxed,
+);
+
+/// The lower median of the numbers along a dimension, and where it stands.
+///
+/// `nanmedian.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
+#[inline]
+pub fn nanmedian_dim_values(
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) =
+        NANMEDIAN_DIM_VALUES.select(self_.key_set() | values.key_set() | indices.key_set())?;
+    kernel(keys, self_, dim, keepdim, values, indices)
+}
+
+fn nanmedian_dim_values_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::order_statistics::nanmedian_dim_meta(self_, dim, keepdim)?;
+    let target0 = spec0.for_out("nanmedian.dim_values", values, &[self_])?;
+    let target1 = spec1.for_out("nanmedian.dim_values", indices, &[self_])?;
+    native::order_statistics::nanmedian_dim(self_, dim, keepdim, target0.tensor(), target1.tensor())?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn nanmedian_dim_values_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::order_statistics::nanmedian_dim_meta(self_, dim, keepdim)?;
+    let target0 = spec0.for_out("nanmedian.dim_values", values, &[self_])?;
+    let target1 = spec1.for_out("nanmedian.dim_values", indices, &[self_])?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn nanmedian_dim_values_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("nanmedian.dim_values", given, 5)?;
+    nanmedian_dim_values(
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.bool()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `mode`.
 pub type ModeFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
 
@@ -411,6 +748,72 @@ fn mode_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> 
 fn mode_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("mode", given, 3)?;
     mode(arguments.tensor()?, arguments.int()?, arguments.bool()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `mode.values`.
+pub type ModeValuesFn = fn(DispatchKeySet, &Tensor, i64, bool, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `mode.values`.
+pub static MODE_VALUES: Operator<ModeValuesFn> = Operator::new(
+    "mode.values",
+    "mode.values(Tensor self, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+    &[
+        Kernel::new(DispatchKey::Cpu, mode_values_cpu as ModeValuesFn),
+        Kernel::new(DispatchKey::Meta, mode_values_meta as ModeValuesFn),
+    ],
+    mode_values_boxed,
+);
+
+/// The most frequent element along a dimension, of several the least, and its last place.
+///
+/// `mode.values(Tensor self, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
+#[inline]
+pub fn mode_values(self_: &Tensor, dim: i64, keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
+    let (keys, kernel) = MODE_VALUES.select(self_.key_set() | values.key_set() | indices.key_set())?;
+    kernel(keys, self_, dim, keepdim, values, indices)
+}
+
+fn mode_values_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::order_statistics::mode_meta(self_, dim, keepdim)?;
+    let target0 = spec0.for_out("mode.values", values, &[self_])?;
+    let target1 = spec1.for_out("mode.values", indices, &[self_])?;
+    native::order_statistics::mode(self_, dim, keepdim, target0.tensor(), target1.tensor())?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn mode_values_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    keepdim: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    let (spec0, spec1) = native::order_statistics::mode_meta(self_, dim, keepdim)?;
+    let target0 = spec0.for_out("mode.values", values, &[self_])?;
+    let target1 = spec1.for_out("mode.values", indices, &[self_])?;
+    target0.finish(values)?;
+    target1.finish(indices)
+}
+
+fn mode_values_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("mode.values", given, 5)?;
+    mode_values(
+        arguments.tensor()?,
+        arguments.int()?,
+        arguments.bool()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
 }
 
 /// A kernel of `quantile`.
@@ -915,7 +1318,7 @@ fn nanmean_out_composite(
     out: &Tensor,
 ) -> Result<()> {
     let result = native::order_statistics::nanmean(self_, dim, keepdim, dtype)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn nanmean_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

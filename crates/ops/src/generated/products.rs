@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::products`.
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
-use crate::structured::copy_to_out;
+use crate::structured::{convert_to_out, copy_to_out};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -58,7 +58,7 @@ pub fn kron_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
 
 fn kron_out_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let result = native::products::kron(self_, other)?;
-    copy_to_out(&result, out)
+    convert_to_out(&result, out)
 }
 
 fn kron_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -4,7 +4,7 @@
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
 use crate::{Tensor, native};
-use flambeau_core::Result;
+use flambeau_core::{Result, ScalarType};
 
 /// A kernel of `detach`.
 pub type DetachFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
@@ -178,6 +178,35 @@ fn view_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result
 fn view_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("view", given, 2)?;
     view(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `view.dtype`.
+pub type ViewDtypeFn = fn(DispatchKeySet, &Tensor, ScalarType) -> Result<Tensor>;
+
+/// The operator `view.dtype`.
+pub static VIEW_DTYPE: Operator<ViewDtypeFn> = Operator::new(
+    "view.dtype",
+    "view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, view_dtype_composite as ViewDtypeFn)],
+    view_dtype_boxed,
+);
+
+/// The same bytes as elements of another type.
+///
+/// `view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)`
+#[inline]
+pub fn view_dtype(self_: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    let (keys, kernel) = VIEW_DTYPE.select(self_.key_set())?;
+    kernel(keys, self_, dtype)
+}
+
+fn view_dtype_composite(_keys: DispatchKeySet, self_: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    native::view::view_dtype(self_, dtype)
+}
+
+fn view_dtype_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("view.dtype", given, 2)?;
+    view_dtype(arguments.tensor()?, arguments.scalar_type()?).map(IntoValues::into_values)
 }
 
 /// A kernel of `alias`.

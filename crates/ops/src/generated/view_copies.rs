@@ -2,8 +2,8 @@
 
 //! The operators whose kernels are in `native::view_copies`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
-use crate::structured::copy_to_out;
+use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::structured::{copy_each_to_out, copy_to_out};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -1257,6 +1257,46 @@ fn split_copy_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
     split_copy_tensor(arguments.tensor()?, arguments.int()?, arguments.int()?).map(IntoValues::into_values)
 }
 
+/// A kernel of `split_copy.Tensor_out`.
+pub type SplitCopyTensorOutFn = fn(DispatchKeySet, &Tensor, i64, i64, &[Tensor]) -> Result<()>;
+
+/// The operator `split_copy.Tensor_out`.
+pub static SPLIT_COPY_TENSOR_OUT: Operator<SplitCopyTensorOutFn> = Operator::new(
+    "split_copy.Tensor_out",
+    "split_copy.Tensor_out(Tensor self, SymInt split_size, int dim=0, *, Tensor(a!)[] out) -> ()",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        split_copy_tensor_out_composite as SplitCopyTensorOutFn,
+    )],
+    split_copy_tensor_out_boxed,
+);
+
+/// A copy of what `split` shows.
+///
+/// `split_copy.Tensor_out(Tensor self, SymInt split_size, int dim=0, *, Tensor(a!)[] out) -> ()`
+#[inline]
+pub fn split_copy_tensor_out(self_: &Tensor, split_size: i64, dim: i64, out: &[Tensor]) -> Result<()> {
+    let (keys, kernel) = SPLIT_COPY_TENSOR_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, split_size, dim, out)
+}
+
+fn split_copy_tensor_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    split_size: i64,
+    dim: i64,
+    out: &[Tensor],
+) -> Result<()> {
+    let result = native::view_copies::split_copy(self_, split_size, dim)?;
+    copy_each_to_out(&result, out)
+}
+
+fn split_copy_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("split_copy.Tensor_out", given, 4)?;
+    split_copy_tensor_out(arguments.tensor()?, arguments.int()?, arguments.int()?, arguments.tensors()?)
+        .map(IntoValues::into_values)
+}
+
 /// A kernel of `split_with_sizes_copy`.
 pub type SplitWithSizesCopyFn = fn(DispatchKeySet, &Tensor, &[i64], i64) -> Result<Vec<Tensor>>;
 
@@ -1295,6 +1335,51 @@ fn split_with_sizes_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
         .map(IntoValues::into_values)
 }
 
+/// A kernel of `split_with_sizes_copy.out`.
+pub type SplitWithSizesCopyOutFn = fn(DispatchKeySet, &Tensor, &[i64], i64, &[Tensor]) -> Result<()>;
+
+/// The operator `split_with_sizes_copy.out`.
+pub static SPLIT_WITH_SIZES_COPY_OUT: Operator<SplitWithSizesCopyOutFn> = Operator::new(
+    "split_with_sizes_copy.out",
+    "split_with_sizes_copy.out(Tensor self, SymInt[] split_sizes, int dim=0, *, Tensor(a!)[] out) -> ()",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        split_with_sizes_copy_out_composite as SplitWithSizesCopyOutFn,
+    )],
+    split_with_sizes_copy_out_boxed,
+);
+
+/// A copy of what `split_with_sizes` shows.
+///
+/// `split_with_sizes_copy.out(Tensor self, SymInt[] split_sizes, int dim=0, *, Tensor(a!)[] out) -> ()`
+#[inline]
+pub fn split_with_sizes_copy_out(
+    self_: &Tensor,
+    split_sizes: &[i64],
+    dim: i64,
+    out: &[Tensor],
+) -> Result<()> {
+    let (keys, kernel) = SPLIT_WITH_SIZES_COPY_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, split_sizes, dim, out)
+}
+
+fn split_with_sizes_copy_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    split_sizes: &[i64],
+    dim: i64,
+    out: &[Tensor],
+) -> Result<()> {
+    let result = native::view_copies::split_with_sizes_copy(self_, split_sizes, dim)?;
+    copy_each_to_out(&result, out)
+}
+
+fn split_with_sizes_copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("split_with_sizes_copy.out", given, 4)?;
+    split_with_sizes_copy_out(arguments.tensor()?, arguments.ints()?, arguments.int()?, arguments.tensors()?)
+        .map(IntoValues::into_values)
+}
+
 /// A kernel of `unbind_copy.int`.
 pub type UnbindCopyIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
 
@@ -1322,6 +1407,45 @@ fn unbind_copy_int_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) ->
 fn unbind_copy_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("unbind_copy.int", given, 2)?;
     unbind_copy_int(arguments.tensor()?, arguments.int()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `unbind_copy.int_out`.
+pub type UnbindCopyIntOutFn = fn(DispatchKeySet, &Tensor, i64, &[Tensor]) -> Result<()>;
+
+/// The operator `unbind_copy.int_out`.
+pub static UNBIND_COPY_INT_OUT: Operator<UnbindCopyIntOutFn> = Operator::new(
+    "unbind_copy.int_out",
+    "unbind_copy.int_out(Tensor self, int dim=0, *, Tensor(a!)[] out) -> ()",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        unbind_copy_int_out_composite as UnbindCopyIntOutFn,
+    )],
+    unbind_copy_int_out_boxed,
+);
+
+/// A copy of what `unbind` shows.
+///
+/// `unbind_copy.int_out(Tensor self, int dim=0, *, Tensor(a!)[] out) -> ()`
+#[inline]
+pub fn unbind_copy_int_out(self_: &Tensor, dim: i64, out: &[Tensor]) -> Result<()> {
+    let (keys, kernel) = UNBIND_COPY_INT_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, dim, out)
+}
+
+fn unbind_copy_int_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    out: &[Tensor],
+) -> Result<()> {
+    let result = native::view_copies::unbind_copy(self_, dim)?;
+    copy_each_to_out(&result, out)
+}
+
+fn unbind_copy_int_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("unbind_copy.int_out", given, 3)?;
+    unbind_copy_int_out(arguments.tensor()?, arguments.int()?, arguments.tensors()?)
+        .map(IntoValues::into_values)
 }
 
 /// A kernel of `as_strided_scatter`.

@@ -248,6 +248,27 @@ pub fn gradient_array(self_: &Tensor, dim: &[i64], edge_order: i64) -> Result<Ve
     slopes(self_, dim, &equal(dim.len(), Scalar::Int(1)), edge_order)
 }
 
+/// Slopes over samples as far apart as a number for each dimension says.
+pub fn gradient_scalarrayint(
+    self_: &Tensor,
+    spacing: &[Scalar],
+    dim: Option<i64>,
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    gradient_scalarrayarray(self_, spacing, &dims_or_all(self_, dim), edge_order)
+}
+
+/// Slopes along several dimensions, over samples as far apart as a number for each says.
+pub fn gradient_scalarrayarray(
+    self_: &Tensor,
+    spacing: &[Scalar],
+    dim: &[i64],
+    edge_order: i64,
+) -> Result<Vec<Tensor>> {
+    let spacing: Vec<Spacing> = spacing.iter().copied().map(Spacing::Equal).collect();
+    slopes(self_, dim, &spacing, edge_order)
+}
+
 /// Slopes over samples at given places.
 pub fn gradient_tensorarrayint(
     self_: &Tensor,

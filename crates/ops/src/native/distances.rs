@@ -114,7 +114,10 @@ pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
         .chain(0..missing)
         .map(|d| d as i64)
         .collect();
-    if added.is_empty() {
+    if size.is_empty() {
+        return self_.sum();
+    }
+    if size == sizes {
         return Ok(self_.clone());
     }
     let summed = self_.sum_dim_intlist(Some(&added), true)?;

@@ -13,6 +13,7 @@ mod polynomial;
 mod zeta;
 
 use crate::loops::{self, FloatFormula};
+use crate::structured::copy_to_self;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Float, FloatElement};
 use crate::{Tensor, ops};
@@ -159,7 +160,7 @@ pub fn polygamma(iter: &mut TensorIterator<'_>, n: i64, _: &Tensor) -> Result<()
 
 /// The same in place.
 pub fn polygamma_(self_: &Tensor, n: i64) -> Result<()> {
-    ops::copy_(self_, &ops::polygamma(n, self_)?, false)
+    copy_to_self("polygamma_", &ops::polygamma(n, self_)?, self_)
 }
 
 /// The logarithm of the multivariate gamma function of p dimensions: the sum of that of `x - k / 2`, k below p, and a constant.
@@ -183,7 +184,7 @@ pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
 
 /// The same in place.
 pub fn mvlgamma_(self_: &Tensor, p: i64) -> Result<()> {
-    ops::copy_(self_, &ops::mvlgamma(self_, p)?, false)
+    copy_to_self("mvlgamma_", &ops::mvlgamma(self_, p)?, self_)
 }
 
 /// [`zeta`] of a number.

@@ -1,6 +1,6 @@
 //! Counting: how often each number is there, and how many elements lie in each interval.
 
-use super::{copy, view};
+use super::copy;
 use crate::{Tensor, ops};
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, ensure};
 
@@ -146,7 +146,10 @@ pub fn histogram_edges(
         sums.iter_mut().zip(edges.windows(2)).for_each(|(sum, edge)| *sum /= total * (edge[1] - edge[0]));
     }
     let count = sums.len() as i64;
-    Ok((Tensor::from_vec(sums, &[count])?.to(self_.dtype())?, view::alias(bins)?))
+    Ok((
+        Tensor::from_vec(sums, &[count])?.to(self_.dtype())?,
+        copy::clone(bins, Some(MemoryFormat::Contiguous))?,
+    ))
 }
 
 /// The same for `bins` equal parts of a range, or of that of the elements.

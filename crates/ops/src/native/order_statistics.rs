@@ -99,7 +99,11 @@ fn ranked(row: &[u64], k: usize) -> usize {
 pub fn kthvalue_meta(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(TensorSpec, TensorSpec)> {
     let specs = reduced_meta("kthvalue", self_, dim, keepdim)?;
     let n = length("kthvalue", self_, dim)?;
-    ensure!((1..=n).contains(&k), Index, "kthvalue: selected number k out of range for dimension {dim}");
+    ensure!(
+        (1..=n).contains(&k),
+        InvalidArgument,
+        "kthvalue: selected number k out of range for dimension {dim}"
+    );
     Ok(specs)
 }
 

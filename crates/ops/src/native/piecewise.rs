@@ -68,6 +68,12 @@ pub fn softshrink_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, lam
     softshrink_by_meta(iter, self_, lambd)
 }
 
+fn ensure_floating(name: &str, tensor: &Tensor) -> Result<()> {
+    let dtype = tensor.dtype();
+    ensure!(dtype.is_floating_point(), NotImplemented, "{name} is not implemented for {dtype}");
+    Ok(())
+}
+
 /// The two halves of a tensor along a dimension.
 fn halves(name: &str, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     ensure!(self_.dim() > 0, Shape, "{name}: glu does not support 0-dimensional tensors");
@@ -79,6 +85,7 @@ fn halves(name: &str, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
 
 /// One half times the sigmoid of the other.
 pub fn glu(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    ensure_floating("glu", self_)?;
     let (a, b) = halves("glu", self_, dim)?;
     let mut iter = TensorIterator::functional("glu");
     gated_meta(&mut iter, &a, &b)?;
@@ -144,6 +151,7 @@ pub fn prelu(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
         self_.dtype(),
         weight.dtype()
     );
+    ensure_floating("prelu", self_)?;
     ensure!(
         weight.dim() <= 1,
         Shape,

@@ -164,7 +164,7 @@ pub fn linspace_scalar_tensor(
     linspace(start, end_of("end", end)?, steps, dtype, layout, device, pin_memory)
 }
 
-/// `steps` powers of `base`, whose exponents [`linspace`] gives from `start` to `end`.
+/// `steps` powers of `base`, whose exponents [`linspace`] gives from `start` to `end`; for integers both are truncated.
 #[allow(clippy::too_many_arguments, reason = "the schema has as many")]
 pub fn logspace(
     start: Scalar,
@@ -177,18 +177,22 @@ pub fn logspace(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let dtype = dtype.unwrap_or_else(default_dtype);
-    let wide = Some(ScalarType::F64);
-    let exponents = ops::linspace(start, end, steps, wide, layout, device, pin_memory)?;
+    let whole = |number: Scalar| match dtype.is_integral(true) {
+        true => Scalar::Int(number.to_i64()),
+        false => number,
+    };
+    let exponents =
+        ops::linspace(whole(start), whole(end), steps, Some(ScalarType::F64), layout, device, pin_memory)?;
     ops::pow_scalar(Scalar::Float(base), &exponents)?.to(dtype)
 }
 
 macro_rules! logspaces {
-    ($($(#[$doc:meta])* $name:ident($start:ty, $end:ty) = $of:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident($start:ident: $from:ty, $end:ident: $to:ty) = $first:expr, $last:expr;)*) => {$(
         $(#[$doc])*
         #[allow(clippy::too_many_arguments, reason = "the schema has as many")]
         pub fn $name(
-            start: $start,
-            end: $end,
+            $start: $from,
+            $end: $to,
             steps: i64,
             base: f64,
             dtype: Option<ScalarType>,
@@ -196,20 +200,18 @@ macro_rules! logspaces {
             device: Option<Device>,
             pin_memory: Option<bool>,
         ) -> Result<Tensor> {
-            let dtype = dtype.unwrap_or_else(default_dtype);
-            let exponents = ops::$of(start, end, steps, Some(ScalarType::F64), layout, device, pin_memory)?;
-            ops::pow_scalar(Scalar::Float(base), &exponents)?.to(dtype)
+            logspace($first, $last, steps, base, dtype, layout, device, pin_memory)
         }
     )*};
 }
 
 logspaces! {
     /// Powers between those of two tensors without dimensions.
-    logspace_tensor_tensor(&Tensor, &Tensor) = linspace_tensor_tensor;
+    logspace_tensor_tensor(start: &Tensor, end: &Tensor) = end_of("start", start)?, end_of("end", end)?;
     /// Powers from that of a tensor to that of a number.
-    logspace_tensor_scalar(&Tensor, Scalar) = linspace_tensor_scalar;
+    logspace_tensor_scalar(start: &Tensor, end: Scalar) = end_of("start", start)?, end;
     /// Powers from that of a number to that of a tensor.
-    logspace_scalar_tensor(Scalar, &Tensor) = linspace_scalar_tensor;
+    logspace_scalar_tensor(start: Scalar, end: &Tensor) = start, end_of("end", end)?;
 }
 
 /// The rows and the columns of the places of a matrix that lie in a triangle: `columns` says which of a row.

@@ -1,7 +1,7 @@
 //! Other ways of looking at the same elements: only sizes, strides and the offset change.
 
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, MemoryFormat, Result, bail, ensure, shape};
+use flambeau_core::{DimVec, Geometry, MemoryFormat, Result, ScalarType, TensorImpl, bail, ensure, shape};
 use smallvec::SmallVec;
 
 /// `self_` with the given sizes, strides and offset in its storage, whatever its own.
@@ -41,6 +41,44 @@ pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
             g.strides()
         ),
     }
+}
+
+/// The same bytes as elements of another type: of smaller ones the last dimension counts more, of larger ones fewer.
+pub fn view_dtype(self_: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    let g = self_.geometry();
+    let (mut sizes, mut strides) = (DimVec::from_slice(g.sizes()), DimVec::from_slice(g.strides()));
+    let mut offset = g.storage_offset();
+    let (own, wanted) = (self_.dtype().size() as i64, dtype.size() as i64);
+    if own != wanted {
+        offset = recounted(self_, &mut sizes, &mut strides, (own, wanted)).map_err(|e| {
+            e.context(format!("cannot view {} as {dtype}, of another element size", self_.dtype()))
+        })?;
+    }
+    let geometry = Geometry::strided(&sizes, &strides, offset)?;
+    TensorImpl::new(self_.storage().clone(), geometry, dtype).map(Tensor::from_impl)
+}
+
+/// Sizes and strides of elements of `own` bytes, counted in elements of `wanted` bytes; returns the offset.
+fn recounted(
+    self_: &Tensor,
+    sizes: &mut DimVec,
+    strides: &mut DimVec,
+    (own, wanted): (i64, i64),
+) -> Result<i64> {
+    let (Some(size), Some((last, outer))) = (sizes.last_mut(), strides.split_last_mut()) else {
+        bail!(Shape, "self.dim() cannot be 0");
+    };
+    ensure!(*last == 1, Shape, "self.stride(-1) must be 1, but got {last}");
+    let count = |n: i64, what: &str| match n.checked_mul(own) {
+        Some(bytes) if bytes % wanted == 0 => Ok(bytes / wanted),
+        Some(_) => bail!(Shape, "{what} must be divisible by {}, but got {n}", wanted / own),
+        None => bail!(Overflow, "{what} is too large: {n}"),
+    };
+    *size = count(*size, "self.size(-1)")?;
+    for stride in outer {
+        *stride = count(*stride, "each stride but the last")?;
+    }
+    count(self_.storage_offset(), "self.storage_offset()")
 }
 
 /// Other sizes, without a copy where the strides allow it.

@@ -23,6 +23,7 @@ __all__ = [
     "broadcast_tensors",
     "e",
     "cartesian_prod",
+    "cdist",
     "einsum",
     "get_rng_state",
     "inf",
@@ -144,11 +145,30 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(size < 0 for size in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {shape}")
-    places = []
+    steps: list[int] = []
+    below = 1
     for size in reversed(shape):
-        places.append(indices % size)
-        indices = _flambeau.floor_divide(indices, size)
-    return tuple(reversed(places))
+        steps.insert(0, below)
+        below *= size
+    along = [_flambeau.tensor(numbers, dtype=_flambeau.int64) for numbers in (steps, shape)]
+    return (_flambeau.floor_divide(indices.unsqueeze(-1), along[0]) % along[1]).unbind(-1)
+
+
+# How `cdist` may compute Euclidean distances, and the numbers its operator knows that by.
+DISTANCES = {
+    "use_mm_for_euclid_dist_if_necessary": None,
+    "use_mm_for_euclid_dist": 1,
+    "donot_use_mm_for_euclid_dist": 2,
+}
+
+
+def cdist(
+    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
+) -> Tensor:
+    """The p-norms of all differences of a row of `x1` and a row of `x2`."""
+    if compute_mode not in DISTANCES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    return _flambeau.cdist(x1, x2, p, DISTANCES[compute_mode])
 
 
 def meshgrid(*tensors: Tensors, indexing: str | None = None) -> tuple[Tensor, ...]:

@@ -18,6 +18,7 @@ pub(super) fn accepts(kind: Kind, value: &Bound<'_, PyAny>) -> bool {
         Kind::Tensor => tensor_in(value).is_some(),
         Kind::TensorOrNumber => tensor_in(value).is_some() || is_number(value),
         Kind::Scalar => is_number(value),
+        Kind::Scalars => all(value, is_number),
         Kind::Int => is_index(value),
         Kind::Float => is_float(value),
         Kind::Floats => all(value, is_float),

@@ -133,6 +133,7 @@ impl Kind {
             Kind::Int => "int",
             Kind::Ints(_) => "tuple of ints",
             Kind::Float => "float",
+            Kind::Scalars => "tuple of Numbers",
             Kind::Floats => "tuple of floats",
             Kind::Boolean => "bool",
             Kind::String => "str",

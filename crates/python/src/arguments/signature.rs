@@ -30,6 +30,7 @@ pub(crate) enum Kind {
     Tensors,
     OptionalTensors,
     Scalar,
+    Scalars,
     Int,
     /// With the number of integers that a single one stands for; 0 where a single one will not do.
     Ints(u8),
@@ -112,6 +113,7 @@ parameters! {
     tensors = Tensors;
     optional_tensors = OptionalTensors;
     scalar = Scalar;
+    scalars = Scalars;
     int = Int;
     float = Float;
     floats = Floats;

@@ -111,6 +111,11 @@ impl<'a, 'py> Arguments<'a, 'py> {
         Ok(Some(tensors))
     }
 
+    /// The same of as many as there are.
+    pub(crate) fn optional_tensors_out(&self, index: usize) -> PyResult<Option<Vec<Tensor>>> {
+        if self.values[index].is_none() { Ok(None) } else { self.tensors(index).map(Some) }
+    }
+
     /// Refuses an `out` of another type or on another device than a factory is asked for; its `dtype`, `layout` and
     /// `device` start at `index`.
     pub(crate) fn agree(&self, index: usize, out: &Tensor) -> PyResult<()> {
@@ -146,6 +151,10 @@ impl<'a, 'py> Arguments<'a, 'py> {
     #[inline]
     pub(crate) fn optional_scalar(&self, index: usize) -> PyResult<Option<Scalar>> {
         self.optional(index, scalar_of)
+    }
+
+    pub(crate) fn scalars(&self, index: usize) -> PyResult<Vec<Scalar>> {
+        items(self.value(index)?, scalar_of)
     }
 
     /// Integers; a single one stands for as many as the parameter says.

@@ -2,7 +2,7 @@
 
 //! The names in Python of the operators in `differences`.
 
-use crate::arguments::{Overload, Signature, float, int, ints, scalar, tensor, tensors};
+use crate::arguments::{Overload, Signature, float, int, ints, scalar, scalars, tensor, tensors};
 use crate::call::{Binding, function, method};
 use flambeau_core::Scalar;
 use flambeau_ops::ops;
@@ -35,7 +35,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         GRADIENT,
-        "gradient(Tensor input, *, Number? spacing=None, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Number spacing, int[] dim, int edge_order=1)\ngradient(Tensor input, *, int[] dim, int edge_order=1)\ngradient(Tensor input, *, Tensor[] spacing, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Tensor[] spacing, int[] dim, int edge_order=1)\n\nSlopes along one dimension or all, over samples `spacing` apart."
+        "gradient(Tensor input, *, Number? spacing=None, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Number spacing, int[] dim, int edge_order=1)\ngradient(Tensor input, *, int[] dim, int edge_order=1)\ngradient(Tensor input, *, Number[] spacing, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Number[] spacing, int[] dim, int edge_order=1)\ngradient(Tensor input, *, Tensor[] spacing, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Tensor[] spacing, int[] dim, int edge_order=1)\n\nSlopes along one dimension or all, over samples `spacing` apart."
     ),
 ];
 
@@ -186,6 +186,36 @@ static GRADIENT: Signature = Signature {
             call: |a| {
                 let (self_, dim, edge_order) = (a.tensor(0)?, a.ints(1)?, a.int_or(2, 1)?);
                 a.returns(|| ops::gradient_array(&self_, &dim, edge_order))
+            },
+        },
+        Overload {
+            parameters: &[
+                tensor("input"),
+                scalars("spacing").by_keyword(),
+                int("dim").by_keyword().or_none().or("None"),
+                int("edge_order").by_keyword().or("1"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (self_, spacing, dim, edge_order) =
+                    (a.tensor(0)?, a.scalars(1)?, a.optional_int(2)?, a.int_or(3, 1)?);
+                a.returns(|| ops::gradient_scalarrayint(&self_, &spacing, dim, edge_order))
+            },
+        },
+        Overload {
+            parameters: &[
+                tensor("input"),
+                scalars("spacing").by_keyword(),
+                ints("dim", 0).by_keyword(),
+                int("edge_order").by_keyword().or("1"),
+            ],
+            receiver: None,
+            function: true,
+            call: |a| {
+                let (self_, spacing, dim, edge_order) =
+                    (a.tensor(0)?, a.scalars(1)?, a.ints(2)?, a.int_or(3, 1)?);
+                a.returns(|| ops::gradient_scalarrayarray(&self_, &spacing, &dim, edge_order))
             },
         },
         Overload {

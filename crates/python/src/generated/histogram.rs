@@ -2,7 +2,7 @@
 
 //! The names in Python of the operators in `histogram`.
 
-use crate::arguments::{Overload, Signature, boolean, floats, int, scalar, tensor};
+use crate::arguments::{Overload, Signature, boolean, floats, int, scalar, tensor, tensors};
 use crate::call::{Binding, function, method};
 use crate::return_types::Names;
 use flambeau_core::Scalar;
@@ -30,11 +30,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         HISTOGRAM,
-        "histogram(Tensor input, Tensor bins, *, Tensor? weight=None, bool density=False)\nhistogram(Tensor input, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False)\n\nWhat lies between each two neighbours of `bins`, and those edges."
+        "histogram(Tensor input, Tensor bins, *, Tensor? weight=None, bool density=False, Tensor out=None)\nhistogram(Tensor input, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor out=None)\n\nWhat lies between each two neighbours of `bins`, and those edges."
     ),
     method!(
         HISTOGRAM,
-        "histogram(Tensor bins, *, Tensor? weight=None, bool density=False)\nhistogram(int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False)\n\nWhat lies between each two neighbours of `bins`, and those edges."
+        "histogram(Tensor bins, *, Tensor? weight=None, bool density=False, Tensor out=None)\nhistogram(int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor out=None)\n\nWhat lies between each two neighbours of `bins`, and those edges."
     ),
 ];
 
@@ -87,12 +87,25 @@ static HISTOGRAM: Signature = Signature {
                 tensor("bins"),
                 tensor("weight").by_keyword().or_none().or("None"),
                 boolean("density").by_keyword().or("False"),
+                tensors("out").by_keyword().or_none().or("None"),
             ],
             receiver: Some(0),
             function: true,
             call: |a| {
                 let (self_, bins, weight, density) =
                     (a.tensor(0)?, a.tensor(1)?, a.optional_tensor(2)?, a.boolean_or(3, false)?);
+                if let Some(out) = a.out_tensors(4, 2)? {
+                    return a.writes(4, || {
+                        ops::histogram_bins_tensor_out(
+                            &self_,
+                            &bins,
+                            weight.as_deref(),
+                            density,
+                            &out[0],
+                            &out[1],
+                        )
+                    });
+                }
                 static NAMES: Names = Names::new("histogram", &["hist", "bin_edges"]);
                 a.returns_named(&NAMES, || {
                     ops::histogram_bins_tensor(&self_, &bins, weight.as_deref(), density)
@@ -106,6 +119,7 @@ static HISTOGRAM: Signature = Signature {
                 floats("range").by_keyword().or_none().or("None"),
                 tensor("weight").by_keyword().or_none().or("None"),
                 boolean("density").by_keyword().or("False"),
+                tensors("out").by_keyword().or_none().or("None"),
             ],
             receiver: Some(0),
             function: true,
@@ -117,6 +131,19 @@ static HISTOGRAM: Signature = Signature {
                     a.optional_tensor(3)?,
                     a.boolean_or(4, false)?,
                 );
+                if let Some(out) = a.out_tensors(5, 2)? {
+                    return a.writes(5, || {
+                        ops::histogram_bin_ct_out(
+                            &self_,
+                            bins,
+                            range.as_deref(),
+                            weight.as_deref(),
+                            density,
+                            &out[0],
+                            &out[1],
+                        )
+                    });
+                }
                 static NAMES: Names = Names::new("histogram", &["hist", "bin_edges"]);
                 a.returns_named(&NAMES, || {
                     ops::histogram_bin_ct(&self_, bins, range.as_deref(), weight.as_deref(), density)

@@ -2,7 +2,7 @@
 
 //! The names in Python of the operators in `order_statistics`.
 
-use crate::arguments::{Overload, Signature, boolean, dtype, float, int, ints, string, tensor};
+use crate::arguments::{Overload, Signature, boolean, dtype, float, int, ints, string, tensor, tensors};
 use crate::call::{Binding, function, method};
 use crate::return_types::Names;
 use flambeau_ops::ops;
@@ -11,56 +11,56 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CUMMAX,
-        "cummax(Tensor input, int dim)\n\nThe greatest up to each element of a dimension, and the last place where it stood."
+        "cummax(Tensor input, int dim, *, Tensor out=None)\n\nThe greatest up to each element of a dimension, and the last place where it stood."
     ),
     method!(
         CUMMAX,
-        "cummax(int dim)\n\nThe greatest up to each element of a dimension, and the last place where it stood."
+        "cummax(int dim, *, Tensor out=None)\n\nThe greatest up to each element of a dimension, and the last place where it stood."
     ),
     function!(
         "",
         CUMMIN,
-        "cummin(Tensor input, int dim)\n\nThe least up to each element of a dimension, and the last place where it stood."
+        "cummin(Tensor input, int dim, *, Tensor out=None)\n\nThe least up to each element of a dimension, and the last place where it stood."
     ),
     method!(
         CUMMIN,
-        "cummin(int dim)\n\nThe least up to each element of a dimension, and the last place where it stood."
+        "cummin(int dim, *, Tensor out=None)\n\nThe least up to each element of a dimension, and the last place where it stood."
     ),
     function!(
         "",
         KTHVALUE,
-        "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False)\n\nThe `k`-th least element along a dimension, and where it stands."
+        "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe `k`-th least element along a dimension, and where it stands."
     ),
     method!(
         KTHVALUE,
-        "kthvalue(int k, int dim=-1, bool keepdim=False)\n\nThe `k`-th least element along a dimension, and where it stands."
+        "kthvalue(int k, int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe `k`-th least element along a dimension, and where it stands."
     ),
     function!(
         "",
         MEDIAN,
-        "median(Tensor input, *, Tensor out=None)\nmedian(Tensor input, int dim, bool keepdim=False)\n\nThe lower median of all elements; NaN where there is one."
+        "median(Tensor input, *, Tensor out=None)\nmedian(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\nThe lower median of all elements; NaN where there is one."
     ),
     method!(
         MEDIAN,
-        "median(*, Tensor out=None)\nmedian(int dim, bool keepdim=False)\n\nThe lower median of all elements; NaN where there is one."
+        "median(*, Tensor out=None)\nmedian(int dim, bool keepdim=False, *, Tensor out=None)\n\nThe lower median of all elements; NaN where there is one."
     ),
     function!(
         "",
         NANMEDIAN,
-        "nanmedian(Tensor input, *, Tensor out=None)\nnanmedian(Tensor input, int dim, bool keepdim=False)\n\nThe lower median of all numbers."
+        "nanmedian(Tensor input, *, Tensor out=None)\nnanmedian(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\nThe lower median of all numbers."
     ),
     method!(
         NANMEDIAN,
-        "nanmedian(*, Tensor out=None)\nnanmedian(int dim, bool keepdim=False)\n\nThe lower median of all numbers."
+        "nanmedian(*, Tensor out=None)\nnanmedian(int dim, bool keepdim=False, *, Tensor out=None)\n\nThe lower median of all numbers."
     ),
     function!(
         "",
         MODE,
-        "mode(Tensor input, int dim=-1, bool keepdim=False)\n\nThe most frequent element along a dimension, of several the least, and its last place."
+        "mode(Tensor input, int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe most frequent element along a dimension, of several the least, and its last place."
     ),
     method!(
         MODE,
-        "mode(int dim=-1, bool keepdim=False)\n\nThe most frequent element along a dimension, of several the least, and its last place."
+        "mode(int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe most frequent element along a dimension, of several the least, and its last place."
     ),
     function!(
         "",
@@ -94,11 +94,14 @@ pub(super) static BINDINGS: &[Binding] = &[
 static CUMMAX: Signature = Signature {
     name: "cummax",
     overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim")],
+        parameters: &[tensor("input"), int("dim"), tensors("out").by_keyword().or_none().or("None")],
         receiver: Some(0),
         function: true,
         call: |a| {
             let (self_, dim) = (a.tensor(0)?, a.int(1)?);
+            if let Some(out) = a.out_tensors(2, 2)? {
+                return a.writes(2, || ops::cummax_out(&self_, dim, &out[0], &out[1]));
+            }
             static NAMES: Names = Names::new("cummax", &["values", "indices"]);
             a.returns_named(&NAMES, || ops::cummax(&self_, dim))
         },
@@ -108,11 +111,14 @@ static CUMMAX: Signature = Signature {
 static CUMMIN: Signature = Signature {
     name: "cummin",
     overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim")],
+        parameters: &[tensor("input"), int("dim"), tensors("out").by_keyword().or_none().or("None")],
         receiver: Some(0),
         function: true,
         call: |a| {
             let (self_, dim) = (a.tensor(0)?, a.int(1)?);
+            if let Some(out) = a.out_tensors(2, 2)? {
+                return a.writes(2, || ops::cummin_out(&self_, dim, &out[0], &out[1]));
+            }
             static NAMES: Names = Names::new("cummin", &["values", "indices"]);
             a.returns_named(&NAMES, || ops::cummin(&self_, dim))
         },
@@ -122,12 +128,21 @@ static CUMMIN: Signature = Signature {
 static KTHVALUE: Signature = Signature {
     name: "kthvalue",
     overloads: &[Overload {
-        parameters: &[tensor("input"), int("k"), int("dim").or("-1"), boolean("keepdim").or("False")],
+        parameters: &[
+            tensor("input"),
+            int("k"),
+            int("dim").or("-1"),
+            boolean("keepdim").or("False"),
+            tensors("out").by_keyword().or_none().or("None"),
+        ],
         receiver: Some(0),
         function: true,
         call: |a| {
             let (self_, k, dim, keepdim) =
                 (a.tensor(0)?, a.int(1)?, a.int_or(2, -1)?, a.boolean_or(3, false)?);
+            if let Some(out) = a.out_tensors(4, 2)? {
+                return a.writes(4, || ops::kthvalue_values(&self_, k, dim, keepdim, &out[0], &out[1]));
+            }
             static NAMES: Names = Names::new("kthvalue", &["values", "indices"]);
             a.returns_named(&NAMES, || ops::kthvalue(&self_, k, dim, keepdim))
         },
@@ -150,11 +165,19 @@ static MEDIAN: Signature = Signature {
             },
         },
         Overload {
-            parameters: &[tensor("input"), int("dim"), boolean("keepdim").or("False")],
+            parameters: &[
+                tensor("input"),
+                int("dim"),
+                boolean("keepdim").or("False"),
+                tensors("out").by_keyword().or_none().or("None"),
+            ],
             receiver: Some(0),
             function: true,
             call: |a| {
                 let (self_, dim, keepdim) = (a.tensor(0)?, a.int(1)?, a.boolean_or(2, false)?);
+                if let Some(out) = a.out_tensors(3, 2)? {
+                    return a.writes(3, || ops::median_dim_values(&self_, dim, keepdim, &out[0], &out[1]));
+                }
                 static NAMES: Names = Names::new("median", &["values", "indices"]);
                 a.returns_named(&NAMES, || ops::median_dim(&self_, dim, keepdim))
             },
@@ -178,11 +201,19 @@ static NANMEDIAN: Signature = Signature {
             },
         },
         Overload {
-            parameters: &[tensor("input"), int("dim"), boolean("keepdim").or("False")],
+            parameters: &[
+                tensor("input"),
+                int("dim"),
+                boolean("keepdim").or("False"),
+                tensors("out").by_keyword().or_none().or("None"),
+            ],
             receiver: Some(0),
             function: true,
             call: |a| {
                 let (self_, dim, keepdim) = (a.tensor(0)?, a.int(1)?, a.boolean_or(2, false)?);
+                if let Some(out) = a.out_tensors(3, 2)? {
+                    return a.writes(3, || ops::nanmedian_dim_values(&self_, dim, keepdim, &out[0], &out[1]));
+                }
                 static NAMES: Names = Names::new("nanmedian", &["values", "indices"]);
                 a.returns_named(&NAMES, || ops::nanmedian_dim(&self_, dim, keepdim))
             },
@@ -193,11 +224,19 @@ static NANMEDIAN: Signature = Signature {
 static MODE: Signature = Signature {
     name: "mode",
     overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim").or("-1"), boolean("keepdim").or("False")],
+        parameters: &[
+            tensor("input"),
+            int("dim").or("-1"),
+            boolean("keepdim").or("False"),
+            tensors("out").by_keyword().or_none().or("None"),
+        ],
         receiver: Some(0),
         function: true,
         call: |a| {
             let (self_, dim, keepdim) = (a.tensor(0)?, a.int_or(1, -1)?, a.boolean_or(2, false)?);
+            if let Some(out) = a.out_tensors(3, 2)? {
+                return a.writes(3, || ops::mode_values(&self_, dim, keepdim, &out[0], &out[1]));
+            }
             static NAMES: Names = Names::new("mode", &["values", "indices"]);
             a.returns_named(&NAMES, || ops::mode(&self_, dim, keepdim))
         },

@@ -2,7 +2,7 @@
 
 //! The names in Python of the operators in `view`.
 
-use crate::arguments::{Overload, Signature, boolean, int, ints, tensor};
+use crate::arguments::{Overload, Signature, boolean, dtype, int, ints, tensor};
 use crate::call::{Binding, function, method};
 use flambeau_ops::ops;
 
@@ -19,10 +19,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     method!(T, "t()\n\nThe transpose of a matrix; vectors stay as they are."),
     function!("", TRANSPOSE, "transpose(Tensor input, int dim0, int dim1)\n\nTwo dimensions exchanged."),
     method!(TRANSPOSE, "transpose(int dim0, int dim1)\n\nTwo dimensions exchanged."),
-    method!(
-        VIEW,
-        "view(int[] size)\n\nThe same elements in another shape, without a copy; `-1` is worked out."
-    ),
+    method!(VIEW, "view(dtype dtype)\nview(int[] size)\n\nThe same bytes as elements of another type."),
     function!("", ALIAS, "alias(Tensor input)\n\nThe same elements under a new handle."),
     function!(
         "",
@@ -150,15 +147,26 @@ static TRANSPOSE: Signature = Signature {
 
 static VIEW: Signature = Signature {
     name: "view",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), ints("size", 0)],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, size) = (a.tensor(0)?, a.ints(1)?);
-            a.views(|| ops::view(&self_, &size))
+    overloads: &[
+        Overload {
+            parameters: &[tensor("input"), dtype("dtype")],
+            receiver: Some(0),
+            function: false,
+            call: |a| {
+                let (self_, dtype) = (a.tensor(0)?, a.dtype(1)?);
+                a.views(|| ops::view_dtype(&self_, dtype))
+            },
         },
-    }],
+        Overload {
+            parameters: &[tensor("input"), ints("size", 0)],
+            receiver: Some(0),
+            function: false,
+            call: |a| {
+                let (self_, size) = (a.tensor(0)?, a.ints(1)?);
+                a.views(|| ops::view(&self_, &size))
+            },
+        },
+    ],
 };
 
 static ALIAS: Signature = Signature {

@@ -2,7 +2,7 @@
 
 //! The names in Python of the operators in `view_copies`.
 
-use crate::arguments::{Overload, Signature, boolean, int, ints, tensor};
+use crate::arguments::{Overload, Signature, boolean, int, ints, tensor, tensors};
 use crate::call::{Binding, function, method};
 use flambeau_ops::ops;
 
@@ -85,14 +85,18 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         SPLIT_COPY,
-        "split_copy(Tensor input, int split_size, int dim=0)\n\nA copy of what `split` shows."
+        "split_copy(Tensor input, int split_size, int dim=0, *, Tensor out=None)\n\nA copy of what `split` shows."
     ),
     function!(
         "",
         SPLIT_WITH_SIZES_COPY,
-        "split_with_sizes_copy(Tensor input, int[] split_sizes, int dim=0)\n\nA copy of what `split_with_sizes` shows."
+        "split_with_sizes_copy(Tensor input, int[] split_sizes, int dim=0, *, Tensor out=None)\n\nA copy of what `split_with_sizes` shows."
     ),
-    function!("", UNBIND_COPY, "unbind_copy(Tensor input, int dim=0)\n\nA copy of what `unbind` shows."),
+    function!(
+        "",
+        UNBIND_COPY,
+        "unbind_copy(Tensor input, int dim=0, *, Tensor out=None)\n\nA copy of what `unbind` shows."
+    ),
     function!(
         "",
         AS_STRIDED_SCATTER,
@@ -423,11 +427,19 @@ static VIEW_COPY: Signature = Signature {
 static SPLIT_COPY: Signature = Signature {
     name: "split_copy",
     overloads: &[Overload {
-        parameters: &[tensor("input"), int("split_size"), int("dim").or("0")],
+        parameters: &[
+            tensor("input"),
+            int("split_size"),
+            int("dim").or("0"),
+            tensors("out").by_keyword().or_none().or("None"),
+        ],
         receiver: None,
         function: true,
         call: |a| {
             let (self_, split_size, dim) = (a.tensor(0)?, a.int(1)?, a.int_or(2, 0)?);
+            if let Some(out) = a.optional_tensors_out(3)? {
+                return a.writes(3, || ops::split_copy_tensor_out(&self_, split_size, dim, &out));
+            }
             a.returns(|| ops::split_copy_tensor(&self_, split_size, dim))
         },
     }],
@@ -436,11 +448,19 @@ static SPLIT_COPY: Signature = Signature {
 static SPLIT_WITH_SIZES_COPY: Signature = Signature {
     name: "split_with_sizes_copy",
     overloads: &[Overload {
-        parameters: &[tensor("input"), ints("split_sizes", 0), int("dim").or("0")],
+        parameters: &[
+            tensor("input"),
+            ints("split_sizes", 0),
+            int("dim").or("0"),
+            tensors("out").by_keyword().or_none().or("None"),
+        ],
         receiver: None,
         function: true,
         call: |a| {
             let (self_, split_sizes, dim) = (a.tensor(0)?, a.ints(1)?, a.int_or(2, 0)?);
+            if let Some(out) = a.optional_tensors_out(3)? {
+                return a.writes(3, || ops::split_with_sizes_copy_out(&self_, &split_sizes, dim, &out));
+            }
             a.returns(|| ops::split_with_sizes_copy(&self_, &split_sizes, dim))
         },
     }],
@@ -449,11 +469,14 @@ static SPLIT_WITH_SIZES_COPY: Signature = Signature {
 static UNBIND_COPY: Signature = Signature {
     name: "unbind_copy",
     overloads: &[Overload {
-        parameters: &[tensor("input"), int("dim").or("0")],
+        parameters: &[tensor("input"), int("dim").or("0"), tensors("out").by_keyword().or_none().or("None")],
         receiver: None,
         function: true,
         call: |a| {
             let (self_, dim) = (a.tensor(0)?, a.int_or(1, 0)?);
+            if let Some(out) = a.optional_tensors_out(2)? {
+                return a.writes(2, || ops::unbind_copy_int_out(&self_, dim, &out));
+            }
             a.returns(|| ops::unbind_copy_int(&self_, dim))
         },
     }],
