@@ -4,6 +4,7 @@ mod function;
 mod gradcheck;
 mod graph;
 mod modes;
+mod saving;
 mod tensor;
 
 use crate::arguments::type_name;
@@ -96,5 +97,6 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     modes::install(module)?;
     function::install(module)?;
     gradcheck::install(module)?;
+    saving::install(module)?;
     graph::install(module)
 }

@@ -5,7 +5,9 @@
 mod attributes;
 mod construct;
 mod convert;
+mod data;
 mod indexing;
+mod kept;
 mod operators;
 #[expect(unsafe_code, reason = "an entry point from C is made where its signature is")]
 mod to;
@@ -62,7 +64,12 @@ impl Drop for PyTensor {
     fn drop(&mut self) {
         let object = *self.known_as.get_mut();
         if !object.is_null() {
+            let is_it = self.tensor.impl_().python_object() == object.cast();
             self.tensor.impl_().forget_python_object(object.cast());
+            if is_it {
+                // SAFETY: the interpreter deallocates the object, and takes its attributes away after this.
+                unsafe { kept::keep(object, &self.tensor) };
+            }
         }
     }
 }
@@ -79,6 +86,9 @@ pub(crate) fn wrap(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>>
     match known(py, tensor.impl_()) {
         Some(object) => Ok(object),
         None => {
+            if let Some(object) = kept::revived(py, &tensor)? {
+                return Ok(object);
+            }
             let object = Bound::new(py, PyTensor::new(tensor))?.into_any();
             make_known(&object);
             Ok(object)

@@ -13,6 +13,28 @@ def get_device(self):
     return -1 if self.device.index is None else self.device.index
 
 
+def set_(self, source=None, storage_offset=0, size=None, stride=None):
+    """Looks at other elements of its storage: those of `source`, a tensor of that storage, or of the places given.
+
+    A tensor keeps its storage for life, so the storage of `source` must be its own; without one it shows no elements.
+    """
+    from ._flambeau import Tensor
+
+    if isinstance(source, Tensor) and size is None:
+        storage_offset, size, stride = source.storage_offset(), source.shape, source.stride()
+    storage = source.untyped_storage() if isinstance(source, Tensor) else source
+    if storage is not None and storage != self.untyped_storage():
+        raise RuntimeError("set_: a tensor keeps its storage for life, but the source has another; use copy_ for its values")
+    if size is None:
+        whole = 0 if storage is None else storage.nbytes() // self.element_size() - storage_offset
+        size = (whole,)
+    if stride is None:
+        stride = [1] * len(size)
+        for place in range(len(size) - 2, -1, -1):
+            stride[place] = stride[place + 1] * max(size[place + 1], 1)
+    return self.as_strided_(size, stride, storage_offset)
+
+
 def __reversed__(self):
     return self.flip(0) if self.dim() else self
 
@@ -100,7 +122,7 @@ ALIASES = {
 
 def install(tensor):
     """Puts the methods on the class."""
-    for method in (__init__, __reversed__, get_device, new_tensor):
+    for method in (__init__, __reversed__, get_device, new_tensor, set_):
         setattr(tensor, method.__name__, method)
     for attribute in (H, mH, real, is_quantized):
         setattr(tensor, attribute.__name__, property(attribute))

@@ -4,7 +4,7 @@ use super::graph::{PyHookHandle, PyNode, gradient_hook};
 use super::{Object, run_backward};
 use crate::call::IntoPython;
 use crate::errors::{carry, raise};
-use crate::tensor::{PyTensor, tensor_in, without_history, wrap};
+use crate::tensor::{PyTensor, tensor_in, wrap};
 use flambeau_autograd::Autograd;
 use flambeau_ops::Tensor;
 use pyo3::exceptions::PyTypeError;
@@ -95,12 +95,6 @@ impl PyTensor {
     fn detach_<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         slf.get().tensor().detach_().map_err(raise)?;
         Ok(slf)
-    }
-
-    /// The same elements without history.
-    #[getter]
-    fn data<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
-        wrap(py, without_history(self.tensor())?)
     }
 
     #[getter]

@@ -73,7 +73,8 @@ pub(crate) fn hand_over<'py>(cls: &Object<'py>, tensor: &Bound<'py, PyTensor>) -
     made_of(cls, tensor.get().tensor().clone())
 }
 
-fn made_of<'py>(cls: &Object<'py>, tensor: Tensor) -> PyResult<Object<'py>> {
+/// An object of `cls`, a class of tensors, for a tensor as it is.
+pub(super) fn made_of<'py>(cls: &Object<'py>, tensor: Tensor) -> PyResult<Object<'py>> {
     let make = PyTensor::type_object(cls.py()).getattr("__new__")?;
     HANDED_OVER.set(Some(tensor));
     let made = make.call1((cls,));

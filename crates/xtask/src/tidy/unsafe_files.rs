@@ -41,5 +41,6 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/python/src/numpy.rs", "reads and makes the C struct by which NumPy exchanges arrays"),
     ("crates/python/src/storage.rs", "reads bytes under guards"),
     ("crates/python/src/tensor.rs", "a tensor points back at its Python object"),
+    ("crates/python/src/tensor/kept.rs", "looks at an object that is on its way out"),
     ("crates/vectorized/src/", "intrinsics, and loads and stores through raw pointers"),
 ];

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import _flambeau
 from .._flambeau import Node
 from .._modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+from . import graph as graph
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function
 from .gradcheck import gradcheck, gradgradcheck
@@ -28,6 +29,7 @@ __all__ = [
     "grad",
     "gradcheck",
     "gradgradcheck",
+    "graph",
     "inference_mode",
     "no_grad",
     "set_detect_anomaly",

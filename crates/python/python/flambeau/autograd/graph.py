@@ -1,0 +1,42 @@
+"""What a graph saves for its backward pass: hooks that store it another way."""
+
+from __future__ import annotations
+
+from .. import _flambeau
+from .._flambeau import Node
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .._flambeau import Tensor
+
+__all__ = ["Node", "save_on_cpu", "saved_tensors_hooks"]
+
+
+class saved_tensors_hooks:
+    """Inside it a graph keeps what `pack_hook` makes of each tensor it saves, and gets the tensor back from `unpack_hook`.
+
+    The hooks belong to the thread; of several pairs the innermost counts. What they compute is not recorded.
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+
+    def __enter__(self) -> None:
+        _flambeau._enter_saved_tensors_hooks(self.pack_hook, self.unpack_hook)
+
+    def __exit__(self, *raised: object) -> None:
+        _flambeau._leave_saved_tensors_hooks()
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Inside it a graph keeps copies in the host's memory, and brings them back to their device."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        if pin_memory:
+            raise ValueError("pinned memory needs a CUDA device")
+        super().__init__(
+            lambda tensor: (tensor.device, tensor.to("cpu", copy=True)), lambda packed: packed[1].to(packed[0])
+        )
