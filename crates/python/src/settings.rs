@@ -4,6 +4,7 @@ use crate::arguments::{dtype_of, is_number, scalar_of};
 use crate::errors::raise;
 use crate::tensor::tensor_in;
 use crate::types::{PyDtype, PyGenerator, dtype_object};
+use flambeau_core::allocator::CpuAllocator;
 use flambeau_core::{Generator, ScalarType, default_dtype, set_default_dtype};
 use flambeau_ops::parallel;
 use flambeau_ops::tensor::display::{PrintOptions, print_options, set_print_options};
@@ -135,6 +136,12 @@ fn is_tensor(obj: &Bound<'_, PyAny>) -> bool {
     tensor_in(obj).is_some()
 }
 
+/// Keeps at most so many bytes of freed blocks; tools that look for use after free want 0.
+#[pyfunction]
+fn _set_cache_limit(bytes: usize) {
+    CpuAllocator::set_cache_limit(bytes);
+}
+
 /// Puts the functions into the module.
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(manual_seed, module)?)?;
@@ -147,5 +154,6 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(can_cast, module)?)?;
     module.add_function(wrap_pyfunction!(type_of_result, module)?)?;
     module.add_function(wrap_pyfunction!(set_printoptions, module)?)?;
-    module.add_function(wrap_pyfunction!(is_tensor, module)?)
+    module.add_function(wrap_pyfunction!(is_tensor, module)?)?;
+    module.add_function(wrap_pyfunction!(_set_cache_limit, module)?)
 }

@@ -1,4 +1,4 @@
-//! The project's own tasks: `cargo xtask codegen`, `coverage`, `tidy`, `test`, `python`, `bench`, `miri`, `loom`.
+//! The project's own tasks: `cargo xtask codegen`, `coverage`, `tidy`, `test`, `python`, `valgrind`, `bench`, `miri`, `loom`.
 
 mod bench;
 mod check_memory;
@@ -33,6 +33,8 @@ enum Task {
     Test(test::Options),
     /// Builds the Python package into an environment of its own and runs its tests.
     Python(python::Options),
+    /// Runs the tests of exchange with other libraries and processes under valgrind.
+    Valgrind(python::Options),
     /// Times the workloads, alone or beside PyTorch.
     Bench(bench::Options),
     /// Runs the memory tests of core, and the pointer work of ops on the scalar path, under Miri.
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Task::Tidy(options) => tidy::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Python(options) => python::run(&options),
+        Task::Valgrind(options) => python::valgrind(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Miri => check_memory::miri(),
         Task::Loom => check_memory::loom(),
