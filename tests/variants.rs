@@ -15,11 +15,16 @@ use std::collections::HashSet;
 const OPTIONS: &str =
     "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
 
+/// How the first of the results to write into stands in a schema: a tensor, or a list of them.
+const OUT: &str = ", Tensor(a!) ";
+const OUT_LIST: &str = ", Tensor(a!)[] ";
+
 /// The arguments of a schema up to `out=`, without annotations: what siblings have in common.
 fn arguments(schema: &str) -> String {
     let open = schema.find('(').unwrap_or(0);
     let close = schema.rfind(") ->").unwrap_or(schema.len());
-    let list = schema[open + 1..close].split(", Tensor(a!) ").next().unwrap_or_default();
+    let list = schema[open + 1..close].split(OUT).next().unwrap_or_default();
+    let list = list.split(OUT_LIST).next().unwrap_or_default();
     let list = list.replace("(a!)", "").replace("dtype=long", "dtype=None");
     let list = list.replace(&format!("{OPTIONS}, "), "").replace(OPTIONS, "");
     list.trim_end_matches(", ").trim_end_matches(", *").to_string()
@@ -61,7 +66,8 @@ fn in_place_of(op: &dyn OperatorInfo) -> Option<&'static dyn OperatorInfo> {
 
 fn out_of(op: &dyn OperatorInfo) -> Option<&'static dyn OperatorInfo> {
     let name = op.name();
-    siblings(op, base(name)).find(|o| o.name() != name && o.schema().contains(", Tensor(a!) "))
+    let writes = |schema: &str| schema.contains(OUT) || schema.contains(OUT_LIST);
+    siblings(op, base(name)).find(|o| o.name() != name && writes(o.schema()))
 }
 
 fn meta(value: &Value) -> Value {
@@ -95,7 +101,11 @@ fn check_meta(op: &dyn OperatorInfo, args: &[Value], results: &[Tensor]) -> Opti
 fn check_out(row: &Row, op: &dyn OperatorInfo, args: &[Value], results: &[Tensor]) -> Option<String> {
     let wrong_size = |like: &Tensor| empty_memory_format(&[0], Some(like.dtype()), None, None, None, None);
     let out: Vec<Tensor> = results.iter().map(|r| wrong_size(r).unwrap()).collect();
-    let with_out = [args.to_vec(), out.iter().map(Value::from).collect()].concat();
+    let given = match op.schema().contains(OUT_LIST) {
+        true => vec![Value::Tensors(out.clone())],
+        false => out.iter().map(Value::from).collect(),
+    };
+    let with_out = [args.to_vec(), given].concat();
     if let Err(e) = outcome(op, &with_out) {
         return Some(format!("{}: {e:?}", op.name()));
     }

@@ -133,7 +133,7 @@ fn reductions() -> Vec<Row> {
             .reference(of(1, frequent)),
         cases(start("kthvalue"), &[1i64.into()], &plain).reference(of(2, |line| order(line)[0])).refuses(
             vec![distinct(&[3], 0).into(), 4i64.into(), 0i64.into(), false.into()],
-            ErrorKind::Index,
+            ErrorKind::InvalidArgument,
             "out of range",
         ),
         start("kthvalue")

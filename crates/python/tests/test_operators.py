@@ -106,3 +106,13 @@ def test_others_may_know_an_answer():
     with pytest.raises(TypeError):
         x = fl.ones(1)
         x += "text"
+
+
+def test_a_result_that_is_the_input_and_of_other_sizes():
+    a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    x = fl.tensor(a)
+    assert fl.mm(x, fl.tensor(b), out=x) is x
+    np.testing.assert_allclose(x.numpy(), a @ b, rtol=1e-12)
+    y, place = fl.tensor([3.0, 1.0, 2.0]), fl.tensor(0)
+    fl.kthvalue(y, 2, out=(y, place))
+    assert y.tolist() == 2.0 and place.item() == 2
