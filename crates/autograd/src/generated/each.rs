@@ -1597,90 +1597,277 @@ fn special_legendre_polynomial_p_n_scalar_out(
 
 register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT, Autograd, special_legendre_polynomial_p_n_scalar_out);
 
+pub(super) struct SpecialBesselJ0Backward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for SpecialBesselJ0Backward0 {
+    const NAME: &'static str = "SpecialBesselJ0Backward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(cx, [&|| ops::_chain(grad, &ops::neg(&ops::special_bessel_j1(self_)?)?)])
+    }
+}
+
 fn special_bessel_j0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_bessel_j0(self_)
+    let mut result = {
+        let _below = record::below();
+        ops::special_bessel_j0(self_)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = SpecialBesselJ0Backward0 { self_: SavedVariable::input(self_, 0)? };
+        record::set_history(&mut result, edges, backward);
+    }
+    Ok(result)
 }
 
 register!(SPECIAL_BESSEL_J0, Autograd, special_bessel_j0);
 
 fn special_bessel_j0_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_bessel_j0", [out])?;
+    record::check_out("special_bessel_j0", [self_, out])?;
     let _below = record::below();
     ops::special_bessel_j0_out(self_, out)
 }
 
 register!(SPECIAL_BESSEL_J0_OUT, Autograd, special_bessel_j0_out);
 
+pub(super) struct SpecialBesselJ1Backward0 {
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for SpecialBesselJ1Backward0 {
+    const NAME: &'static str = "SpecialBesselJ1Backward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::_chain(
+                    grad,
+                    &ops::where_scalarself(
+                        &ops::eq_scalar(self_, Scalar::Int(0))?,
+                        Scalar::Float(0.5),
+                        &ops::sub_tensor(
+                            &ops::special_bessel_j0(self_)?,
+                            &ops::div_tensor(result, self_)?,
+                            Scalar::Int(1),
+                        )?,
+                    )?,
+                )
+            }],
+        )
+    }
+}
+
 fn special_bessel_j1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_bessel_j1(self_)
+    let mut result = {
+        let _below = record::below();
+        ops::special_bessel_j1(self_)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = SpecialBesselJ1Backward0 {
+            self_: SavedVariable::input(self_, 0)?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&mut result, edges, backward);
+    }
+    Ok(result)
 }
 
 register!(SPECIAL_BESSEL_J1, Autograd, special_bessel_j1);
 
 fn special_bessel_j1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_bessel_j1", [out])?;
+    record::check_out("special_bessel_j1", [self_, out])?;
     let _below = record::below();
     ops::special_bessel_j1_out(self_, out)
 }
 
 register!(SPECIAL_BESSEL_J1_OUT, Autograd, special_bessel_j1_out);
 
+pub(super) struct SpecialBesselY0Backward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for SpecialBesselY0Backward0 {
+    const NAME: &'static str = "SpecialBesselY0Backward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(cx, [&|| ops::_chain(grad, &ops::neg(&ops::special_bessel_y1(self_)?)?)])
+    }
+}
+
 fn special_bessel_y0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_bessel_y0(self_)
+    let mut result = {
+        let _below = record::below();
+        ops::special_bessel_y0(self_)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = SpecialBesselY0Backward0 { self_: SavedVariable::input(self_, 0)? };
+        record::set_history(&mut result, edges, backward);
+    }
+    Ok(result)
 }
 
 register!(SPECIAL_BESSEL_Y0, Autograd, special_bessel_y0);
 
 fn special_bessel_y0_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_bessel_y0", [out])?;
+    record::check_out("special_bessel_y0", [self_, out])?;
     let _below = record::below();
     ops::special_bessel_y0_out(self_, out)
 }
 
 register!(SPECIAL_BESSEL_Y0_OUT, Autograd, special_bessel_y0_out);
 
+pub(super) struct SpecialBesselY1Backward0 {
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for SpecialBesselY1Backward0 {
+    const NAME: &'static str = "SpecialBesselY1Backward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::_chain(
+                    grad,
+                    &ops::sub_tensor(
+                        &ops::special_bessel_y0(self_)?,
+                        &ops::div_tensor(result, self_)?,
+                        Scalar::Int(1),
+                    )?,
+                )
+            }],
+        )
+    }
+}
+
 fn special_bessel_y1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_bessel_y1(self_)
+    let mut result = {
+        let _below = record::below();
+        ops::special_bessel_y1(self_)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = SpecialBesselY1Backward0 {
+            self_: SavedVariable::input(self_, 0)?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&mut result, edges, backward);
+    }
+    Ok(result)
 }
 
 register!(SPECIAL_BESSEL_Y1, Autograd, special_bessel_y1);
 
 fn special_bessel_y1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_bessel_y1", [out])?;
+    record::check_out("special_bessel_y1", [self_, out])?;
     let _below = record::below();
     ops::special_bessel_y1_out(self_, out)
 }
 
 register!(SPECIAL_BESSEL_Y1_OUT, Autograd, special_bessel_y1_out);
 
+pub(super) struct SpecialModifiedBesselK0Backward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for SpecialModifiedBesselK0Backward0 {
+    const NAME: &'static str = "SpecialModifiedBesselK0Backward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(cx, [&|| ops::_chain(grad, &ops::neg(&ops::special_modified_bessel_k1(self_)?)?)])
+    }
+}
+
 fn special_modified_bessel_k0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_modified_bessel_k0(self_)
+    let mut result = {
+        let _below = record::below();
+        ops::special_modified_bessel_k0(self_)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = SpecialModifiedBesselK0Backward0 { self_: SavedVariable::input(self_, 0)? };
+        record::set_history(&mut result, edges, backward);
+    }
+    Ok(result)
 }
 
 register!(SPECIAL_MODIFIED_BESSEL_K0, Autograd, special_modified_bessel_k0);
 
 fn special_modified_bessel_k0_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_modified_bessel_k0", [out])?;
+    record::check_out("special_modified_bessel_k0", [self_, out])?;
     let _below = record::below();
     ops::special_modified_bessel_k0_out(self_, out)
 }
 
 register!(SPECIAL_MODIFIED_BESSEL_K0_OUT, Autograd, special_modified_bessel_k0_out);
 
+pub(super) struct SpecialModifiedBesselK1Backward0 {
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for SpecialModifiedBesselK1Backward0 {
+    const NAME: &'static str = "SpecialModifiedBesselK1Backward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::_chain(
+                    grad,
+                    &ops::sub_tensor(
+                        &ops::neg(&ops::special_modified_bessel_k0(self_)?)?,
+                        &ops::div_tensor(result, self_)?,
+                        Scalar::Int(1),
+                    )?,
+                )
+            }],
+        )
+    }
+}
+
 fn special_modified_bessel_k1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_modified_bessel_k1(self_)
+    let mut result = {
+        let _below = record::below();
+        ops::special_modified_bessel_k1(self_)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = SpecialModifiedBesselK1Backward0 {
+            self_: SavedVariable::input(self_, 0)?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&mut result, edges, backward);
+    }
+    Ok(result)
 }
 
 register!(SPECIAL_MODIFIED_BESSEL_K1, Autograd, special_modified_bessel_k1);
 
 fn special_modified_bessel_k1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_modified_bessel_k1", [out])?;
+    record::check_out("special_modified_bessel_k1", [self_, out])?;
     let _below = record::below();
     ops::special_modified_bessel_k1_out(self_, out)
 }
@@ -1747,30 +1934,95 @@ fn special_airy_ai_out(_: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()
 
 register!(SPECIAL_AIRY_AI_OUT, Autograd, special_airy_ai_out);
 
+pub(super) struct SpecialModifiedBesselI0Backward0 {
+    pub(super) self_: SavedVariable,
+}
+
+impl Backward for SpecialModifiedBesselI0Backward0 {
+    const NAME: &'static str = "SpecialModifiedBesselI0Backward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        record::gradients(cx, [&|| ops::_chain(grad, &ops::special_modified_bessel_i1(self_)?)])
+    }
+}
+
 fn special_modified_bessel_i0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_modified_bessel_i0(self_)
+    let mut result = {
+        let _below = record::below();
+        ops::special_modified_bessel_i0(self_)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = SpecialModifiedBesselI0Backward0 { self_: SavedVariable::input(self_, 0)? };
+        record::set_history(&mut result, edges, backward);
+    }
+    Ok(result)
 }
 
 register!(SPECIAL_MODIFIED_BESSEL_I0, Autograd, special_modified_bessel_i0);
 
 fn special_modified_bessel_i0_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_modified_bessel_i0", [out])?;
+    record::check_out("special_modified_bessel_i0", [self_, out])?;
     let _below = record::below();
     ops::special_modified_bessel_i0_out(self_, out)
 }
 
 register!(SPECIAL_MODIFIED_BESSEL_I0_OUT, Autograd, special_modified_bessel_i0_out);
 
+pub(super) struct SpecialModifiedBesselI1Backward0 {
+    pub(super) self_: SavedVariable,
+    pub(super) result: SavedVariable,
+}
+
+impl Backward for SpecialModifiedBesselI1Backward0 {
+    const NAME: &'static str = "SpecialModifiedBesselI1Backward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        let self_ = &self.self_.unpack(cx)?;
+        let result = &self.result.unpack(cx)?;
+        record::gradients(
+            cx,
+            [&|| {
+                ops::_chain(
+                    grad,
+                    &ops::where_scalarself(
+                        &ops::eq_scalar(self_, Scalar::Int(0))?,
+                        Scalar::Float(0.5),
+                        &ops::sub_tensor(
+                            &ops::special_modified_bessel_i0(self_)?,
+                            &ops::div_tensor(result, self_)?,
+                            Scalar::Int(1),
+                        )?,
+                    )?,
+                )
+            }],
+        )
+    }
+}
+
 fn special_modified_bessel_i1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let _below = record::below();
-    ops::special_modified_bessel_i1(self_)
+    let mut result = {
+        let _below = record::below();
+        ops::special_modified_bessel_i1(self_)?
+    };
+    if let Some(edges) = record::recorded_edges([self_])? {
+        let backward = SpecialModifiedBesselI1Backward0 {
+            self_: SavedVariable::input(self_, 0)?,
+            result: SavedVariable::output(&result, 0)?,
+        };
+        record::set_history(&mut result, edges, backward);
+    }
+    Ok(result)
 }
 
 register!(SPECIAL_MODIFIED_BESSEL_I1, Autograd, special_modified_bessel_i1);
 
 fn special_modified_bessel_i1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    record::check_out("special_modified_bessel_i1", [out])?;
+    record::check_out("special_modified_bessel_i1", [self_, out])?;
     let _below = record::below();
     ops::special_modified_bessel_i1_out(self_, out)
 }
