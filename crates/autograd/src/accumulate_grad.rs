@@ -1,4 +1,5 @@
 //! The node of a leaf: it adds the gradient that arrives to the leaf's `grad`.
+#![expect(unsafe_code, reason = "says that its node begins with the header")]
 
 use crate::engine::Context;
 use crate::handle;
@@ -11,6 +12,7 @@ use flambeau_ops::{Tensor, ops};
 use std::sync::Arc;
 
 /// Adds to the `grad` of a leaf. The leaf owns it, and so do the graphs it is part of.
+#[repr(C)]
 pub(crate) struct AccumulateGrad {
     header: NodeHeader,
     leaf: WeakIntrusivePtr<TensorImpl>,
@@ -32,11 +34,8 @@ impl AccumulateGrad {
     }
 }
 
-impl Node for AccumulateGrad {
-    fn header(&self) -> &NodeHeader {
-        &self.header
-    }
-
+// SAFETY: (header).
+unsafe impl Node for AccumulateGrad {
     fn name(&self) -> &str {
         "AccumulateGrad"
     }

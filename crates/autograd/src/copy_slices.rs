@@ -1,5 +1,6 @@
 //! The node of a base that an in-place operator wrote through a view: the operator's own node for the elements that the
 //! view sees, and nothing for the rest.
+#![expect(unsafe_code, reason = "says that its node begins with the header")]
 
 use crate::engine::Context;
 use crate::handle;
@@ -9,6 +10,7 @@ use flambeau_ops::{Tensor, ops};
 use smallvec::smallvec;
 
 /// PyTorch's `CopySlices`. Its edges are those of the operator's node, but the first goes to the base's former history.
+#[repr(C)]
 pub(crate) struct CopySlices {
     header: NodeHeader,
     base: Geometry,
@@ -44,11 +46,8 @@ impl CopySlices {
     }
 }
 
-impl Node for CopySlices {
-    fn header(&self) -> &NodeHeader {
-        &self.header
-    }
-
+// SAFETY: (header).
+unsafe impl Node for CopySlices {
     fn name(&self) -> &str {
         "CopySlices"
     }

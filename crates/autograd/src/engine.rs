@@ -16,6 +16,7 @@ use flambeau_core::{
 };
 use flambeau_ops::Tensor;
 use graph_task::GraphTask;
+use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -169,11 +170,9 @@ fn edges_of_inputs(inputs: &[Tensor]) -> Result<Vec<Option<Edge>>> {
 }
 
 /// The edges a pass begins with, and the gradients that go along them.
-fn roots(
-    tensors: &[Tensor],
-    grads: &[Option<Tensor>],
-    create_graph: bool,
-) -> Result<(Vec<Edge>, Vec<Tensor>)> {
+type Roots = (SmallVec<[Edge; 1]>, SmallVec<[Tensor; 1]>);
+
+fn roots(tensors: &[Tensor], grads: &[Option<Tensor>], create_graph: bool) -> Result<Roots> {
     ensure!(
         grads.is_empty() || grads.len() == tensors.len(),
         InvalidArgument,
@@ -182,7 +181,7 @@ fn roots(
         grads.len()
     );
     let _mode = set_grad_enabled(create_graph);
-    let mut roots = (Vec::with_capacity(tensors.len()), Vec::with_capacity(tensors.len()));
+    let mut roots = Roots::default();
     for (i, tensor) in tensors.iter().enumerate() {
         let Some(edge) = gradient_edge(tensor)? else {
             bail!(Autograd, "element {i} of tensors does not require grad and does not have a grad_fn");
@@ -214,7 +213,7 @@ fn seed(i: usize, tensor: &Tensor, grad: Option<&Tensor>) -> Result<Tensor> {
 /// the result.
 fn run(
     roots: &[Edge],
-    seeds: Vec<Tensor>,
+    seeds: SmallVec<[Tensor; 1]>,
     mode: Mode,
     wanted: Option<(&[Option<Edge>], bool)>,
 ) -> Result<Vec<Option<Tensor>>> {

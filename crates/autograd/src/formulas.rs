@@ -52,9 +52,18 @@ pub(crate) fn zeros_of(info: &OutputInfo) -> Result<Tensor> {
 
 /// A tensor of ones, shaped and laid out like `like`: the gradient a scalar begins with.
 pub(crate) fn ones_like(like: &Tensor) -> Result<Tensor> {
+    match like.dtype() {
+        ScalarType::F32 if is_one_number(like) => return handle::of_bytes(like, &1f32.to_ne_bytes()),
+        ScalarType::F64 if is_one_number(like) => return handle::of_bytes(like, &1f64.to_ne_bytes()),
+        _ => {}
+    }
     let made = handle::empty(like.sizes(), like.dtype(), like.device())?;
     ops::fill__scalar(&made, Scalar::Int(1))?;
     Ok(made)
+}
+
+fn is_one_number(tensor: &Tensor) -> bool {
+    tensor.numel() == 1 && tensor.device().is_cpu()
 }
 
 /// `tensor` as elements of `dtype`.

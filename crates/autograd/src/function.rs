@@ -1,4 +1,5 @@
 //! Functions whose derivative the user writes.
+#![expect(unsafe_code, reason = "says that its node begins with the header")]
 
 use crate::engine::Context;
 use crate::node::{Edges, Gradients, Node, NodeHeader, NodePtr, SECOND_TIME, new_node};
@@ -230,6 +231,7 @@ fn attach(node: &NodePtr, outputs: &[Tensor], dirty: &[Tensor], non_differentiab
 }
 
 /// The node of a custom function.
+#[repr(C)]
 struct FunctionNode<F> {
     header: NodeHeader,
     saves: bool,
@@ -261,11 +263,8 @@ impl<F: Function> FunctionNode<F> {
     }
 }
 
-impl<F: Function> Node for FunctionNode<F> {
-    fn header(&self) -> &NodeHeader {
-        &self.header
-    }
-
+// SAFETY: (header).
+unsafe impl<F: Function> Node for FunctionNode<F> {
     fn name(&self) -> &str {
         self.function.name()
     }

@@ -23,6 +23,12 @@ fn with_geometry(geometry: Geometry, dtype: ScalarType, device: Device) -> Resul
     Ok(Tensor::from_impl(TensorImpl::new(storage, geometry, dtype)?))
 }
 
+/// A tensor of these bytes on the host, shaped like `like` and of its type; row-major.
+pub(crate) fn of_bytes(like: &Tensor, bytes: &[u8]) -> Result<Tensor> {
+    let geometry = Geometry::contiguous(like.sizes())?;
+    Ok(Tensor::from_impl(TensorImpl::new(Storage::from_bytes(bytes)?, geometry, like.dtype())?))
+}
+
 /// Another handle on the same elements, and so on the same version counter, but with no history, hooks or gradient.
 #[inline]
 pub(crate) fn alias(tensor: &Tensor) -> Result<Tensor> {

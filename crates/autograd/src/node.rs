@@ -40,10 +40,10 @@ pub fn new_node<N: Node>(node: N) -> NodePtr {
 }
 
 /// One step of the backward pass. Operators have a [`GraphNode`]; leaves have an accumulator.
-pub trait Node: Any + Send + Sync {
-    /// What all nodes have.
-    fn header(&self) -> &NodeHeader;
-
+///
+/// # Safety
+/// - (header) The type is `#[repr(C)]`, and its first field is its [`NodeHeader`].
+pub unsafe trait Node: Any + Send + Sync {
     /// `MulBackward0`.
     fn name(&self) -> &str;
 
@@ -52,6 +52,15 @@ pub trait Node: Any + Send + Sync {
     /// # Errors
     /// `Autograd` where values saved for this have been freed or changed, and those of the operators it calls.
     fn apply(&self, cx: &Context<'_>, grads: Gradients) -> Result<Gradients>;
+}
+
+impl dyn Node {
+    /// What all nodes have. Not a function of the trait: a pass asks for it several times for each node.
+    #[inline]
+    pub fn header(&self) -> &NodeHeader {
+        // SAFETY: (header).
+        unsafe { &*std::ptr::from_ref(self).cast() }
+    }
 }
 
 /// "Send the gradient to input `input_nr` of `node`": to the gradient of the output of that number of its operator.
@@ -277,6 +286,7 @@ pub trait Backward: Send + Sync + 'static {
 }
 
 /// The node of an operator.
+#[repr(C)]
 pub struct GraphNode<B> {
     header: NodeHeader,
     saved: Saved<B>,
@@ -310,12 +320,8 @@ impl<B: Backward> GraphNode<B> {
     }
 }
 
-impl<B: Backward> Node for GraphNode<B> {
-    #[inline]
-    fn header(&self) -> &NodeHeader {
-        &self.header
-    }
-
+// SAFETY: (header).
+unsafe impl<B: Backward> Node for GraphNode<B> {
     fn name(&self) -> &str {
         B::NAME
     }

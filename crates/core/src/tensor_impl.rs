@@ -12,6 +12,7 @@
 
 use crate::dispatch_key::creation_keys;
 use crate::intrusive_ptr::{IntrusivePtr, IntrusiveTarget};
+use crate::sizes_and_strides::INLINE_DIMS;
 use crate::{
     AutogradMeta, AutogradMetaBox, Device, DispatchKey, DispatchKeySet, Layout, Result, ScalarType,
     SizesAndStrides, Storage, ensure, shape,
@@ -88,6 +89,16 @@ impl Geometry {
         self.storage_offset = storage_offset;
         self.numel = numel;
         self.contiguous = shape::is_contiguous(sizes, strides);
+    }
+
+    /// The same by another one. Only the dimensions that are there are copied, one by one: what has just been written apart
+    /// would have to be waited for if it were read together.
+    #[inline(always)]
+    fn copy_from(&mut self, other: &Geometry) {
+        self.sizes_and_strides.set(other.sizes(), other.strides());
+        self.storage_offset = other.storage_offset;
+        self.numel = other.numel;
+        self.contiguous = other.contiguous;
     }
 
     /// The same in row-major order.
@@ -271,7 +282,7 @@ impl TensorImpl {
         Self::build(
             self.storage.clone(),
             self.device,
-            |place| place.clone_from(self.geometry()),
+            |place| place.copy_from(self.geometry()),
             self.dtype,
             false,
         )
@@ -281,7 +292,7 @@ impl TensorImpl {
     #[inline]
     pub fn transposed(&self, a: usize, b: usize) -> IntrusivePtr<TensorImpl> {
         let geometry = |place: &mut Geometry| {
-            place.clone_from(self.geometry());
+            place.copy_from(self.geometry());
             place.sizes_and_strides.swap(a, b);
             place.contiguous = shape::is_contiguous(place.sizes(), place.strides());
         };
@@ -299,7 +310,7 @@ impl TensorImpl {
         }
         let offset = g.storage_offset.saturating_add(start.saturating_mul(stride));
         let geometry = |place: &mut Geometry| {
-            place.clone_from(g);
+            place.copy_from(g);
             place.sizes_and_strides.set_dim(dim, count, stride.saturating_mul(step));
             place.storage_offset = offset;
             place.numel = if size == 0 { 0 } else { g.numel / size * count };
@@ -330,8 +341,18 @@ impl TensorImpl {
     ) -> Result<IntrusivePtr<TensorImpl>> {
         let numel = shape::numel(sizes)?;
         let storage = Storage::new(contiguous_nbytes(numel, dtype)?, device)?;
+        if sizes.len() > INLINE_DIMS {
+            return Self::of_many_dims(storage, sizes, dtype);
+        }
+        // Nothing can unwind from here on, which leaves what is being made in registers.
         let geometry = |place: &mut Geometry| place.set_contiguous(sizes, 0, numel);
         Ok(Self::build(storage, device, geometry, dtype, false))
+    }
+
+    #[cold]
+    fn of_many_dims(storage: Storage, sizes: &[i64], dtype: ScalarType) -> Result<IntrusivePtr<TensorImpl>> {
+        let (geometry, device) = (Geometry::contiguous(sizes)?, storage.device());
+        Ok(Self::build(storage, device, |place| *place = geometry, dtype, false))
     }
 
     /// The same for a number that came as an argument, `2` in `x + 2`: it ranks below tensors in promotion.

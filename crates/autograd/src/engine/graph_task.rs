@@ -7,9 +7,6 @@ use flambeau_core::Result;
 use flambeau_ops::Tensor;
 use std::collections::BinaryHeap;
 
-/// Room for this many ready nodes from the start.
-const READY: usize = 8;
-
 /// A gradient that was asked for: that of output `output_nr` of an entry's operator.
 pub(super) struct Capture {
     entry: u32,
@@ -17,10 +14,35 @@ pub(super) struct Capture {
     pub(super) result: usize,
 }
 
+/// Nodes of which all gradients have arrived, latest recorded first. Along a chain there is never more than one.
+#[derive(Default)]
+struct Ready {
+    first: Option<(u64, u32)>,
+    others: BinaryHeap<(u64, u32)>,
+}
+
+impl Ready {
+    #[inline]
+    fn push(&mut self, node: (u64, u32)) {
+        match self.first {
+            None => self.first = Some(node),
+            Some(first) => {
+                self.first = Some(first.max(node));
+                self.others.push(first.min(node));
+            }
+        }
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<(u64, u32)> {
+        let next = if self.others.is_empty() { None } else { self.others.pop() };
+        std::mem::replace(&mut self.first, next)
+    }
+}
+
 pub(super) struct GraphTask<'a> {
     pub(super) entries: Entries<'a>,
-    /// Nodes of which all gradients have arrived, latest recorded first.
-    ready: BinaryHeap<(u64, u32)>,
+    ready: Ready,
     /// Sorted by entry.
     captures: Vec<Capture>,
     restricted: bool,
@@ -38,12 +60,7 @@ impl<'a> GraphTask<'a> {
             entries.enter_targets(next);
             next += 1;
         }
-        GraphTask {
-            entries,
-            ready: BinaryHeap::with_capacity(READY),
-            captures: Vec::new(),
-            restricted: false,
-        }
+        GraphTask { entries, ready: Ready::default(), captures: Vec::new(), restricted: false }
     }
 
     /// Only what leads to these edges matters. Where `capture` is set, the gradients that arrive there are results, and
@@ -131,6 +148,7 @@ impl<'a> GraphTask<'a> {
         }
     }
 
+    #[inline]
     fn make_ready(&mut self, at: u32) {
         self.ready.push((self.entries[at as usize].node.header().sequence_nr(), at));
     }
