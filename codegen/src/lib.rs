@@ -10,6 +10,7 @@ mod naming;
 mod native_functions;
 mod schema;
 mod source;
+mod stub;
 mod variants;
 mod yaml;
 
@@ -23,6 +24,7 @@ pub use schema::{
     Type,
 };
 pub use source::{Fault, Faults, Source};
+pub use stub::{Stub, kernel_name, kernel_stub};
 pub use variants::{Variant, sibling, variant_of};
 pub use yaml::{Kind, Scalar};
 

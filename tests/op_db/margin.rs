@@ -47,6 +47,7 @@ fn multi_margin() -> Row {
         .sample(call(&[3, 4], three(), 2, 0.75, weight(), 1))
         .sample(call(&[3, 4], three(), 1, 0.5, weight(), 2))
         .sample(call(&[4], targets(&[], &[2]), 2, 1.0, none(), 0))
+        .sample(call(&[], targets(&[], &[0]), 1, 1.0, none(), 1))
         .sample(call(&[4], targets(&[1], &[2]), 1, 1.0, none(), 0))
         .reference(|a| {
             let loss = |(x, target): (&[f64], &f64)| {
@@ -97,10 +98,11 @@ fn multilabels() -> Vec<Row> {
             .sample(vec![scores(&[4], 7), targets(&[4], &[1, 1, 2, -1]), 2i64.into()])
             .sample(vec![scores(&[3], 7), targets(&[3], &[0, 2, 1]), 0i64.into()])
             .sample(vec![scores(&[2], 7), targets(&[2], &[-1, 1]), 1i64.into()])
+            .sample(vec![scores(&[], 7), targets(&[], &[0]), 0i64.into()])
     };
     let results = |a: &[Arg]| {
         let (losses, marks) = multilabel(a[0].array(), a[1].array());
-        vec![reduced(losses, a[2].number(), a[0].array().sizes.len() == 1), marks]
+        vec![reduced(losses, a[2].number(), a[0].array().sizes.len() <= 1), marks]
     };
     vec![
         start("multilabel_margin_loss")

@@ -1,9 +1,11 @@
-//! The project's own tasks: `cargo xtask codegen`, `coverage`, `tidy`, `test`, `python`, `valgrind`, `bench`, `miri`, `loom`.
+//! The project's own tasks: `cargo xtask codegen`, `coverage`, `new-op`, `tidy`, `test`, `python`, `valgrind`, `bench`,
+//! `miri`, `loom`.
 
 mod bench;
 mod check_memory;
 mod codegen;
 mod coverage;
+mod new_op;
 mod python;
 mod test;
 mod tidy;
@@ -27,6 +29,8 @@ enum Task {
     Codegen(codegen::Options),
     /// Prints how much of PyTorch's core set, and of what its users call, exists.
     Coverage(coverage::Options),
+    /// Writes the four stubs of a new operator: schema, kernel, derivative and row.
+    NewOp(new_op::Options),
     /// Checks the house rules: where `unsafe` may stand, names, first lines, lengths, open ends.
     Tidy(tidy::Options),
     /// Runs every check a change must pass, and prints how many did.
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Codegen(options) => codegen::run(&options),
         Task::Coverage(options) => coverage::run(&options),
+        Task::NewOp(options) => new_op::run(&options),
         Task::Tidy(options) => tidy::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Python(options) => python::run(&options),

@@ -241,7 +241,7 @@ pub static GRID_SAMPLER_3D: Operator<GridSampler3dFn> = Operator::new(
     grid_sampler_3d_boxed,
 );
 
-/// `grid_sampler_2d` of volumes, without cubic interpolation.
+/// `grid_sampler_2d` of volumes, `n x c x d x h x w`, at the places of a grid `n x z x y x x x 3`.
 ///
 /// `grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor`
 #[inline]
@@ -293,7 +293,7 @@ pub static GRID_SAMPLER_3D_OUT: Operator<GridSampler3dOutFn> = Operator::new(
     grid_sampler_3d_out_boxed,
 );
 
-/// `grid_sampler_2d` of volumes, without cubic interpolation.
+/// `grid_sampler_2d` of volumes, `n x c x d x h x w`, at the places of a grid `n x z x y x x x 3`.
 ///
 /// `grid_sampler_3d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -52,7 +52,7 @@ impl Tensor {
         )
     }
 
-    /// `grid_sampler_2d` of volumes, without cubic interpolation.
+    /// `grid_sampler_2d` of volumes, `n x c x d x h x w`, at the places of a grid `n x z x y x x x 3`.
     pub fn grid_sampler_3d(
         input: &Tensor,
         grid: &Tensor,

@@ -20,7 +20,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         GRID_SAMPLER_3D,
-        "grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor out=None)\n\n`grid_sampler_2d` of volumes, without cubic interpolation."
+        "grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor out=None)\n\n`grid_sampler_2d` of volumes, `n x c x d x h x w`, at the places of a grid `n x z x y x x x 3`."
     ),
     function!(
         "",

@@ -2,7 +2,7 @@
 
 use crate::native::slices::fill;
 use crate::native::stored::Numeric;
-use flambeau_core::{Result, Scalar, bail, ensure};
+use flambeau_core::{Result, Scalar, bail};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -57,11 +57,6 @@ impl Sampling {
                 bail!(InvalidArgument, "grid_sampler(): expected padding_mode of 0, 1 or 2 but got {other}")
             }
         };
-        ensure!(
-            interpolation != Interpolation::Cubic || orders.len() == 2,
-            InvalidArgument,
-            "grid_sampler(): bicubic interpolation only supports 4D input"
-        );
         let orders = orders.iter().map(|order| (*order).clamp(0, 9) as usize).collect();
         Ok(Sampling { interpolation, padding, align_corners, orders })
     }

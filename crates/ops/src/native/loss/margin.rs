@@ -13,16 +13,16 @@ fn reduced(losses: &Tensor, reduction: i64) -> Result<Tensor> {
     }
 }
 
-/// Samples by classes: one sample where there is no batch.
+/// Samples by classes: one sample where there is no batch, of one class where there is no dimension at all.
 fn rows(name: &str, self_: &Tensor) -> Result<Tensor> {
     ensure!(
-        matches!(self_.dim(), 1 | 2) && self_.sizes().last() != Some(&0),
+        self_.dim() <= 2 && self_.sizes().last() != Some(&0),
         Shape,
         "{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {:?}",
         self_.sizes()
     );
     ensure!(self_.is_floating_point(), NotImplemented, "\"{name}\" not implemented for '{}'", self_.dtype());
-    if self_.dim() == 2 { Ok(self_.clone()) } else { self_.unsqueeze(0) }
+    if self_.dim() == 2 { Ok(self_.clone()) } else { self_.reshape(&[1, -1]) }
 }
 
 /// The mean over classes of `max(0, margin - right + other)^p`, where `right` is the element of the class that `target`
@@ -39,7 +39,7 @@ pub fn multi_margin_loss(
     let x = rows(NAME, self_)?;
     let (samples, classes) = (x.size(0)?, x.size(1)?);
     ensure!(
-        target.dim() <= 1 && target.numel() == samples && (target.dim() == 1 || self_.dim() == 1),
+        target.dim() <= 1 && target.numel() == samples && (target.dim() == 1 || self_.dim() <= 1),
         Shape,
         "{NAME}: inconsistent target size, expected {samples} but got {:?}",
         target.sizes()
@@ -62,7 +62,7 @@ pub fn multi_margin_loss(
         losses = losses.mul(&weight.index_select(0, &places.squeeze_dim(1)?)?)?;
     }
     let losses = losses.div_scalar(classes)?;
-    let alone = self_.dim() == 1 && target.dim() == 0;
+    let alone = self_.dim() <= 1 && target.dim() == 0;
     reduced(&if alone { losses.squeeze_dim(0)? } else { losses }, reduction)
 }
 
@@ -96,6 +96,6 @@ pub fn multilabel_margin_loss_forward(
     let pairs = counts.gt_scalar(0)?.unsqueeze(2)?.logical_and(&named.logical_not()?.unsqueeze(1)?)?;
     let losses =
         behind.mul(&pairs.to(x.dtype())?)?.sum_dim_intlist(Some(&[1, 2]), false)?.div_scalar(classes)?;
-    let losses = if self_.dim() == 1 { losses.squeeze_dim(0)? } else { losses };
+    let losses = if self_.dim() <= 1 { losses.squeeze_dim(0)? } else { losses };
     Ok((reduced(&losses, reduction)?, named.to(x.dtype())?.reshape(self_.sizes())?))
 }

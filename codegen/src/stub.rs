@@ -1,0 +1,162 @@
+//! The functions that an operator's author has to fill in, with the parameters that its schema gives them.
+
+use crate::naming;
+use crate::schema::{Argument, BaseType, FunctionSchema, Type};
+
+/// How an operator is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stub<'a> {
+    /// A formula of one, two or three tensors, element by element.
+    Pointwise(&'a str),
+    /// Shapes first, then the filling of outputs.
+    Structured,
+    /// Other operators, put together.
+    Composite,
+}
+
+/// What stands where, from the root of the crate, so that a stub needs no `use`.
+const PATHS: &[(&str, &str)] = &[
+    ("Tensor", "crate"),
+    ("Generator", "flambeau_core"),
+    ("Storage", "flambeau_core"),
+    ("Scalar", "flambeau_core"),
+    ("ScalarType", "flambeau_core"),
+    ("Layout", "flambeau_core"),
+    ("Device", "flambeau_core"),
+    ("MemoryFormat", "flambeau_core"),
+];
+
+/// The name of an operator's kernel.
+pub fn kernel_name(schema: &FunctionSchema) -> String {
+    naming::function(&schema.name)
+}
+
+/// The kernel of an operator as Rust that compiles: a formula is complete, everything else refuses to run.
+///
+/// # Errors
+/// Why the schema has no such kernel, in one sentence.
+pub fn kernel_stub(schema: &FunctionSchema, stub: Stub<'_>, doc: &str) -> Result<String, String> {
+    match stub {
+        Stub::Pointwise(formula) => pointwise(schema, formula, doc),
+        Stub::Structured => structured(schema, doc),
+        Stub::Composite => composite(schema, doc),
+    }
+}
+
+fn pointwise(schema: &FunctionSchema, formula: &str, doc: &str) -> Result<String, String> {
+    let arguments: Vec<&Argument> = schema.arguments().collect();
+    if arguments.iter().any(|argument| argument.ty != Type::Base(BaseType::Tensor)) {
+        return Err("a formula of arguments that are no tensors is written by hand".to_owned());
+    }
+    let build = match arguments.len() {
+        1 => "build_unary_float_op",
+        2 => "build_binary_float_op",
+        count => return Err(format!("a formula of {count} tensors is written by hand")),
+    };
+    let lanes = arguments.iter().zip(["x", "y"]);
+    let tensors: Vec<String> =
+        lanes.map(|(argument, lane)| format!("{}: {lane}", naming::identifier(&argument.name))).collect();
+    let name = kernel_name(schema);
+    Ok(format!(
+        "formulas! {{ float_kernel(FloatFormula, Float) -> V:\n    /// {doc}\n    fn {name}, {name}_meta = {build}({}) => {formula};\n}}\n",
+        tensors.join(", ")
+    ))
+}
+
+fn structured(schema: &FunctionSchema, doc: &str) -> Result<String, String> {
+    let name = kernel_name(schema);
+    let results = schema.returns.len();
+    let specs = vec!["crate::structured::TensorSpec"; results].join(", ");
+    let spec = if results == 1 { specs } else { format!("({specs})") };
+    let mut parameters = parameters(schema)?;
+    let meta =
+        function(&format!("{name}_meta"), &format!("Shape and type of [`{name}`]."), &parameters, &spec);
+    for index in 0..results {
+        let out = if results == 1 { "_out".to_owned() } else { format!("_out{index}") };
+        parameters.push(format!("{out}: &crate::Tensor"));
+    }
+    Ok(format!("{meta}\n{}", function(&name, doc, &parameters, "()")))
+}
+
+fn composite(schema: &FunctionSchema, doc: &str) -> Result<String, String> {
+    let returned = naming::returned(schema).ok_or("what it returns has no form in Rust yet")?;
+    Ok(function(&kernel_name(schema), doc, &parameters(schema)?, &with_paths(&returned)))
+}
+
+fn parameters(schema: &FunctionSchema) -> Result<Vec<String>, String> {
+    let parameter = |argument: &Argument| {
+        let ty = naming::parameter(&argument.ty).ok_or_else(|| {
+            format!("argument `{}`: a `{}` has no form in Rust yet", argument.name, argument.ty)
+        })?;
+        Ok(format!("_{}: {}", argument.name, with_paths(&ty)))
+    };
+    schema.arguments().map(parameter).collect()
+}
+
+fn function(name: &str, doc: &str, parameters: &[String], returned: &str) -> String {
+    let many = if parameters.len() > 7 {
+        "#[expect(clippy::too_many_arguments, reason = \"the schema's\")]\n"
+    } else {
+        ""
+    };
+    format!(
+        "/// {doc}\n{many}pub fn {name}({}) -> flambeau_core::Result<{returned}> {{\n    \
+         flambeau_core::bail!(NotImplemented, \"{name} is not written yet\")\n}}\n",
+        parameters.join(", ")
+    )
+}
+
+/// A type with the path of every name in it.
+fn with_paths(ty: &str) -> String {
+    let mut text = String::new();
+    for word in ty.split_inclusive(|c: char| !c.is_alphanumeric()) {
+        let name = word.trim_end_matches(|c: char| !c.is_alphanumeric());
+        if let Some((_, path)) = PATHS.iter().find(|(known, _)| *known == name) {
+            text += path;
+            text += "::";
+        }
+        text += word;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stub(schema: &str, stub: Stub<'_>) -> Result<String, String> {
+        kernel_stub(&FunctionSchema::parse(schema).unwrap(), stub, "What it does.")
+    }
+
+    #[test]
+    fn parameters_are_those_of_the_schema() {
+        let composite =
+            stub("f(Tensor self, Tensor? w, int[2] k, *, Scalar? a=None) -> Tensor", Stub::Composite);
+        assert_eq!(
+            composite.unwrap(),
+            "/// What it does.\npub fn f(_self: &crate::Tensor, _w: Option<&crate::Tensor>, _k: &[i64], \
+             _a: Option<flambeau_core::Scalar>) -> flambeau_core::Result<crate::Tensor> {\n    \
+             flambeau_core::bail!(NotImplemented, \"f is not written yet\")\n}\n"
+        );
+        let structured = stub("f(Tensor self) -> (Tensor, Tensor)", Stub::Structured).unwrap();
+        assert!(
+            structured
+                .contains("pub fn f_meta(_self: &crate::Tensor) -> flambeau_core::Result<(crate::structured")
+        );
+        assert!(
+            structured
+                .contains("pub fn f(_self: &crate::Tensor, _out0: &crate::Tensor, _out1: &crate::Tensor)")
+        );
+    }
+
+    #[test]
+    fn a_formula_names_its_lanes() {
+        let text =
+            stub("hyp(Tensor self, Tensor other) -> Tensor", Stub::Pointwise("(x * x + y * y).sqrt()"))
+                .unwrap();
+        assert!(text.contains(
+            "fn hyp, hyp_meta = build_binary_float_op(self_: x, other: y) => (x * x + y * y).sqrt();"
+        ));
+        assert!(stub("f(Tensor self, int n) -> Tensor", Stub::Pointwise("x")).is_err());
+    }
+}

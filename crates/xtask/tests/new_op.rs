@@ -1,0 +1,130 @@
+//! `cargo xtask new-op` from outside: the walk of docs/adding_an_operator.md, in a copy of the files it touches.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which fail so")]
+
+use flambeau_codegen::{GeneratedFile, Source, generate};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// What the command reads and writes.
+const FILES: &[&str] = &[
+    "native_functions.yaml",
+    "derivatives.yaml",
+    "crates/ops/src/native.rs",
+    "crates/ops/src/native/unary.rs",
+    "tests/op_db.rs",
+];
+
+struct Tree(PathBuf);
+
+impl Tree {
+    /// A copy for this case alone.
+    fn new(case: &str) -> Self {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("new_op_{case}"));
+        let _ = std::fs::remove_dir_all(&root);
+        for file in FILES.iter().chain(&["tests/op_db/none"]) {
+            std::fs::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+        }
+        for file in FILES {
+            std::fs::copy(source.join(file), root.join(file)).unwrap();
+        }
+        Tree(root)
+    }
+
+    fn new_op(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        command.arg("new-op").args(arguments).arg("--root").arg(&self.0).output().unwrap()
+    }
+
+    fn text(&self, file: &str) -> String {
+        std::fs::read_to_string(self.0.join(file)).unwrap()
+    }
+
+    /// What the generator makes of the two YAML files.
+    fn generated(&self) -> Vec<GeneratedFile> {
+        let texts = ["native_functions.yaml", "derivatives.yaml"].map(|name| (name, self.text(name)));
+        let [functions, derivatives] = texts.each_ref().map(|(name, text)| Source { name, text });
+        generate(functions, derivatives).unwrap_or_else(|faults| panic!("{faults}"))
+    }
+
+    /// Whether a file is Rust, by its form.
+    fn is_rust(&self, file: &str) -> bool {
+        let mut command = Command::new("rustfmt");
+        command.args(["--edition", "2024", "--emit", "stdout", "--config", "skip_children=true"]);
+        command.arg(self.0.join(file)).output().unwrap().status.success()
+    }
+}
+
+const DOC: &[&str] = &["--doc", "What it computes."];
+
+fn printed(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+#[test]
+fn a_formula_becomes_an_operator_by_one_command() {
+    let tree = Tree::new("formula");
+    let told = ["sine_of_double(Tensor self) -> Tensor", "--module", "unary", "--formula", "(x + x).sin()"];
+    let more = ["--derivative", "self: grad * (self * 2).cos() * 2", "--reference", "(2.0 * x).sin()"];
+    let output = tree.new_op(&[&told[..], &more, DOC].concat());
+    assert!(output.status.success(), "{}", printed(&output));
+    let files = tree.generated();
+    let holds = |text: &str| files.iter().any(|file| file.text.contains(text));
+    for made in [
+        "pub fn sine_of_double(",
+        "pub fn sine_of_double_(",
+        "pub fn sine_of_double_out(",
+        "SineOfDoubleBackward",
+    ] {
+        assert!(holds(made), "{made}");
+    }
+    assert!(
+        tree.text("crates/ops/src/native/unary.rs")
+            .contains("build_unary_float_op(self_: x) => (x + x).sin();")
+    );
+    assert!(tree.text("tests/op_db/sine_of_double.rs").contains("|x: f64| (2.0 * x).sin()"));
+    assert!(tree.text("tests/op_db.rs").contains("mod sine_of_double;"));
+    assert!(
+        ["crates/ops/src/native/unary.rs", "tests/op_db/sine_of_double.rs"]
+            .iter()
+            .all(|file| tree.is_rust(file))
+    );
+}
+
+#[test]
+fn other_kernels_are_functions_that_refuse() {
+    for (case, more) in [("structured", &[][..]), ("composite", &["--composite"])] {
+        let tree = Tree::new(case);
+        let schema = "halves.left(Tensor self, Tensor? weight, int[2] sizes, Scalar p=2) -> (Tensor, Tensor)";
+        let output = tree.new_op(&[&[schema, "--module", "halves"], more, DOC].concat());
+        assert!(output.status.success(), "{}", printed(&output));
+        assert!(tree.generated().iter().any(|file| file.text.contains("pub fn halves_left(")));
+        let kernel = tree.text("crates/ops/src/native/halves.rs");
+        assert!(kernel.starts_with("//! What it computes.") && kernel.contains("is not written yet"));
+        assert!(tree.text("crates/ops/src/native.rs").contains("\npub mod halves;\npub mod histogram;"));
+        assert!(tree.text("tests/op_db/halves_left.rs").contains("has no reference"));
+        assert!(
+            ["crates/ops/src/native/halves.rs", "tests/op_db/halves_left.rs"]
+                .iter()
+                .all(|file| tree.is_rust(file))
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_nothing_written() {
+    let cases: [(&[&str], &str); 4] = [
+        (&["neg(Tensor self) -> Tensor", "--module", "unary"], "`neg` exists"),
+        (&["two(Tensr self) -> Tensor", "--module", "unary"], "unknown type"),
+        (&["two(Tensor self, int n) -> Tensor", "--module", "unary", "--formula", "x"], "written by hand"),
+        (&["two(Tensor self) -> Tensor"], "expected a file of the kernel"),
+    ];
+    for (number, (arguments, message)) in cases.into_iter().enumerate() {
+        let tree = Tree::new(&format!("refused{number}"));
+        let before = FILES.iter().map(|file| tree.text(file)).collect::<Vec<_>>();
+        let output = tree.new_op(&[arguments, DOC].concat());
+        assert_eq!(output.status.code(), Some(1), "{}", printed(&output));
+        assert!(printed(&output).contains(message), "{}", printed(&output));
+        assert_eq!(before, FILES.iter().map(|file| tree.text(file)).collect::<Vec<_>>());
+    }
+}
