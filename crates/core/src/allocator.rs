@@ -196,6 +196,12 @@ pub fn allocator_for(device_type: DeviceType) -> Result<&'static dyn Allocator> 
     slot.map(|slot| unsafe { *slot.as_ref() }).ok_or_else(|| no_allocator(device_type))
 }
 
+/// Whether nobody has [put another](set_allocator) in the place of the [`CpuAllocator`].
+#[inline(always)]
+pub(crate) fn cpu_has_its_own_allocator() -> bool {
+    ptr::eq(ALLOCATORS[DeviceType::Cpu as usize].load(Ordering::Relaxed), &raw const CPU)
+}
+
 /// Makes `allocator` the one of a kind of device, for allocations from now on. What others have given out stays
 /// theirs to free. The registration takes two words that are never freed.
 pub fn set_allocator(device_type: DeviceType, allocator: &'static dyn Allocator) {

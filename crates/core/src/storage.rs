@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "replaces the bytes under the exclusive lock, and takes foreign memory over")]
 
-use crate::allocator::{Allocator, CpuAllocator, DataPtr, allocator_for};
+use crate::allocator::{Allocator, CpuAllocator, DataPtr, allocator_for, cpu_has_its_own_allocator};
 use crate::intrusive_ptr::{IntrusivePtr, IntrusiveTarget, WeakIntrusivePtr};
 use crate::storage_guards::{StorageGuards, with_guards};
 use crate::storage_lock::{Access, StorageLock};
@@ -161,6 +161,16 @@ impl Storage {
     /// `Device` if the device has no allocator, and the allocator's, `OutOfMemory` foremost.
     #[inline]
     pub fn new(nbytes: usize, device: Device) -> Result<Self> {
+        // Nearly all storages are of this kind: it is not looked up, and its code stands here.
+        if device.is_cpu() && cpu_has_its_own_allocator() {
+            return Self::allocated(CpuAllocator.allocate(nbytes)?, nbytes, device, &CpuAllocator);
+        }
+        Self::of_device(nbytes, device)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn of_device(nbytes: usize, device: Device) -> Result<Self> {
         if device.is_meta() {
             return Ok(Self::wrap(DataPtr::null(), nbytes, device, Source::Meta, false));
         }
