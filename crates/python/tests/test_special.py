@@ -34,6 +34,7 @@ def test_shifts_are_operators():
     assert x is same and x.tolist() == [2, 4, -16]
     x >>= 1
     assert x is same and x.tolist() == [1, 2, -8]
+    assert (3 << x[:2]).tolist() == [6, 12] and (-9 >> x[:2]).tolist() == [-5, -3]
 
 
 def test_results_of_two_parts_have_names():

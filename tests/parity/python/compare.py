@@ -23,8 +23,18 @@ def values(theirs, ours, computed=None):
     try:
         torch.testing.assert_close(ours, theirs, equal_nan=True, check_stride=False)
     except AssertionError as error:
-        return " ".join(str(error).split())[:200]
+        return about_nan(theirs, ours) + " ".join(str(error).split())[:200]
     return None
+
+
+def about_nan(theirs, ours):
+    """Words for results that differ in nothing but that PyTorch's are NaN."""
+    if not theirs.is_floating_point() or theirs.dtype != ours.dtype or theirs.shape != ours.shape:
+        return ""
+    apart = ~torch.isclose(theirs, ours, rtol=1e-2, equal_nan=True)
+    if not bool(apart.any()) or not bool(theirs[apart].isnan().all()):
+        return ""
+    return "NaN there, 0 here: " if bool((ours[apart] == 0).all()) else "NaN there, a number here: "
 
 
 def of_tensors(theirs, ours, place, has_values=True, computed=None):

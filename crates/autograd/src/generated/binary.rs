@@ -934,12 +934,19 @@ impl Backward for Atan2Backward0 {
                 &|| {
                     ops::_chain(
                         grad,
-                        &ops::div_tensor(
-                            other,
-                            &ops::add_tensor(
-                                &ops::mul_tensor(self_, self_)?,
-                                &ops::mul_tensor(other, other)?,
-                                Scalar::Int(1),
+                        &ops::where_scalarself(
+                            &ops::logical_and(
+                                &ops::eq_scalar(self_, Scalar::Int(0))?,
+                                &ops::eq_scalar(other, Scalar::Int(0))?,
+                            )?,
+                            Scalar::Int(0),
+                            &ops::div_tensor(
+                                other,
+                                &ops::add_tensor(
+                                    &ops::mul_tensor(self_, self_)?,
+                                    &ops::mul_tensor(other, other)?,
+                                    Scalar::Int(1),
+                                )?,
                             )?,
                         )?,
                     )
@@ -947,12 +954,19 @@ impl Backward for Atan2Backward0 {
                 &|| {
                     ops::neg(&ops::_chain(
                         grad,
-                        &ops::div_tensor(
-                            self_,
-                            &ops::add_tensor(
-                                &ops::mul_tensor(self_, self_)?,
-                                &ops::mul_tensor(other, other)?,
-                                Scalar::Int(1),
+                        &ops::where_scalarself(
+                            &ops::logical_and(
+                                &ops::eq_scalar(self_, Scalar::Int(0))?,
+                                &ops::eq_scalar(other, Scalar::Int(0))?,
+                            )?,
+                            Scalar::Int(0),
+                            &ops::div_tensor(
+                                self_,
+                                &ops::add_tensor(
+                                    &ops::mul_tensor(self_, self_)?,
+                                    &ops::mul_tensor(other, other)?,
+                                    Scalar::Int(1),
+                                )?,
                             )?,
                         )?,
                     )?)

@@ -277,9 +277,9 @@ impl Backward for AddcdivBackward0 {
                     let tensor2 = &record::unpack(&self.tensor2, cx)?;
                     ops::neg(&ops::_chain(
                         grad,
-                        &ops::div_tensor(
-                            &ops::mul_scalar(tensor1, self.value)?,
-                            &ops::mul_tensor(tensor2, tensor2)?,
+                        &ops::mul_scalar(
+                            &ops::div_tensor(tensor1, &ops::mul_tensor(tensor2, tensor2)?)?,
+                            self.value,
                         )?,
                     )?)
                 },

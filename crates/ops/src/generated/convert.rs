@@ -140,7 +140,7 @@ pub static CONJ_PHYSICAL: Operator<ConjPhysicalFn> = Operator::new(
     conj_physical_boxed,
 );
 
-/// A copy, in which every number is conjugated.
+/// `self`: there are real numbers only.
 ///
 /// `conj_physical(Tensor self) -> Tensor`
 #[inline]
@@ -169,7 +169,7 @@ pub static CONJ_PHYSICAL_: Operator<ConjPhysicalInPlaceFn> = Operator::new(
     conj_physical__boxed,
 );
 
-/// A copy, in which every number is conjugated.
+/// `self`: there are real numbers only.
 ///
 /// `conj_physical_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -199,7 +199,7 @@ pub static CONJ_PHYSICAL_OUT: Operator<ConjPhysicalOutFn> = Operator::new(
     conj_physical_out_boxed,
 );
 
-/// A copy, in which every number is conjugated.
+/// `self`: there are real numbers only.
 ///
 /// `conj_physical.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -26,12 +26,12 @@ impl Tensor {
         super::convert::resolve_neg(self)
     }
 
-    /// A copy, in which every number is conjugated.
+    /// `self`: there are real numbers only.
     pub fn conj_physical(&self) -> Result<Tensor> {
         super::convert::conj_physical(self)
     }
 
-    /// A copy, in which every number is conjugated. The result is written into `self`.
+    /// `self`: there are real numbers only. The result is written into `self`.
     pub fn conj_physical_(&self) -> Result<&Tensor> {
         super::convert::conj_physical_(self)?;
         Ok(self)

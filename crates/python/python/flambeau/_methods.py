@@ -35,6 +35,20 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     return self.as_strided_(size, stride, storage_offset)
 
 
+def __rlshift__(self, other):
+    """A number times two to the power of each element."""
+    from . import _flambeau
+
+    return _flambeau.bitwise_left_shift(other, self)
+
+
+def __rrshift__(self, other):
+    """A number divided by two to the power of each element, rounded down."""
+    from . import _flambeau
+
+    return _flambeau.bitwise_right_shift(other, self)
+
+
 def __reversed__(self):
     return self.flip(0) if self.dim() else self
 
@@ -122,7 +136,7 @@ ALIASES = {
 
 def install(tensor):
     """Puts the methods on the class."""
-    for method in (__init__, __reversed__, get_device, new_tensor, set_):
+    for method in (__init__, __rlshift__, __rrshift__, __reversed__, get_device, new_tensor, set_):
         setattr(tensor, method.__name__, method)
     for attribute in (H, mH, real, is_quantized):
         setattr(tensor, attribute.__name__, property(attribute))

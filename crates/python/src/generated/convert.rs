@@ -21,18 +21,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CONJ_PHYSICAL,
-        "conj_physical(Tensor input, *, Tensor out=None)\n\nA copy, in which every number is conjugated."
+        "conj_physical(Tensor input, *, Tensor out=None)\n\n`self`: there are real numbers only."
     ),
-    method!(
-        CONJ_PHYSICAL,
-        "conj_physical(*, Tensor out=None)\n\nA copy, in which every number is conjugated."
-    ),
-    function!(
-        "",
-        CONJ_PHYSICAL_,
-        "conj_physical_(Tensor input)\n\nA copy, in which every number is conjugated."
-    ),
-    method!(CONJ_PHYSICAL_, "conj_physical_()\n\nA copy, in which every number is conjugated."),
+    method!(CONJ_PHYSICAL, "conj_physical(*, Tensor out=None)\n\n`self`: there are real numbers only."),
+    function!("", CONJ_PHYSICAL_, "conj_physical_(Tensor input)\n\n`self`: there are real numbers only."),
+    method!(CONJ_PHYSICAL_, "conj_physical_()\n\n`self`: there are real numbers only."),
     method!(
         TYPE_AS,
         "type_as(Tensor other)\n\n`self` where it has the type and device of `other`, else a converted copy."
