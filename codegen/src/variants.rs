@@ -15,7 +15,7 @@ pub enum Variant {
 
 /// What PyTorch calls overloads that write into arguments, where the name does not say so.
 const OUT_BY_ANOTHER_NAME: &[&str] =
-    &["dim_max", "dim_min", "dim_values", "out_mode", "values", "values_stable"];
+    &["dim_max", "dim_min", "dim_values", "grad_input", "out_mode", "values", "values_stable"];
 
 /// Which variant a sibling's name asks for.
 pub fn variant_of(name: &OperatorName) -> Variant {
@@ -46,6 +46,10 @@ pub fn sibling(original: &FunctionSchema, name: &OperatorName) -> Result<Functio
         Variant::Out => out(&functional(original)?)?,
     };
     schema.name = name.clone();
+    // The one argument that PyTorch calls by the name of its overload.
+    if let ([out], "grad_input") = (schema.out.as_mut_slice(), name.overload.as_str()) {
+        out.name = name.overload.clone();
+    }
     Ok(schema)
 }
 
@@ -137,6 +141,10 @@ mod tests {
         let add_out = "add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)";
         assert_eq!(derive(add, "add_.Tensor").unwrap(), add_);
         assert_eq!(derive(add, "add.out").unwrap(), add_out);
+        assert_eq!(
+            derive("f_backward(Tensor grad) -> Tensor", "f_backward.grad_input").unwrap(),
+            "f_backward.grad_input(Tensor grad, *, Tensor(a!) grad_input) -> Tensor(a!)"
+        );
         assert_eq!(
             derive("topk(Tensor self, SymInt k) -> (Tensor values, Tensor indices)", "topk.values_out")
                 .unwrap(),

@@ -96,7 +96,8 @@ fn report_wanted(wanted: &[String], operators: &HashMap<String, Known>, python: 
         [name, joined.as_str()]
             .iter()
             .any(|name| bases.contains(name) || bases.contains(format!("{name}_").as_str()))
-            || (name.starts_with("nn.functional.") && bases.contains(last))
+            || (["nn.functional.", "special."].iter().any(|module| name.starts_with(module))
+                && bases.contains(last))
     };
     let in_python = |name: &str| python.contains(name);
     let operators = wanted.iter().filter(|name| is_operator(name)).count();

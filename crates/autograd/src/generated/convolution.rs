@@ -203,3 +203,42 @@ fn convolution_backward(
 }
 
 register!(CONVOLUTION_BACKWARD, Autograd, convolution_backward);
+
+fn convolution_backward_out(
+    _: DispatchKeySet,
+    grad_output: &Tensor,
+    input: &Tensor,
+    weight: &Tensor,
+    bias_sizes: Option<&[i64]>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    transposed: bool,
+    output_padding: &[i64],
+    groups: i64,
+    output_mask: [bool; 3],
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    record::check_out("convolution_backward", [grad_output, input, weight, out0, out1, out2])?;
+    let _below = record::below();
+    ops::convolution_backward_out(
+        grad_output,
+        input,
+        weight,
+        bias_sizes,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        output_mask,
+        out0,
+        out1,
+        out2,
+    )
+}
+
+register!(CONVOLUTION_BACKWARD_OUT, Autograd, convolution_backward_out);

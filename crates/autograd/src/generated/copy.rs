@@ -107,6 +107,20 @@ fn _to_copy(
 
 register!(_TO_COPY, Autograd, _to_copy);
 
+fn _to_copy_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    non_blocking: bool,
+    memory_format: Option<MemoryFormat>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("_to_copy", [self_, out])?;
+    let _below = record::below();
+    ops::_to_copy_out(self_, non_blocking, memory_format, out)
+}
+
+register!(_TO_COPY_OUT, Autograd, _to_copy_out);
+
 pub(super) struct FillBackward0;
 
 impl Backward for FillBackward0 {

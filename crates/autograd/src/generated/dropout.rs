@@ -46,6 +46,21 @@ fn native_dropout(
 
 register!(NATIVE_DROPOUT, Autograd, native_dropout);
 
+fn native_dropout_out(
+    _: DispatchKeySet,
+    input: &Tensor,
+    p: f64,
+    train: Option<bool>,
+    out0: &Tensor,
+    out1: &Tensor,
+) -> Result<()> {
+    record::check_out("native_dropout", [input, out0, out1])?;
+    let _below = record::below();
+    ops::native_dropout_out(input, p, train, out0, out1)
+}
+
+register!(NATIVE_DROPOUT_OUT, Autograd, native_dropout_out);
+
 pub(super) struct NativeDropoutBackwardBackward0 {
     pub(super) mask: SavedVariable,
     pub(super) scale: f64,

@@ -157,6 +157,35 @@ fn max_pool2d_with_indices_backward(
 
 register!(MAX_POOL2D_WITH_INDICES_BACKWARD, Autograd, max_pool2d_with_indices_backward);
 
+fn max_pool2d_with_indices_backward_grad_input(
+    _: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    indices: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out("max_pool2d_with_indices_backward", [grad_output, self_, indices, grad_input])?;
+    let _below = record::below();
+    ops::max_pool2d_with_indices_backward_grad_input(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        indices,
+        grad_input,
+    )
+}
+
+register!(MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT, Autograd, max_pool2d_with_indices_backward_grad_input);
+
 pub(super) struct AvgPool2DBackward0 {
     pub(super) ceil_mode: bool,
     pub(super) count_include_pad: bool,
@@ -324,6 +353,35 @@ fn avg_pool2d_backward(
 }
 
 register!(AVG_POOL2D_BACKWARD, Autograd, avg_pool2d_backward);
+
+fn avg_pool2d_backward_grad_input(
+    _: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out("avg_pool2d_backward", [grad_output, self_, grad_input])?;
+    let _below = record::below();
+    ops::avg_pool2d_backward_grad_input(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        grad_input,
+    )
+}
+
+register!(AVG_POOL2D_BACKWARD_GRAD_INPUT, Autograd, avg_pool2d_backward_grad_input);
 
 pub(super) struct AdaptiveAvgPool2DBackward0 {
     pub(super) self_: SavedVariable,
@@ -573,6 +631,35 @@ fn max_pool3d_with_indices_backward(
 
 register!(MAX_POOL3D_WITH_INDICES_BACKWARD, Autograd, max_pool3d_with_indices_backward);
 
+fn max_pool3d_with_indices_backward_grad_input(
+    _: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    indices: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out("max_pool3d_with_indices_backward", [grad_output, self_, indices, grad_input])?;
+    let _below = record::below();
+    ops::max_pool3d_with_indices_backward_grad_input(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        indices,
+        grad_input,
+    )
+}
+
+register!(MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT, Autograd, max_pool3d_with_indices_backward_grad_input);
+
 pub(super) struct AvgPool3DBackward0 {
     pub(super) ceil_mode: bool,
     pub(super) count_include_pad: bool,
@@ -740,6 +827,35 @@ fn avg_pool3d_backward(
 }
 
 register!(AVG_POOL3D_BACKWARD, Autograd, avg_pool3d_backward);
+
+fn avg_pool3d_backward_grad_input(
+    _: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out("avg_pool3d_backward", [grad_output, self_, grad_input])?;
+    let _below = record::below();
+    ops::avg_pool3d_backward_grad_input(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        grad_input,
+    )
+}
+
+register!(AVG_POOL3D_BACKWARD_GRAD_INPUT, Autograd, avg_pool3d_backward_grad_input);
 
 fn adaptive_avg_pool3d_out(
     _: DispatchKeySet,
@@ -957,6 +1073,20 @@ fn adaptive_max_pool2d_backward(
 
 register!(ADAPTIVE_MAX_POOL2D_BACKWARD, Autograd, adaptive_max_pool2d_backward);
 
+fn adaptive_max_pool2d_backward_grad_input(
+    _: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    indices: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out("adaptive_max_pool2d_backward", [grad_output, self_, indices, grad_input])?;
+    let _below = record::below();
+    ops::adaptive_max_pool2d_backward_grad_input(grad_output, self_, indices, grad_input)
+}
+
+register!(ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT, Autograd, adaptive_max_pool2d_backward_grad_input);
+
 pub(super) struct AdaptiveMaxPool3DBackward0 {
     pub(super) self_: SavedVariable,
     pub(super) result1: SavedVariable,
@@ -1055,6 +1185,20 @@ fn adaptive_max_pool3d_backward(
 }
 
 register!(ADAPTIVE_MAX_POOL3D_BACKWARD, Autograd, adaptive_max_pool3d_backward);
+
+fn adaptive_max_pool3d_backward_grad_input(
+    _: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    indices: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    record::check_out("adaptive_max_pool3d_backward", [grad_output, self_, indices, grad_input])?;
+    let _below = record::below();
+    ops::adaptive_max_pool3d_backward_grad_input(grad_output, self_, indices, grad_input)
+}
+
+register!(ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT, Autograd, adaptive_max_pool3d_backward_grad_input);
 
 fn max_unpool2d_out(
     _: DispatchKeySet,

@@ -21,6 +21,20 @@ fn upsample_nearest1d_out(
 
 register!(UPSAMPLE_NEAREST1D_OUT, Autograd, upsample_nearest1d_out);
 
+fn upsample_nearest1d_vec_out(
+    _: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("upsample_nearest1d", [input, out])?;
+    let _below = record::below();
+    ops::upsample_nearest1d_vec_out(input, output_size, scale_factors, out)
+}
+
+register!(UPSAMPLE_NEAREST1D_VEC_OUT, Autograd, upsample_nearest1d_vec_out);
+
 fn upsample_nearest2d_out(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -35,6 +49,20 @@ fn upsample_nearest2d_out(
 }
 
 register!(UPSAMPLE_NEAREST2D_OUT, Autograd, upsample_nearest2d_out);
+
+fn upsample_nearest2d_vec_out(
+    _: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("upsample_nearest2d", [input, out])?;
+    let _below = record::below();
+    ops::upsample_nearest2d_vec_out(input, output_size, scale_factors, out)
+}
+
+register!(UPSAMPLE_NEAREST2D_VEC_OUT, Autograd, upsample_nearest2d_vec_out);
 
 fn upsample_nearest3d_out(
     _: DispatchKeySet,
@@ -52,6 +80,20 @@ fn upsample_nearest3d_out(
 
 register!(UPSAMPLE_NEAREST3D_OUT, Autograd, upsample_nearest3d_out);
 
+fn upsample_nearest3d_vec_out(
+    _: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("upsample_nearest3d", [input, out])?;
+    let _below = record::below();
+    ops::upsample_nearest3d_vec_out(input, output_size, scale_factors, out)
+}
+
+register!(UPSAMPLE_NEAREST3D_VEC_OUT, Autograd, upsample_nearest3d_vec_out);
+
 fn _upsample_nearest_exact1d_out(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -65,6 +107,20 @@ fn _upsample_nearest_exact1d_out(
 }
 
 register!(_UPSAMPLE_NEAREST_EXACT1D_OUT, Autograd, _upsample_nearest_exact1d_out);
+
+fn _upsample_nearest_exact1d_vec_out(
+    _: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("_upsample_nearest_exact1d", [input, out])?;
+    let _below = record::below();
+    ops::_upsample_nearest_exact1d_vec_out(input, output_size, scale_factors, out)
+}
+
+register!(_UPSAMPLE_NEAREST_EXACT1D_VEC_OUT, Autograd, _upsample_nearest_exact1d_vec_out);
 
 fn _upsample_nearest_exact2d_out(
     _: DispatchKeySet,
@@ -80,6 +136,20 @@ fn _upsample_nearest_exact2d_out(
 }
 
 register!(_UPSAMPLE_NEAREST_EXACT2D_OUT, Autograd, _upsample_nearest_exact2d_out);
+
+fn _upsample_nearest_exact2d_vec_out(
+    _: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("_upsample_nearest_exact2d", [input, out])?;
+    let _below = record::below();
+    ops::_upsample_nearest_exact2d_vec_out(input, output_size, scale_factors, out)
+}
+
+register!(_UPSAMPLE_NEAREST_EXACT2D_VEC_OUT, Autograd, _upsample_nearest_exact2d_vec_out);
 
 fn _upsample_nearest_exact3d_out(
     _: DispatchKeySet,
@@ -97,6 +167,20 @@ fn _upsample_nearest_exact3d_out(
 
 register!(_UPSAMPLE_NEAREST_EXACT3D_OUT, Autograd, _upsample_nearest_exact3d_out);
 
+fn _upsample_nearest_exact3d_vec_out(
+    _: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("_upsample_nearest_exact3d", [input, out])?;
+    let _below = record::below();
+    ops::_upsample_nearest_exact3d_vec_out(input, output_size, scale_factors, out)
+}
+
+register!(_UPSAMPLE_NEAREST_EXACT3D_VEC_OUT, Autograd, _upsample_nearest_exact3d_vec_out);
+
 fn upsample_linear1d_out(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -111,6 +195,21 @@ fn upsample_linear1d_out(
 }
 
 register!(UPSAMPLE_LINEAR1D_OUT, Autograd, upsample_linear1d_out);
+
+fn upsample_linear1d_vec_out(
+    _: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    align_corners: bool,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("upsample_linear1d", [input, out])?;
+    let _below = record::below();
+    ops::upsample_linear1d_vec_out(input, output_size, align_corners, scale_factors, out)
+}
+
+register!(UPSAMPLE_LINEAR1D_VEC_OUT, Autograd, upsample_linear1d_vec_out);
 
 fn upsample_bilinear2d_out(
     _: DispatchKeySet,
@@ -127,6 +226,21 @@ fn upsample_bilinear2d_out(
 }
 
 register!(UPSAMPLE_BILINEAR2D_OUT, Autograd, upsample_bilinear2d_out);
+
+fn upsample_bilinear2d_vec_out(
+    _: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    align_corners: bool,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("upsample_bilinear2d", [input, out])?;
+    let _below = record::below();
+    ops::upsample_bilinear2d_vec_out(input, output_size, align_corners, scale_factors, out)
+}
+
+register!(UPSAMPLE_BILINEAR2D_VEC_OUT, Autograd, upsample_bilinear2d_vec_out);
 
 fn upsample_trilinear3d_out(
     _: DispatchKeySet,
@@ -145,6 +259,21 @@ fn upsample_trilinear3d_out(
 
 register!(UPSAMPLE_TRILINEAR3D_OUT, Autograd, upsample_trilinear3d_out);
 
+fn upsample_trilinear3d_vec_out(
+    _: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    align_corners: bool,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("upsample_trilinear3d", [input, out])?;
+    let _below = record::below();
+    ops::upsample_trilinear3d_vec_out(input, output_size, align_corners, scale_factors, out)
+}
+
+register!(UPSAMPLE_TRILINEAR3D_VEC_OUT, Autograd, upsample_trilinear3d_vec_out);
+
 fn upsample_bicubic2d_out(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -160,3 +289,18 @@ fn upsample_bicubic2d_out(
 }
 
 register!(UPSAMPLE_BICUBIC2D_OUT, Autograd, upsample_bicubic2d_out);
+
+fn upsample_bicubic2d_vec_out(
+    _: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    align_corners: bool,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("upsample_bicubic2d", [input, out])?;
+    let _below = record::below();
+    ops::upsample_bicubic2d_vec_out(input, output_size, align_corners, scale_factors, out)
+}
+
+register!(UPSAMPLE_BICUBIC2D_VEC_OUT, Autograd, upsample_bicubic2d_vec_out);

@@ -3,6 +3,7 @@
 //! The operators whose kernels are in `native::convolution`.
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -951,6 +952,139 @@ fn convolution_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.ints()?,
         arguments.int()?,
         arguments.bool_array()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `convolution_backward.out`.
+pub type ConvolutionBackwardOutFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    &Tensor,
+    &Tensor,
+    Option<&[i64]>,
+    &[i64],
+    &[i64],
+    &[i64],
+    bool,
+    &[i64],
+    i64,
+    [bool; 3],
+    &Tensor,
+    &Tensor,
+    &Tensor,
+) -> Result<()>;
+
+/// The operator `convolution_backward.out`.
+pub static CONVOLUTION_BACKWARD_OUT: Operator<ConvolutionBackwardOutFn> = Operator::new(
+    "convolution_backward.out",
+    "convolution_backward.out(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
+    &[
+        Kernel::new(DispatchKey::Cpu, convolution_backward_out_kernel as ConvolutionBackwardOutFn),
+        Kernel::new(DispatchKey::Meta, convolution_backward_out_kernel as ConvolutionBackwardOutFn),
+    ],
+    convolution_backward_out_boxed,
+);
+
+/// The gradients of `convolution` for input, weight and bias; one that `output_mask` does not ask for has no elements.
+///
+/// `convolution_backward.out(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
+#[inline]
+pub fn convolution_backward_out(
+    grad_output: &Tensor,
+    input: &Tensor,
+    weight: &Tensor,
+    bias_sizes: Option<&[i64]>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    transposed: bool,
+    output_padding: &[i64],
+    groups: i64,
+    output_mask: [bool; 3],
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = CONVOLUTION_BACKWARD_OUT.select(
+        grad_output.key_set()
+            | input.key_set()
+            | weight.key_set()
+            | out0.key_set()
+            | out1.key_set()
+            | out2.key_set(),
+    )?;
+    kernel(
+        keys,
+        grad_output,
+        input,
+        weight,
+        bias_sizes,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        output_mask,
+        out0,
+        out1,
+        out2,
+    )
+}
+
+fn convolution_backward_out_kernel(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    input: &Tensor,
+    weight: &Tensor,
+    bias_sizes: Option<&[i64]>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    transposed: bool,
+    output_padding: &[i64],
+    groups: i64,
+    output_mask: [bool; 3],
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    let (result0, result1, result2) = native::convolution::convolution_backward(
+        grad_output,
+        input,
+        weight,
+        bias_sizes,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        output_mask,
+    )?;
+    copy_to_out(&result0, out0)?;
+    copy_to_out(&result1, out1)?;
+    copy_to_out(&result2, out2)
+}
+
+fn convolution_backward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("convolution_backward.out", given, 14)?;
+    convolution_backward_out(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.optional_ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.bool()?,
+        arguments.ints()?,
+        arguments.int()?,
+        arguments.bool_array()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
     )
     .map(IntoValues::into_values)
 }

@@ -174,6 +174,61 @@ fn _to_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `_to_copy.out`.
+pub type _ToCopyOutFn = fn(DispatchKeySet, &Tensor, bool, Option<MemoryFormat>, &Tensor) -> Result<()>;
+
+/// The operator `_to_copy.out`.
+pub static _TO_COPY_OUT: Operator<_ToCopyOutFn> = Operator::new(
+    "_to_copy.out",
+    "_to_copy.out(Tensor self, *, bool non_blocking=False, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, _to_copy_out_composite as _ToCopyOutFn)],
+    _to_copy_out_boxed,
+);
+
+/// A copy of another type, on another device or in another order.
+///
+/// `_to_copy.out(Tensor self, *, bool non_blocking=False, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn _to_copy_out(
+    self_: &Tensor,
+    non_blocking: bool,
+    memory_format: Option<MemoryFormat>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = _TO_COPY_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, non_blocking, memory_format, out)
+}
+
+fn _to_copy_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    non_blocking: bool,
+    memory_format: Option<MemoryFormat>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::copy::to_copy(
+        self_,
+        Some(out.dtype()),
+        Some(out.layout()),
+        Some(out.device()),
+        None,
+        non_blocking,
+        memory_format,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn _to_copy_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_to_copy.out", given, 4)?;
+    _to_copy_out(
+        arguments.tensor()?,
+        arguments.bool()?,
+        arguments.optional_memory_format()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `fill_.Scalar`.
 pub type FillInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
 

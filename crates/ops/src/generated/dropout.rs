@@ -3,6 +3,7 @@
 //! The operators whose kernels are in `native::dropout`.
 
 use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -39,6 +40,60 @@ fn native_dropout_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("native_dropout", given, 3)?;
     native_dropout(arguments.tensor()?, arguments.float()?, arguments.optional_bool()?)
         .map(IntoValues::into_values)
+}
+
+/// A kernel of `native_dropout.out`.
+pub type NativeDropoutOutFn = fn(DispatchKeySet, &Tensor, f64, Option<bool>, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `native_dropout.out`.
+pub static NATIVE_DROPOUT_OUT: Operator<NativeDropoutOutFn> = Operator::new(
+    "native_dropout.out",
+    "native_dropout.out(Tensor input, float p, bool? train, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
+    &[Kernel::new(
+        DispatchKey::CompositeExplicitAutograd,
+        native_dropout_out_composite as NativeDropoutOutFn,
+    )],
+    native_dropout_out_boxed,
+);
+
+/// Each element zero with probability `p` and scaled otherwise, and the mask of those that stayed.
+///
+/// `native_dropout.out(Tensor input, float p, bool? train, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
+#[inline]
+pub fn native_dropout_out(
+    input: &Tensor,
+    p: f64,
+    train: Option<bool>,
+    out0: &Tensor,
+    out1: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = NATIVE_DROPOUT_OUT.select(input.key_set() | out0.key_set() | out1.key_set())?;
+    kernel(keys, input, p, train, out0, out1)
+}
+
+fn native_dropout_out_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    p: f64,
+    train: Option<bool>,
+    out0: &Tensor,
+    out1: &Tensor,
+) -> Result<()> {
+    let (result0, result1) = native::dropout::native_dropout(input, p, train)?;
+    copy_to_out(&result0, out0)?;
+    copy_to_out(&result1, out1)
+}
+
+fn native_dropout_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("native_dropout.out", given, 5)?;
+    native_dropout_out(
+        arguments.tensor()?,
+        arguments.float()?,
+        arguments.optional_bool()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
 }
 
 /// A kernel of `native_dropout_backward`.

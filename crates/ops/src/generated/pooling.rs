@@ -376,6 +376,145 @@ fn max_pool2d_with_indices_backward_boxed(given: &[Value]) -> Result<Vec<Value>>
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `max_pool2d_with_indices_backward.grad_input`.
+pub type MaxPool2dWithIndicesBackwardGradInputFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    &Tensor,
+    &[i64],
+    &[i64],
+    &[i64],
+    &[i64],
+    bool,
+    &Tensor,
+    &Tensor,
+) -> Result<()>;
+
+/// The operator `max_pool2d_with_indices_backward.grad_input`.
+pub static MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT: Operator<MaxPool2dWithIndicesBackwardGradInputFn> =
+    Operator::new(
+        "max_pool2d_with_indices_backward.grad_input",
+        "max_pool2d_with_indices_backward.grad_input(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        &[
+            Kernel::new(
+                DispatchKey::Cpu,
+                max_pool2d_with_indices_backward_grad_input_cpu as MaxPool2dWithIndicesBackwardGradInputFn,
+            ),
+            Kernel::new(
+                DispatchKey::Meta,
+                max_pool2d_with_indices_backward_grad_input_meta as MaxPool2dWithIndicesBackwardGradInputFn,
+            ),
+        ],
+        max_pool2d_with_indices_backward_grad_input_boxed,
+    );
+
+/// The gradient of `max_pool2d_with_indices` for its input.
+///
+/// `max_pool2d_with_indices_backward.grad_input(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)`
+#[inline]
+pub fn max_pool2d_with_indices_backward_grad_input(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    indices: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT
+        .select(grad_output.key_set() | self_.key_set() | indices.key_set() | grad_input.key_set())?;
+    kernel(keys, grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices, grad_input)
+}
+
+fn max_pool2d_with_indices_backward_grad_input_cpu(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    indices: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::max_pool2d_with_indices_backward_meta(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        indices,
+    )?;
+    let target = spec.for_out(
+        "max_pool2d_with_indices_backward.grad_input",
+        grad_input,
+        &[grad_output, self_, indices],
+    )?;
+    native::pooling::max_pool2d_with_indices_backward(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        indices,
+        target.tensor(),
+    )?;
+    target.finish(grad_input)
+}
+
+fn max_pool2d_with_indices_backward_grad_input_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    indices: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::max_pool2d_with_indices_backward_meta(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        indices,
+    )?;
+    let target = spec.for_out(
+        "max_pool2d_with_indices_backward.grad_input",
+        grad_input,
+        &[grad_output, self_, indices],
+    )?;
+    target.finish(grad_input)
+}
+
+fn max_pool2d_with_indices_backward_grad_input_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("max_pool2d_with_indices_backward.grad_input", given, 9)?;
+    max_pool2d_with_indices_backward_grad_input(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.bool()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `avg_pool2d`.
 pub type AvgPool2dFn =
     fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], bool, bool, Option<i64>) -> Result<Tensor>;
@@ -697,6 +836,141 @@ fn avg_pool2d_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.bool()?,
         arguments.bool()?,
         arguments.optional_int()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `avg_pool2d_backward.grad_input`.
+pub type AvgPool2dBackwardGradInputFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    &Tensor,
+    &[i64],
+    &[i64],
+    &[i64],
+    bool,
+    bool,
+    Option<i64>,
+    &Tensor,
+) -> Result<()>;
+
+/// The operator `avg_pool2d_backward.grad_input`.
+pub static AVG_POOL2D_BACKWARD_GRAD_INPUT: Operator<AvgPool2dBackwardGradInputFn> = Operator::new(
+    "avg_pool2d_backward.grad_input",
+    "avg_pool2d_backward.grad_input(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override, *, Tensor(a!) grad_input) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, avg_pool2d_backward_grad_input_cpu as AvgPool2dBackwardGradInputFn),
+        Kernel::new(DispatchKey::Meta, avg_pool2d_backward_grad_input_meta as AvgPool2dBackwardGradInputFn),
+    ],
+    avg_pool2d_backward_grad_input_boxed,
+);
+
+/// The gradient of `avg_pool2d` for its input.
+///
+/// `avg_pool2d_backward.grad_input(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override, *, Tensor(a!) grad_input) -> Tensor(a!)`
+#[inline]
+pub fn avg_pool2d_backward_grad_input(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = AVG_POOL2D_BACKWARD_GRAD_INPUT
+        .select(grad_output.key_set() | self_.key_set() | grad_input.key_set())?;
+    kernel(
+        keys,
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        grad_input,
+    )
+}
+
+fn avg_pool2d_backward_grad_input_cpu(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::avg_pool2d_backward_meta(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    )?;
+    let target = spec.for_out("avg_pool2d_backward.grad_input", grad_input, &[grad_output, self_])?;
+    native::pooling::avg_pool2d_backward(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        target.tensor(),
+    )?;
+    target.finish(grad_input)
+}
+
+fn avg_pool2d_backward_grad_input_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::avg_pool2d_backward_meta(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    )?;
+    let target = spec.for_out("avg_pool2d_backward.grad_input", grad_input, &[grad_output, self_])?;
+    target.finish(grad_input)
+}
+
+fn avg_pool2d_backward_grad_input_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("avg_pool2d_backward.grad_input", given, 9)?;
+    avg_pool2d_backward_grad_input(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.bool()?,
+        arguments.bool()?,
+        arguments.optional_int()?,
+        arguments.tensor()?,
     )
     .map(IntoValues::into_values)
 }
@@ -1305,6 +1579,145 @@ fn max_pool3d_with_indices_backward_boxed(given: &[Value]) -> Result<Vec<Value>>
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `max_pool3d_with_indices_backward.grad_input`.
+pub type MaxPool3dWithIndicesBackwardGradInputFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    &Tensor,
+    &[i64],
+    &[i64],
+    &[i64],
+    &[i64],
+    bool,
+    &Tensor,
+    &Tensor,
+) -> Result<()>;
+
+/// The operator `max_pool3d_with_indices_backward.grad_input`.
+pub static MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT: Operator<MaxPool3dWithIndicesBackwardGradInputFn> =
+    Operator::new(
+        "max_pool3d_with_indices_backward.grad_input",
+        "max_pool3d_with_indices_backward.grad_input(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        &[
+            Kernel::new(
+                DispatchKey::Cpu,
+                max_pool3d_with_indices_backward_grad_input_cpu as MaxPool3dWithIndicesBackwardGradInputFn,
+            ),
+            Kernel::new(
+                DispatchKey::Meta,
+                max_pool3d_with_indices_backward_grad_input_meta as MaxPool3dWithIndicesBackwardGradInputFn,
+            ),
+        ],
+        max_pool3d_with_indices_backward_grad_input_boxed,
+    );
+
+/// The gradient of `max_pool3d_with_indices` for its input.
+///
+/// `max_pool3d_with_indices_backward.grad_input(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)`
+#[inline]
+pub fn max_pool3d_with_indices_backward_grad_input(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    indices: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT
+        .select(grad_output.key_set() | self_.key_set() | indices.key_set() | grad_input.key_set())?;
+    kernel(keys, grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices, grad_input)
+}
+
+fn max_pool3d_with_indices_backward_grad_input_cpu(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    indices: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::max_pool3d_with_indices_backward_meta(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        indices,
+    )?;
+    let target = spec.for_out(
+        "max_pool3d_with_indices_backward.grad_input",
+        grad_input,
+        &[grad_output, self_, indices],
+    )?;
+    native::pooling::max_pool3d_with_indices_backward(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        indices,
+        target.tensor(),
+    )?;
+    target.finish(grad_input)
+}
+
+fn max_pool3d_with_indices_backward_grad_input_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+    indices: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::max_pool3d_with_indices_backward_meta(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        ceil_mode,
+        indices,
+    )?;
+    let target = spec.for_out(
+        "max_pool3d_with_indices_backward.grad_input",
+        grad_input,
+        &[grad_output, self_, indices],
+    )?;
+    target.finish(grad_input)
+}
+
+fn max_pool3d_with_indices_backward_grad_input_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("max_pool3d_with_indices_backward.grad_input", given, 9)?;
+    max_pool3d_with_indices_backward_grad_input(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.bool()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `avg_pool3d`.
 pub type AvgPool3dFn =
     fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], bool, bool, Option<i64>) -> Result<Tensor>;
@@ -1626,6 +2039,141 @@ fn avg_pool3d_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.bool()?,
         arguments.bool()?,
         arguments.optional_int()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `avg_pool3d_backward.grad_input`.
+pub type AvgPool3dBackwardGradInputFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    &Tensor,
+    &[i64],
+    &[i64],
+    &[i64],
+    bool,
+    bool,
+    Option<i64>,
+    &Tensor,
+) -> Result<()>;
+
+/// The operator `avg_pool3d_backward.grad_input`.
+pub static AVG_POOL3D_BACKWARD_GRAD_INPUT: Operator<AvgPool3dBackwardGradInputFn> = Operator::new(
+    "avg_pool3d_backward.grad_input",
+    "avg_pool3d_backward.grad_input(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override, *, Tensor(a!) grad_input) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::Cpu, avg_pool3d_backward_grad_input_cpu as AvgPool3dBackwardGradInputFn),
+        Kernel::new(DispatchKey::Meta, avg_pool3d_backward_grad_input_meta as AvgPool3dBackwardGradInputFn),
+    ],
+    avg_pool3d_backward_grad_input_boxed,
+);
+
+/// The gradient of `avg_pool3d` for its input.
+///
+/// `avg_pool3d_backward.grad_input(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override, *, Tensor(a!) grad_input) -> Tensor(a!)`
+#[inline]
+pub fn avg_pool3d_backward_grad_input(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = AVG_POOL3D_BACKWARD_GRAD_INPUT
+        .select(grad_output.key_set() | self_.key_set() | grad_input.key_set())?;
+    kernel(
+        keys,
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        grad_input,
+    )
+}
+
+fn avg_pool3d_backward_grad_input_cpu(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::avg_pool3d_backward_meta(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    )?;
+    let target = spec.for_out("avg_pool3d_backward.grad_input", grad_input, &[grad_output, self_])?;
+    native::pooling::avg_pool3d_backward(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        target.tensor(),
+    )?;
+    target.finish(grad_input)
+}
+
+fn avg_pool3d_backward_grad_input_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::avg_pool3d_backward_meta(
+        grad_output,
+        self_,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    )?;
+    let target = spec.for_out("avg_pool3d_backward.grad_input", grad_input, &[grad_output, self_])?;
+    target.finish(grad_input)
+}
+
+fn avg_pool3d_backward_grad_input_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("avg_pool3d_backward.grad_input", given, 9)?;
+    avg_pool3d_backward_grad_input(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.bool()?,
+        arguments.bool()?,
+        arguments.optional_int()?,
+        arguments.tensor()?,
     )
     .map(IntoValues::into_values)
 }
@@ -2072,6 +2620,81 @@ fn adaptive_max_pool2d_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
         .map(IntoValues::into_values)
 }
 
+/// A kernel of `adaptive_max_pool2d_backward.grad_input`.
+pub type AdaptiveMaxPool2dBackwardGradInputFn =
+    fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `adaptive_max_pool2d_backward.grad_input`.
+pub static ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT: Operator<AdaptiveMaxPool2dBackwardGradInputFn> =
+    Operator::new(
+        "adaptive_max_pool2d_backward.grad_input",
+        "adaptive_max_pool2d_backward.grad_input(Tensor grad_output, Tensor self, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        &[
+            Kernel::new(
+                DispatchKey::Cpu,
+                adaptive_max_pool2d_backward_grad_input_cpu as AdaptiveMaxPool2dBackwardGradInputFn,
+            ),
+            Kernel::new(
+                DispatchKey::Meta,
+                adaptive_max_pool2d_backward_grad_input_meta as AdaptiveMaxPool2dBackwardGradInputFn,
+            ),
+        ],
+        adaptive_max_pool2d_backward_grad_input_boxed,
+    );
+
+/// The gradient of `adaptive_max_pool2d` for its input.
+///
+/// `adaptive_max_pool2d_backward.grad_input(Tensor grad_output, Tensor self, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)`
+#[inline]
+pub fn adaptive_max_pool2d_backward_grad_input(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    indices: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT
+        .select(grad_output.key_set() | self_.key_set() | indices.key_set() | grad_input.key_set())?;
+    kernel(keys, grad_output, self_, indices, grad_input)
+}
+
+fn adaptive_max_pool2d_backward_grad_input_cpu(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    indices: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
+    let target =
+        spec.for_out("adaptive_max_pool2d_backward.grad_input", grad_input, &[grad_output, self_, indices])?;
+    native::pooling::adaptive_max_pool2d_backward(grad_output, self_, indices, target.tensor())?;
+    target.finish(grad_input)
+}
+
+fn adaptive_max_pool2d_backward_grad_input_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    indices: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
+    let target =
+        spec.for_out("adaptive_max_pool2d_backward.grad_input", grad_input, &[grad_output, self_, indices])?;
+    target.finish(grad_input)
+}
+
+fn adaptive_max_pool2d_backward_grad_input_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("adaptive_max_pool2d_backward.grad_input", given, 4)?;
+    adaptive_max_pool2d_backward_grad_input(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `adaptive_max_pool3d`.
 pub type AdaptiveMaxPool3dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<(Tensor, Tensor)>;
 
@@ -2238,6 +2861,81 @@ fn adaptive_max_pool3d_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("adaptive_max_pool3d_backward", given, 3)?;
     adaptive_max_pool3d_backward(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?)
         .map(IntoValues::into_values)
+}
+
+/// A kernel of `adaptive_max_pool3d_backward.grad_input`.
+pub type AdaptiveMaxPool3dBackwardGradInputFn =
+    fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, &Tensor) -> Result<()>;
+
+/// The operator `adaptive_max_pool3d_backward.grad_input`.
+pub static ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT: Operator<AdaptiveMaxPool3dBackwardGradInputFn> =
+    Operator::new(
+        "adaptive_max_pool3d_backward.grad_input",
+        "adaptive_max_pool3d_backward.grad_input(Tensor grad_output, Tensor self, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)",
+        &[
+            Kernel::new(
+                DispatchKey::Cpu,
+                adaptive_max_pool3d_backward_grad_input_cpu as AdaptiveMaxPool3dBackwardGradInputFn,
+            ),
+            Kernel::new(
+                DispatchKey::Meta,
+                adaptive_max_pool3d_backward_grad_input_meta as AdaptiveMaxPool3dBackwardGradInputFn,
+            ),
+        ],
+        adaptive_max_pool3d_backward_grad_input_boxed,
+    );
+
+/// The gradient of `adaptive_max_pool3d` for its input.
+///
+/// `adaptive_max_pool3d_backward.grad_input(Tensor grad_output, Tensor self, Tensor indices, *, Tensor(a!) grad_input) -> Tensor(a!)`
+#[inline]
+pub fn adaptive_max_pool3d_backward_grad_input(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    indices: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT
+        .select(grad_output.key_set() | self_.key_set() | indices.key_set() | grad_input.key_set())?;
+    kernel(keys, grad_output, self_, indices, grad_input)
+}
+
+fn adaptive_max_pool3d_backward_grad_input_cpu(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    indices: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
+    let target =
+        spec.for_out("adaptive_max_pool3d_backward.grad_input", grad_input, &[grad_output, self_, indices])?;
+    native::pooling::adaptive_max_pool3d_backward(grad_output, self_, indices, target.tensor())?;
+    target.finish(grad_input)
+}
+
+fn adaptive_max_pool3d_backward_grad_input_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    indices: &Tensor,
+    grad_input: &Tensor,
+) -> Result<()> {
+    let spec = native::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
+    let target =
+        spec.for_out("adaptive_max_pool3d_backward.grad_input", grad_input, &[grad_output, self_, indices])?;
+    target.finish(grad_input)
+}
+
+fn adaptive_max_pool3d_backward_grad_input_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("adaptive_max_pool3d_backward.grad_input", given, 4)?;
+    adaptive_max_pool3d_backward_grad_input(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
 }
 
 /// A kernel of `max_unpool2d`.

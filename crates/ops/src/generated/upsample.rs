@@ -138,6 +138,57 @@ fn upsample_nearest1d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
         .map(IntoValues::into_values)
 }
 
+/// A kernel of `upsample_nearest1d.vec_out`.
+pub type UpsampleNearest1dVecOutFn =
+    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>, &Tensor) -> Result<()>;
+
+/// The operator `upsample_nearest1d.vec_out`.
+pub static UPSAMPLE_NEAREST1D_VEC_OUT: Operator<UpsampleNearest1dVecOutFn> = Operator::new(
+    "upsample_nearest1d.vec_out",
+    "upsample_nearest1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        upsample_nearest1d_vec_out_composite as UpsampleNearest1dVecOutFn,
+    )],
+    upsample_nearest1d_vec_out_boxed,
+);
+
+/// An image in another size or so many times as large, by repeating elements.
+///
+/// `upsample_nearest1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn upsample_nearest1d_vec_out(
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = UPSAMPLE_NEAREST1D_VEC_OUT.select(input.key_set() | out.key_set())?;
+    kernel(keys, input, output_size, scale_factors, out)
+}
+
+fn upsample_nearest1d_vec_out_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::upsample::upsample_nearest1d_vec(input, output_size, scale_factors)?;
+    copy_to_out(&result, out)
+}
+
+fn upsample_nearest1d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("upsample_nearest1d.vec_out", given, 4)?;
+    upsample_nearest1d_vec_out(
+        arguments.tensor()?,
+        arguments.optional_ints()?,
+        arguments.optional_floats()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `upsample_nearest2d`.
 pub type UpsampleNearest2dFn =
     fn(DispatchKeySet, &Tensor, &[i64], Option<f64>, Option<f64>) -> Result<Tensor>;
@@ -283,6 +334,57 @@ fn upsample_nearest2d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("upsample_nearest2d.vec", given, 3)?;
     upsample_nearest2d_vec(arguments.tensor()?, arguments.optional_ints()?, arguments.optional_floats()?)
         .map(IntoValues::into_values)
+}
+
+/// A kernel of `upsample_nearest2d.vec_out`.
+pub type UpsampleNearest2dVecOutFn =
+    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>, &Tensor) -> Result<()>;
+
+/// The operator `upsample_nearest2d.vec_out`.
+pub static UPSAMPLE_NEAREST2D_VEC_OUT: Operator<UpsampleNearest2dVecOutFn> = Operator::new(
+    "upsample_nearest2d.vec_out",
+    "upsample_nearest2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        upsample_nearest2d_vec_out_composite as UpsampleNearest2dVecOutFn,
+    )],
+    upsample_nearest2d_vec_out_boxed,
+);
+
+/// An image in another size or so many times as large, by repeating elements.
+///
+/// `upsample_nearest2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn upsample_nearest2d_vec_out(
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = UPSAMPLE_NEAREST2D_VEC_OUT.select(input.key_set() | out.key_set())?;
+    kernel(keys, input, output_size, scale_factors, out)
+}
+
+fn upsample_nearest2d_vec_out_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::upsample::upsample_nearest2d_vec(input, output_size, scale_factors)?;
+    copy_to_out(&result, out)
+}
+
+fn upsample_nearest2d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("upsample_nearest2d.vec_out", given, 4)?;
+    upsample_nearest2d_vec_out(
+        arguments.tensor()?,
+        arguments.optional_ints()?,
+        arguments.optional_floats()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
 }
 
 /// A kernel of `upsample_nearest3d`.
@@ -438,6 +540,57 @@ fn upsample_nearest3d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
         .map(IntoValues::into_values)
 }
 
+/// A kernel of `upsample_nearest3d.vec_out`.
+pub type UpsampleNearest3dVecOutFn =
+    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>, &Tensor) -> Result<()>;
+
+/// The operator `upsample_nearest3d.vec_out`.
+pub static UPSAMPLE_NEAREST3D_VEC_OUT: Operator<UpsampleNearest3dVecOutFn> = Operator::new(
+    "upsample_nearest3d.vec_out",
+    "upsample_nearest3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        upsample_nearest3d_vec_out_composite as UpsampleNearest3dVecOutFn,
+    )],
+    upsample_nearest3d_vec_out_boxed,
+);
+
+/// An image in another size or so many times as large, by repeating elements.
+///
+/// `upsample_nearest3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn upsample_nearest3d_vec_out(
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = UPSAMPLE_NEAREST3D_VEC_OUT.select(input.key_set() | out.key_set())?;
+    kernel(keys, input, output_size, scale_factors, out)
+}
+
+fn upsample_nearest3d_vec_out_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::upsample::upsample_nearest3d_vec(input, output_size, scale_factors)?;
+    copy_to_out(&result, out)
+}
+
+fn upsample_nearest3d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("upsample_nearest3d.vec_out", given, 4)?;
+    upsample_nearest3d_vec_out(
+        arguments.tensor()?,
+        arguments.optional_ints()?,
+        arguments.optional_floats()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `_upsample_nearest_exact1d`.
 pub type _UpsampleNearestExact1dFn = fn(DispatchKeySet, &Tensor, &[i64], Option<f64>) -> Result<Tensor>;
 
@@ -570,6 +723,57 @@ fn _upsample_nearest_exact1d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.tensor()?,
         arguments.optional_ints()?,
         arguments.optional_floats()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `_upsample_nearest_exact1d.vec_out`.
+pub type _UpsampleNearestExact1dVecOutFn =
+    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>, &Tensor) -> Result<()>;
+
+/// The operator `_upsample_nearest_exact1d.vec_out`.
+pub static _UPSAMPLE_NEAREST_EXACT1D_VEC_OUT: Operator<_UpsampleNearestExact1dVecOutFn> = Operator::new(
+    "_upsample_nearest_exact1d.vec_out",
+    "_upsample_nearest_exact1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _upsample_nearest_exact1d_vec_out_composite as _UpsampleNearestExact1dVecOutFn,
+    )],
+    _upsample_nearest_exact1d_vec_out_boxed,
+);
+
+/// `upsample_nearest1d`, by the pixel at the middle of each new one.
+///
+/// `_upsample_nearest_exact1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn _upsample_nearest_exact1d_vec_out(
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT1D_VEC_OUT.select(input.key_set() | out.key_set())?;
+    kernel(keys, input, output_size, scale_factors, out)
+}
+
+fn _upsample_nearest_exact1d_vec_out_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::upsample::_upsample_nearest_exact1d_vec(input, output_size, scale_factors)?;
+    copy_to_out(&result, out)
+}
+
+fn _upsample_nearest_exact1d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_upsample_nearest_exact1d.vec_out", given, 4)?;
+    _upsample_nearest_exact1d_vec_out(
+        arguments.tensor()?,
+        arguments.optional_ints()?,
+        arguments.optional_floats()?,
+        arguments.tensor()?,
     )
     .map(IntoValues::into_values)
 }
@@ -721,6 +925,57 @@ fn _upsample_nearest_exact2d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.tensor()?,
         arguments.optional_ints()?,
         arguments.optional_floats()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `_upsample_nearest_exact2d.vec_out`.
+pub type _UpsampleNearestExact2dVecOutFn =
+    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>, &Tensor) -> Result<()>;
+
+/// The operator `_upsample_nearest_exact2d.vec_out`.
+pub static _UPSAMPLE_NEAREST_EXACT2D_VEC_OUT: Operator<_UpsampleNearestExact2dVecOutFn> = Operator::new(
+    "_upsample_nearest_exact2d.vec_out",
+    "_upsample_nearest_exact2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _upsample_nearest_exact2d_vec_out_composite as _UpsampleNearestExact2dVecOutFn,
+    )],
+    _upsample_nearest_exact2d_vec_out_boxed,
+);
+
+/// `upsample_nearest2d`, by the pixel at the middle of each new one.
+///
+/// `_upsample_nearest_exact2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn _upsample_nearest_exact2d_vec_out(
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT2D_VEC_OUT.select(input.key_set() | out.key_set())?;
+    kernel(keys, input, output_size, scale_factors, out)
+}
+
+fn _upsample_nearest_exact2d_vec_out_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::upsample::_upsample_nearest_exact2d_vec(input, output_size, scale_factors)?;
+    copy_to_out(&result, out)
+}
+
+fn _upsample_nearest_exact2d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_upsample_nearest_exact2d.vec_out", given, 4)?;
+    _upsample_nearest_exact2d_vec_out(
+        arguments.tensor()?,
+        arguments.optional_ints()?,
+        arguments.optional_floats()?,
+        arguments.tensor()?,
     )
     .map(IntoValues::into_values)
 }
@@ -883,6 +1138,57 @@ fn _upsample_nearest_exact3d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `_upsample_nearest_exact3d.vec_out`.
+pub type _UpsampleNearestExact3dVecOutFn =
+    fn(DispatchKeySet, &Tensor, Option<&[i64]>, Option<&[f64]>, &Tensor) -> Result<()>;
+
+/// The operator `_upsample_nearest_exact3d.vec_out`.
+pub static _UPSAMPLE_NEAREST_EXACT3D_VEC_OUT: Operator<_UpsampleNearestExact3dVecOutFn> = Operator::new(
+    "_upsample_nearest_exact3d.vec_out",
+    "_upsample_nearest_exact3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _upsample_nearest_exact3d_vec_out_composite as _UpsampleNearestExact3dVecOutFn,
+    )],
+    _upsample_nearest_exact3d_vec_out_boxed,
+);
+
+/// `upsample_nearest3d`, by the pixel at the middle of each new one.
+///
+/// `_upsample_nearest_exact3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn _upsample_nearest_exact3d_vec_out(
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = _UPSAMPLE_NEAREST_EXACT3D_VEC_OUT.select(input.key_set() | out.key_set())?;
+    kernel(keys, input, output_size, scale_factors, out)
+}
+
+fn _upsample_nearest_exact3d_vec_out_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::upsample::_upsample_nearest_exact3d_vec(input, output_size, scale_factors)?;
+    copy_to_out(&result, out)
+}
+
+fn _upsample_nearest_exact3d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_upsample_nearest_exact3d.vec_out", given, 4)?;
+    _upsample_nearest_exact3d_vec_out(
+        arguments.tensor()?,
+        arguments.optional_ints()?,
+        arguments.optional_floats()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `upsample_linear1d`.
 pub type UpsampleLinear1dFn = fn(DispatchKeySet, &Tensor, &[i64], bool, Option<f64>) -> Result<Tensor>;
 
@@ -1024,6 +1330,60 @@ fn upsample_linear1d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.optional_ints()?,
         arguments.bool()?,
         arguments.optional_floats()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `upsample_linear1d.vec_out`.
+pub type UpsampleLinear1dVecOutFn =
+    fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<&[f64]>, &Tensor) -> Result<()>;
+
+/// The operator `upsample_linear1d.vec_out`.
+pub static UPSAMPLE_LINEAR1D_VEC_OUT: Operator<UpsampleLinear1dVecOutFn> = Operator::new(
+    "upsample_linear1d.vec_out",
+    "upsample_linear1d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        upsample_linear1d_vec_out_composite as UpsampleLinear1dVecOutFn,
+    )],
+    upsample_linear1d_vec_out_boxed,
+);
+
+/// An image in another size or so many times as large, by straight lines.
+///
+/// `upsample_linear1d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn upsample_linear1d_vec_out(
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    align_corners: bool,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = UPSAMPLE_LINEAR1D_VEC_OUT.select(input.key_set() | out.key_set())?;
+    kernel(keys, input, output_size, align_corners, scale_factors, out)
+}
+
+fn upsample_linear1d_vec_out_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    align_corners: bool,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::upsample::upsample_linear1d_vec(input, output_size, align_corners, scale_factors)?;
+    copy_to_out(&result, out)
+}
+
+fn upsample_linear1d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("upsample_linear1d.vec_out", given, 5)?;
+    upsample_linear1d_vec_out(
+        arguments.tensor()?,
+        arguments.optional_ints()?,
+        arguments.bool()?,
+        arguments.optional_floats()?,
+        arguments.tensor()?,
     )
     .map(IntoValues::into_values)
 }
@@ -1185,6 +1545,60 @@ fn upsample_bilinear2d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.optional_ints()?,
         arguments.bool()?,
         arguments.optional_floats()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `upsample_bilinear2d.vec_out`.
+pub type UpsampleBilinear2dVecOutFn =
+    fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<&[f64]>, &Tensor) -> Result<()>;
+
+/// The operator `upsample_bilinear2d.vec_out`.
+pub static UPSAMPLE_BILINEAR2D_VEC_OUT: Operator<UpsampleBilinear2dVecOutFn> = Operator::new(
+    "upsample_bilinear2d.vec_out",
+    "upsample_bilinear2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        upsample_bilinear2d_vec_out_composite as UpsampleBilinear2dVecOutFn,
+    )],
+    upsample_bilinear2d_vec_out_boxed,
+);
+
+/// An image in another size or so many times as large, by straight lines.
+///
+/// `upsample_bilinear2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn upsample_bilinear2d_vec_out(
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    align_corners: bool,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = UPSAMPLE_BILINEAR2D_VEC_OUT.select(input.key_set() | out.key_set())?;
+    kernel(keys, input, output_size, align_corners, scale_factors, out)
+}
+
+fn upsample_bilinear2d_vec_out_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    align_corners: bool,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::upsample::upsample_bilinear2d_vec(input, output_size, align_corners, scale_factors)?;
+    copy_to_out(&result, out)
+}
+
+fn upsample_bilinear2d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("upsample_bilinear2d.vec_out", given, 5)?;
+    upsample_bilinear2d_vec_out(
+        arguments.tensor()?,
+        arguments.optional_ints()?,
+        arguments.bool()?,
+        arguments.optional_floats()?,
+        arguments.tensor()?,
     )
     .map(IntoValues::into_values)
 }
@@ -1362,6 +1776,61 @@ fn upsample_trilinear3d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `upsample_trilinear3d.vec_out`.
+pub type UpsampleTrilinear3dVecOutFn =
+    fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<&[f64]>, &Tensor) -> Result<()>;
+
+/// The operator `upsample_trilinear3d.vec_out`.
+pub static UPSAMPLE_TRILINEAR3D_VEC_OUT: Operator<UpsampleTrilinear3dVecOutFn> = Operator::new(
+    "upsample_trilinear3d.vec_out",
+    "upsample_trilinear3d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        upsample_trilinear3d_vec_out_composite as UpsampleTrilinear3dVecOutFn,
+    )],
+    upsample_trilinear3d_vec_out_boxed,
+);
+
+/// An image in another size or so many times as large, by straight lines.
+///
+/// `upsample_trilinear3d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn upsample_trilinear3d_vec_out(
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    align_corners: bool,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = UPSAMPLE_TRILINEAR3D_VEC_OUT.select(input.key_set() | out.key_set())?;
+    kernel(keys, input, output_size, align_corners, scale_factors, out)
+}
+
+fn upsample_trilinear3d_vec_out_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    align_corners: bool,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let result =
+        native::upsample::upsample_trilinear3d_vec(input, output_size, align_corners, scale_factors)?;
+    copy_to_out(&result, out)
+}
+
+fn upsample_trilinear3d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("upsample_trilinear3d.vec_out", given, 5)?;
+    upsample_trilinear3d_vec_out(
+        arguments.tensor()?,
+        arguments.optional_ints()?,
+        arguments.bool()?,
+        arguments.optional_floats()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `upsample_bicubic2d`.
 pub type UpsampleBicubic2dFn =
     fn(DispatchKeySet, &Tensor, &[i64], bool, Option<f64>, Option<f64>) -> Result<Tensor>;
@@ -1518,6 +1987,60 @@ fn upsample_bicubic2d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
         arguments.optional_ints()?,
         arguments.bool()?,
         arguments.optional_floats()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `upsample_bicubic2d.vec_out`.
+pub type UpsampleBicubic2dVecOutFn =
+    fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<&[f64]>, &Tensor) -> Result<()>;
+
+/// The operator `upsample_bicubic2d.vec_out`.
+pub static UPSAMPLE_BICUBIC2D_VEC_OUT: Operator<UpsampleBicubic2dVecOutFn> = Operator::new(
+    "upsample_bicubic2d.vec_out",
+    "upsample_bicubic2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        upsample_bicubic2d_vec_out_composite as UpsampleBicubic2dVecOutFn,
+    )],
+    upsample_bicubic2d_vec_out_boxed,
+);
+
+/// An image in another size or so many times as large, by cubic curves.
+///
+/// `upsample_bicubic2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn upsample_bicubic2d_vec_out(
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    align_corners: bool,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = UPSAMPLE_BICUBIC2D_VEC_OUT.select(input.key_set() | out.key_set())?;
+    kernel(keys, input, output_size, align_corners, scale_factors, out)
+}
+
+fn upsample_bicubic2d_vec_out_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    output_size: Option<&[i64]>,
+    align_corners: bool,
+    scale_factors: Option<&[f64]>,
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::upsample::upsample_bicubic2d_vec(input, output_size, align_corners, scale_factors)?;
+    copy_to_out(&result, out)
+}
+
+fn upsample_bicubic2d_vec_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("upsample_bicubic2d.vec_out", given, 5)?;
+    upsample_bicubic2d_vec_out(
+        arguments.tensor()?,
+        arguments.optional_ints()?,
+        arguments.bool()?,
+        arguments.optional_floats()?,
+        arguments.tensor()?,
     )
     .map(IntoValues::into_values)
 }

@@ -23,7 +23,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         _TO_COPY,
-        "_to_copy(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool non_blocking=False, memory_format? memory_format=None)\n\nA copy of another type, on another device or in another order."
+        "_to_copy(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool non_blocking=False, memory_format? memory_format=None, Tensor out=None)\n\nA copy of another type, on another device or in another order."
     ),
     function!(
         "",
@@ -89,6 +89,7 @@ static _TO_COPY: Signature = Signature {
             boolean("pin_memory").by_keyword().or_none().or("None"),
             boolean("non_blocking").by_keyword().or("False"),
             memory_format("memory_format").by_keyword().or_none().or("None"),
+            tensor("out").by_keyword().or_none().or("None"),
         ],
         receiver: None,
         function: true,
@@ -102,6 +103,9 @@ static _TO_COPY: Signature = Signature {
                 a.boolean_or(5, false)?,
                 a.optional_memory_format(6)?,
             );
+            if let Some(out) = a.optional_tensor(7)? {
+                return a.writes(7, || ops::_to_copy_out(&self_, non_blocking, memory_format, &out));
+            }
             a.returns(|| {
                 ops::_to_copy(&self_, dtype, layout, device, pin_memory, non_blocking, memory_format)
             })

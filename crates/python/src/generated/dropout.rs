@@ -2,7 +2,7 @@
 
 //! The names in Python of the operators in `dropout`.
 
-use crate::arguments::{Overload, Signature, boolean, float, tensor};
+use crate::arguments::{Overload, Signature, boolean, float, tensor, tensors};
 use crate::call::{Binding, function};
 use flambeau_ops::ops;
 
@@ -10,7 +10,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         NATIVE_DROPOUT,
-        "native_dropout(Tensor input, float p, bool? train)\n\nEach element zero with probability `p` and scaled otherwise, and the mask of those that stayed."
+        "native_dropout(Tensor input, float p, bool? train, *, Tensor out=None)\n\nEach element zero with probability `p` and scaled otherwise, and the mask of those that stayed."
     ),
     function!(
         "",
@@ -57,11 +57,19 @@ pub(super) static BINDINGS: &[Binding] = &[
 static NATIVE_DROPOUT: Signature = Signature {
     name: "native_dropout",
     overloads: &[Overload {
-        parameters: &[tensor("input"), float("p"), boolean("train").or_none()],
+        parameters: &[
+            tensor("input"),
+            float("p"),
+            boolean("train").or_none(),
+            tensors("out").by_keyword().or_none().or("None"),
+        ],
         receiver: None,
         function: true,
         call: |a| {
             let (input, p, train) = (a.tensor(0)?, a.float(1)?, a.optional_boolean(2)?);
+            if let Some(out) = a.out_tensors(3, 2)? {
+                return a.writes(3, || ops::native_dropout_out(&input, p, train, &out[0], &out[1]));
+            }
             a.returns(|| ops::native_dropout(&input, p, train))
         },
     }],

@@ -10,52 +10,52 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         UPSAMPLE_NEAREST1D,
-        "upsample_nearest1d(Tensor input, int[1] output_size, float? scales=None, *, Tensor out=None)\nupsample_nearest1d(Tensor input, int[]? output_size, float[]? scale_factors)\n\nAn image in another size, by repeating elements."
+        "upsample_nearest1d(Tensor input, int[1] output_size, float? scales=None, *, Tensor out=None)\nupsample_nearest1d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\nAn image in another size, by repeating elements."
     ),
     function!(
         "_nn",
         UPSAMPLE_NEAREST2D,
-        "upsample_nearest2d(Tensor input, int[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_nearest2d(Tensor input, int[]? output_size, float[]? scale_factors)\n\nAn image in another size, by repeating elements."
+        "upsample_nearest2d(Tensor input, int[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_nearest2d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\nAn image in another size, by repeating elements."
     ),
     function!(
         "_nn",
         UPSAMPLE_NEAREST3D,
-        "upsample_nearest3d(Tensor input, int[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_nearest3d(Tensor input, int[]? output_size, float[]? scale_factors)\n\nAn image in another size, by repeating elements."
+        "upsample_nearest3d(Tensor input, int[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_nearest3d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\nAn image in another size, by repeating elements."
     ),
     function!(
         "_nn",
         _UPSAMPLE_NEAREST_EXACT1D,
-        "_upsample_nearest_exact1d(Tensor input, int[1] output_size, float? scales=None, *, Tensor out=None)\n_upsample_nearest_exact1d(Tensor input, int[]? output_size, float[]? scale_factors)\n\n`upsample_nearest1d`, by the pixel at the middle of each new one."
+        "_upsample_nearest_exact1d(Tensor input, int[1] output_size, float? scales=None, *, Tensor out=None)\n_upsample_nearest_exact1d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`upsample_nearest1d`, by the pixel at the middle of each new one."
     ),
     function!(
         "_nn",
         _UPSAMPLE_NEAREST_EXACT2D,
-        "_upsample_nearest_exact2d(Tensor input, int[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\n_upsample_nearest_exact2d(Tensor input, int[]? output_size, float[]? scale_factors)\n\n`upsample_nearest2d`, by the pixel at the middle of each new one."
+        "_upsample_nearest_exact2d(Tensor input, int[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\n_upsample_nearest_exact2d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`upsample_nearest2d`, by the pixel at the middle of each new one."
     ),
     function!(
         "_nn",
         _UPSAMPLE_NEAREST_EXACT3D,
-        "_upsample_nearest_exact3d(Tensor input, int[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\n_upsample_nearest_exact3d(Tensor input, int[]? output_size, float[]? scale_factors)\n\n`upsample_nearest3d`, by the pixel at the middle of each new one."
+        "_upsample_nearest_exact3d(Tensor input, int[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\n_upsample_nearest_exact3d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`upsample_nearest3d`, by the pixel at the middle of each new one."
     ),
     function!(
         "_nn",
         UPSAMPLE_LINEAR1D,
-        "upsample_linear1d(Tensor input, int[1] output_size, bool align_corners, float? scales=None, *, Tensor out=None)\nupsample_linear1d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors)\n\nAn image in another size, by straight lines."
+        "upsample_linear1d(Tensor input, int[1] output_size, bool align_corners, float? scales=None, *, Tensor out=None)\nupsample_linear1d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor out=None)\n\nAn image in another size, by straight lines."
     ),
     function!(
         "_nn",
         UPSAMPLE_BILINEAR2D,
-        "upsample_bilinear2d(Tensor input, int[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_bilinear2d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors)\n\nAn image in another size, by straight lines."
+        "upsample_bilinear2d(Tensor input, int[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_bilinear2d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor out=None)\n\nAn image in another size, by straight lines."
     ),
     function!(
         "_nn",
         UPSAMPLE_TRILINEAR3D,
-        "upsample_trilinear3d(Tensor input, int[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_trilinear3d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors)\n\nAn image in another size, by straight lines."
+        "upsample_trilinear3d(Tensor input, int[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_trilinear3d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor out=None)\n\nAn image in another size, by straight lines."
     ),
     function!(
         "_nn",
         UPSAMPLE_BICUBIC2D,
-        "upsample_bicubic2d(Tensor input, int[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_bicubic2d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors)\n\nAn image in another size, by cubic curves."
+        "upsample_bicubic2d(Tensor input, int[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_bicubic2d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor out=None)\n\nAn image in another size, by cubic curves."
     ),
 ];
 
@@ -84,12 +84,23 @@ static UPSAMPLE_NEAREST1D: Signature = Signature {
                 tensor("input"),
                 ints("output_size", 0).or_none(),
                 floats("scale_factors").or_none(),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
             call: |a| {
                 let (input, output_size, scale_factors) =
                     (a.tensor(0)?, a.optional_ints(1)?, a.optional_floats(2)?);
+                if let Some(out) = a.optional_tensor(3)? {
+                    return a.writes(3, || {
+                        ops::upsample_nearest1d_vec_out(
+                            &input,
+                            output_size.as_deref(),
+                            scale_factors.as_deref(),
+                            &out,
+                        )
+                    });
+                }
                 a.returns(|| {
                     ops::upsample_nearest1d_vec(&input, output_size.as_deref(), scale_factors.as_deref())
                 })
@@ -127,12 +138,23 @@ static UPSAMPLE_NEAREST2D: Signature = Signature {
                 tensor("input"),
                 ints("output_size", 0).or_none(),
                 floats("scale_factors").or_none(),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
             call: |a| {
                 let (input, output_size, scale_factors) =
                     (a.tensor(0)?, a.optional_ints(1)?, a.optional_floats(2)?);
+                if let Some(out) = a.optional_tensor(3)? {
+                    return a.writes(3, || {
+                        ops::upsample_nearest2d_vec_out(
+                            &input,
+                            output_size.as_deref(),
+                            scale_factors.as_deref(),
+                            &out,
+                        )
+                    });
+                }
                 a.returns(|| {
                     ops::upsample_nearest2d_vec(&input, output_size.as_deref(), scale_factors.as_deref())
                 })
@@ -176,12 +198,23 @@ static UPSAMPLE_NEAREST3D: Signature = Signature {
                 tensor("input"),
                 ints("output_size", 0).or_none(),
                 floats("scale_factors").or_none(),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
             call: |a| {
                 let (input, output_size, scale_factors) =
                     (a.tensor(0)?, a.optional_ints(1)?, a.optional_floats(2)?);
+                if let Some(out) = a.optional_tensor(3)? {
+                    return a.writes(3, || {
+                        ops::upsample_nearest3d_vec_out(
+                            &input,
+                            output_size.as_deref(),
+                            scale_factors.as_deref(),
+                            &out,
+                        )
+                    });
+                }
                 a.returns(|| {
                     ops::upsample_nearest3d_vec(&input, output_size.as_deref(), scale_factors.as_deref())
                 })
@@ -217,12 +250,23 @@ static _UPSAMPLE_NEAREST_EXACT1D: Signature = Signature {
                 tensor("input"),
                 ints("output_size", 0).or_none(),
                 floats("scale_factors").or_none(),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
             call: |a| {
                 let (input, output_size, scale_factors) =
                     (a.tensor(0)?, a.optional_ints(1)?, a.optional_floats(2)?);
+                if let Some(out) = a.optional_tensor(3)? {
+                    return a.writes(3, || {
+                        ops::_upsample_nearest_exact1d_vec_out(
+                            &input,
+                            output_size.as_deref(),
+                            scale_factors.as_deref(),
+                            &out,
+                        )
+                    });
+                }
                 a.returns(|| {
                     ops::_upsample_nearest_exact1d_vec(
                         &input,
@@ -264,12 +308,23 @@ static _UPSAMPLE_NEAREST_EXACT2D: Signature = Signature {
                 tensor("input"),
                 ints("output_size", 0).or_none(),
                 floats("scale_factors").or_none(),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
             call: |a| {
                 let (input, output_size, scale_factors) =
                     (a.tensor(0)?, a.optional_ints(1)?, a.optional_floats(2)?);
+                if let Some(out) = a.optional_tensor(3)? {
+                    return a.writes(3, || {
+                        ops::_upsample_nearest_exact2d_vec_out(
+                            &input,
+                            output_size.as_deref(),
+                            scale_factors.as_deref(),
+                            &out,
+                        )
+                    });
+                }
                 a.returns(|| {
                     ops::_upsample_nearest_exact2d_vec(
                         &input,
@@ -326,12 +381,23 @@ static _UPSAMPLE_NEAREST_EXACT3D: Signature = Signature {
                 tensor("input"),
                 ints("output_size", 0).or_none(),
                 floats("scale_factors").or_none(),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
             call: |a| {
                 let (input, output_size, scale_factors) =
                     (a.tensor(0)?, a.optional_ints(1)?, a.optional_floats(2)?);
+                if let Some(out) = a.optional_tensor(3)? {
+                    return a.writes(3, || {
+                        ops::_upsample_nearest_exact3d_vec_out(
+                            &input,
+                            output_size.as_deref(),
+                            scale_factors.as_deref(),
+                            &out,
+                        )
+                    });
+                }
                 a.returns(|| {
                     ops::_upsample_nearest_exact3d_vec(
                         &input,
@@ -374,12 +440,24 @@ static UPSAMPLE_LINEAR1D: Signature = Signature {
                 ints("output_size", 0).or_none(),
                 boolean("align_corners"),
                 floats("scale_factors").or_none(),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
             call: |a| {
                 let (input, output_size, align_corners, scale_factors) =
                     (a.tensor(0)?, a.optional_ints(1)?, a.boolean(2)?, a.optional_floats(3)?);
+                if let Some(out) = a.optional_tensor(4)? {
+                    return a.writes(4, || {
+                        ops::upsample_linear1d_vec_out(
+                            &input,
+                            output_size.as_deref(),
+                            align_corners,
+                            scale_factors.as_deref(),
+                            &out,
+                        )
+                    });
+                }
                 a.returns(|| {
                     ops::upsample_linear1d_vec(
                         &input,
@@ -433,12 +511,24 @@ static UPSAMPLE_BILINEAR2D: Signature = Signature {
                 ints("output_size", 0).or_none(),
                 boolean("align_corners"),
                 floats("scale_factors").or_none(),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
             call: |a| {
                 let (input, output_size, align_corners, scale_factors) =
                     (a.tensor(0)?, a.optional_ints(1)?, a.boolean(2)?, a.optional_floats(3)?);
+                if let Some(out) = a.optional_tensor(4)? {
+                    return a.writes(4, || {
+                        ops::upsample_bilinear2d_vec_out(
+                            &input,
+                            output_size.as_deref(),
+                            align_corners,
+                            scale_factors.as_deref(),
+                            &out,
+                        )
+                    });
+                }
                 a.returns(|| {
                     ops::upsample_bilinear2d_vec(
                         &input,
@@ -507,12 +597,24 @@ static UPSAMPLE_TRILINEAR3D: Signature = Signature {
                 ints("output_size", 0).or_none(),
                 boolean("align_corners"),
                 floats("scale_factors").or_none(),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
             call: |a| {
                 let (input, output_size, align_corners, scale_factors) =
                     (a.tensor(0)?, a.optional_ints(1)?, a.boolean(2)?, a.optional_floats(3)?);
+                if let Some(out) = a.optional_tensor(4)? {
+                    return a.writes(4, || {
+                        ops::upsample_trilinear3d_vec_out(
+                            &input,
+                            output_size.as_deref(),
+                            align_corners,
+                            scale_factors.as_deref(),
+                            &out,
+                        )
+                    });
+                }
                 a.returns(|| {
                     ops::upsample_trilinear3d_vec(
                         &input,
@@ -564,12 +666,24 @@ static UPSAMPLE_BICUBIC2D: Signature = Signature {
                 ints("output_size", 0).or_none(),
                 boolean("align_corners"),
                 floats("scale_factors").or_none(),
+                tensor("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
             call: |a| {
                 let (input, output_size, align_corners, scale_factors) =
                     (a.tensor(0)?, a.optional_ints(1)?, a.boolean(2)?, a.optional_floats(3)?);
+                if let Some(out) = a.optional_tensor(4)? {
+                    return a.writes(4, || {
+                        ops::upsample_bicubic2d_vec_out(
+                            &input,
+                            output_size.as_deref(),
+                            align_corners,
+                            scale_factors.as_deref(),
+                            &out,
+                        )
+                    });
+                }
                 a.returns(|| {
                     ops::upsample_bicubic2d_vec(
                         &input,
