@@ -135,12 +135,12 @@ impl<T: Pooled> Table<'_, T> {
         let mut count = 0;
         for (place, row) in bags.rows(bag) {
             count += 1;
-            match self.scale {
-                None => sums.iter_mut().enumerate().for_each(|(c, sum)| *sum += self.at(row, c).widen()),
-                Some(scale) => {
-                    let scale = scale[place].widen();
-                    sums.iter_mut().enumerate().for_each(|(c, sum)| *sum += self.at(row, c).widen() * scale);
-                }
+            let scale = self.scale.map(|scale| scale[place].widen());
+            let elements = &self.elements[row * self.strides[0]..];
+            match self.strides[1] {
+                // A step known to the compiler becomes vectors.
+                1 => add_row(elements, scale, sums),
+                step => add_row_apart(elements, step, scale, sums),
             }
         }
         for (to, sum) in out.iter_mut().zip(sums) {
@@ -153,6 +153,22 @@ impl<T: Pooled> Table<'_, T> {
         let value = |row: usize| self.at(row, column).widen();
         let better = |best: usize, row: usize| if value(row) > value(best) { row } else { best };
         bags.rows(bag).map(|(_, row)| row).reduce(better).unwrap_or(0)
+    }
+}
+
+/// Adds the elements of a row, times its factor, to the sums.
+fn add_row<T: Pooled>(row: &[T], scale: Option<T::Sum>, sums: &mut [T::Sum]) {
+    match scale {
+        None => sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x.widen()),
+        Some(scale) => sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x.widen() * scale),
+    }
+}
+
+/// The same where elements are `step` apart.
+fn add_row_apart<T: Pooled>(row: &[T], step: usize, scale: Option<T::Sum>, sums: &mut [T::Sum]) {
+    for (column, sum) in sums.iter_mut().enumerate() {
+        let x = row[column * step].widen();
+        *sum += scale.map_or(x, |scale| x * scale);
     }
 }
 

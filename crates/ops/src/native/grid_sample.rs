@@ -16,7 +16,7 @@ use crate::loops::reduce::computing_type;
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure};
-use taps::{OUTSIDE, Pass, Sampling, table};
+use taps::{NOWHERE, Pass, Sampling, table};
 
 const NAME: &str = "grid_sampler()";
 
@@ -55,6 +55,12 @@ fn check_grid(input: &Tensor, grid: &Tensor, sizes: &[i64], dims: usize) -> Resu
         "{NAME}: expected grid to have size {dims} in last dimension, but got grid with sizes {:?}",
         grid.sizes()
     );
+    let pixels = sizes[2..].iter().try_fold(1i64, |product, size| product.checked_mul(*size));
+    ensure!(
+        pixels.is_some_and(|pixels| pixels < i64::from(NOWHERE)),
+        NotImplemented,
+        "{NAME}: images of more than 2^32 - 2 pixels are not implemented, but input has sizes {sizes:?}"
+    );
     ensure!(
         sizes[2..].iter().all(|size| *size > 0),
         Shape,
@@ -80,7 +86,7 @@ fn images<N: Numeric>(
     let batch = grid.sizes()[0] as usize;
     let points = grid.sizes()[1..=sizes.len()].iter().product::<i64>() as usize;
     let pass = Pass { pixels: sizes.iter().product(), points, each: how.taps_of_sample(), transposed };
-    let mut taps = vec![(OUTSIDE, N::of(Scalar::Float(0.0))); points * pass.each];
+    let mut taps = vec![(NOWHERE, N::of(Scalar::Float(0.0))); points * pass.each];
     with_slices(NAME, &[grid, from], &[to], |s| {
         let (grid, from, to) = (s.read::<N>(0)?, s.read::<N>(1)?, s.write::<N>(0)?);
         let part = |all: usize, n: usize| n * (all / batch)..(n + 1) * (all / batch);

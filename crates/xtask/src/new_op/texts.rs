@@ -62,9 +62,10 @@ pub(super) fn row(schema: &FunctionSchema, stub: Stub<'_>, reference: Option<&st
             1 => ("unary(-2.0..2.0, &[], ", "|x: f64|"),
             _ => ("binary([-2.0..2.0, -2.0..2.0], &[], ", "|x: f64, y: f64|"),
         };
+        // The kernel and the standard library's functions each have an error below one ulp, as in `unary::real`.
         return format!(
             "{head}use super::unary::float_of;\nuse crate::row::{{NUMBERS, Row, row}};\n\n{rows}    \
-             vec![row(\"{name}\").types(NUMBERS).gives(float_of).{call}{closure} {reference})]\n}}\n"
+             vec![row(\"{name}\").types(NUMBERS).gives(float_of).ulps(2.0).{call}{closure} {reference})]\n}}\n"
         );
     }
     let arguments: Vec<String> =

@@ -36,7 +36,14 @@ struct Taps {
     weights: [f64; 4],
 }
 
-pub(super) const OUTSIDE: usize = usize::MAX;
+/// One pixel of a sample, counted through all rows, and what it counts. Tables of them are read once for each channel, so
+/// they are kept small.
+pub(super) type Tap<N> = (u32, N);
+
+/// The place of a tap that has no pixel.
+pub(super) const NOWHERE: u32 = u32::MAX;
+
+const OUTSIDE: usize = usize::MAX;
 
 impl Sampling {
     pub(super) fn new(interpolation: i64, padding: i64, align_corners: bool, orders: &[i64]) -> Result<Self> {
@@ -163,7 +170,7 @@ pub(super) fn table<N: Numeric>(
     how: &Sampling,
     grid: &[N],
     sizes: &[usize],
-    to: &mut [(usize, N)],
+    to: &mut [Tap<N>],
     value: fn(N) -> f64,
 ) {
     let (dims, each) = (sizes.len(), how.taps_of_sample());
@@ -179,7 +186,7 @@ pub(super) fn table<N: Numeric>(
 }
 
 /// The products over all dimensions.
-fn combine<N: Numeric>(axes: &[Taps], sizes: &[usize], to: &mut [(usize, N)]) {
+fn combine<N: Numeric>(axes: &[Taps], sizes: &[usize], to: &mut [Tap<N>]) {
     let zero = N::of(Scalar::Float(0.0));
     let along = match axes.len() {
         0 => 1,
@@ -196,7 +203,7 @@ fn combine<N: Numeric>(axes: &[Taps], sizes: &[usize], to: &mut [(usize, N)]) {
             }
             (rest, step) = (rest / along, step * size);
         }
-        *tap = if inside { (place, N::of(Scalar::Float(weight))) } else { (OUTSIDE, zero) };
+        *tap = if inside { (place as u32, N::of(Scalar::Float(weight))) } else { (NOWHERE, zero) };
     }
 }
 
@@ -209,15 +216,16 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    pub(super) fn run<N: Numeric>(&self, taps: &[(usize, N)], from: &[N], to: &mut [N]) {
-        let inside = |tap: &&(usize, N)| tap.0 != OUTSIDE;
+    pub(super) fn run<N: Numeric>(&self, taps: &[Tap<N>], from: &[N], to: &mut [N]) {
+        let inside = |tap: &&Tap<N>| tap.0 != NOWHERE;
         if self.transposed {
             return fill(to, self.pixels, |range, part| {
                 for (to, channel) in part.chunks_mut(self.pixels).zip(range.start / self.pixels..) {
                     let from = &from[channel * self.points..][..self.points];
                     for (value, taps) in from.iter().zip(taps.chunks(self.each)) {
                         for (place, weight) in taps.iter().filter(inside) {
-                            to[*place] = to[*place].plus(value.times(*weight));
+                            let place = *place as usize;
+                            to[place] = to[place].plus(value.times(*weight));
                         }
                     }
                 }
@@ -228,7 +236,7 @@ impl Pass {
                 let from = &from[channel * self.pixels..][..self.pixels];
                 for (to, taps) in to.iter_mut().zip(taps.chunks(self.each)) {
                     let zero = N::of(Scalar::Float(0.0));
-                    let sum = |sum: N, tap: &(usize, N)| sum.plus(from[tap.0].times(tap.1));
+                    let sum = |sum: N, tap: &Tap<N>| sum.plus(from[tap.0 as usize].times(tap.1));
                     *to = taps.iter().filter(inside).fold(zero, sum);
                 }
             }
