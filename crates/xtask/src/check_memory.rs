@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use crate::{Outcome, root};
 
-/// What Miri runs: all of core, and those tests of ops that work on pointers themselves.
+/// What Miri runs: all of core, those tests of ops that work on pointers themselves, and a few graphs.
 const MIRI: &[&[&str]] = &[
     &["test", "--package", "flambeau-core"],
     &[
@@ -17,7 +17,19 @@ const MIRI: &[&[&str]] = &[
         "accessor::",
         "memory::",
         "private::",
+        "accumulate::few_and_many",
+        "accumulate::shared_memory",
         "view_in_place::",
+    ],
+    &[
+        "test",
+        "--package",
+        "flambeau-autograd",
+        "--test",
+        "contract",
+        "--",
+        "functions::saved",
+        "functions::outputs",
     ],
 ];
 
