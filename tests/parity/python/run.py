@@ -160,7 +160,8 @@ def meant():
     """Rows of the table of differences that are meant: entry, kind, words, reason."""
     text = (ROOT / "docs" / "differences.md").read_text()
     _, _, part = text.partition("## In Python")
-    rows = [[cell.strip().strip("`") for cell in line.strip().strip("|").split("|")] for line in part.splitlines() if line.startswith("|")]
+    cells = lambda line: [cell.strip().strip("`").replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
+    rows = [cells(line) for line in part.splitlines() if line.startswith("|")]
     return [row for row in rows[2:] if len(row) == 4]
 
 
