@@ -282,8 +282,11 @@ def test_two_runs_side_by_side():
 
 
 PARENT = """
-    import os, sys, time
+    import os, signal, sys, time
     from flambeau.utils.data import DataLoader, Dataset
+
+    # A shell has what it starts in the background ignore this one.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     class Pids(Dataset):
         def __len__(self):
