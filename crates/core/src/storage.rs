@@ -346,9 +346,7 @@ impl Storage {
         ensure_enough(&data, self.nbytes())?;
         // SAFETY: both are live, distinct and that long; one is fresh and the other locked.
         unsafe { std::ptr::copy_nonoverlapping(self.data_ptr(), data.as_ptr(), self.nbytes()) };
-        self.address.store(data.as_ptr(), Relaxed);
-        // SAFETY: invariant 1: the exclusive lock is held.
-        drop(std::mem::replace(unsafe { &mut *self.data.get() }, data));
+        self.install(data);
         self.pinned.store(true, Relaxed);
         self.version.store(version, Ordering::Relaxed);
         Ok(())
@@ -360,10 +358,15 @@ impl Storage {
         ensure_enough(&data, nbytes)?;
         // SAFETY: `copy` (valid): both are live, distinct, and that long; (quiet): one is fresh and the other locked.
         unsafe { allocator.copy(self.data_ptr(), data.as_ptr(), nbytes.min(self.nbytes()))? };
+        self.install(data);
+        Ok(())
+    }
+
+    /// Puts `data` in the place of the bytes, which go. The caller holds the exclusive lock.
+    fn install(&self, data: DataPtr) {
         self.address.store(data.as_ptr(), Relaxed);
         // SAFETY: invariant 1: the caller holds the exclusive lock.
         drop(std::mem::replace(unsafe { &mut *self.data.get() }, data));
-        Ok(())
     }
 }
 

@@ -98,18 +98,8 @@ impl StorageLock {
     /// Releases what [`lock`](Self::lock) or [`try_lock`](Self::try_lock) took with the same access.
     #[inline(always)]
     pub fn unlock(&self, access: Access) {
-        if !self.bias.is_ours() {
-            self.unlock_revoked(access);
-        } else if !self.bias.give_back(access) {
-            self.wake_sleepers();
-        }
-    }
-
-    /// The same where the bias is gone or another thread's.
-    #[inline]
-    fn unlock_revoked(&self, access: Access) {
         // What a thread has taken by the bias and by the word, when the bias was revoked in between, are both for reading.
-        if self.bias.held_by_us() == 0 {
+        if !self.bias.is_ours() && self.bias.held_by_us() == 0 {
             self.give_word_back(access);
         } else if !self.bias.give_back(access) {
             self.wake_sleepers();
