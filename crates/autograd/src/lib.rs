@@ -8,6 +8,7 @@
 //! | [`engine`] | the walk: [`backward`] and [`grad`] |
 //! | [`view`], `copy_slices` | views and in-place operators |
 //! | [`record`], `generated` | what recording kernels call, and the kernels |
+//! | `checkpoint` | parts of a computation that run again instead of keeping tensors: [`checkpoint`] |
 //! | [`grad_mode`], [`hooks`], [`anomaly`], [`function`] | the rest of the contract |
 //! | [`formulas`] | derivatives that are more than a line |
 //! | [`gradcheck`](mod@gradcheck) | analytic against numeric |
@@ -25,6 +26,7 @@
 
 mod accumulate_grad;
 pub mod anomaly;
+mod checkpoint;
 mod copy_slices;
 pub mod engine;
 pub mod formulas;
@@ -43,6 +45,7 @@ mod variable;
 pub mod view;
 
 pub use anomaly::detect_anomaly;
+pub use checkpoint::checkpoint;
 pub use engine::{Context, backward, grad};
 pub use function::{Function, apply};
 pub use grad_mode::{
