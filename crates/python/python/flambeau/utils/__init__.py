@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flambeau.utils import data, dlpack
+from flambeau.utils import checkpoint, data, dlpack
 
-__all__ = ["data", "dlpack"]
+__all__ = ["checkpoint", "data", "dlpack"]
