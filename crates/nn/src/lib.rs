@@ -7,7 +7,7 @@
 //! | [`init`] | values to begin with |
 //! | [`optim`] | SGD, Adam, AdamW, clipping, schedules |
 //! | [`data`] | data sets, samplers, the loader |
-//! | [`serialization`] | safetensors files, checkpoints |
+//! | [`serialization`] | safetensors files, checkpoints, files of `torch.save` |
 //!
 //! ```
 //! use flambeau_autograd::Autograd;

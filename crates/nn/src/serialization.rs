@@ -1,10 +1,12 @@
-//! Tensors by name in safetensors files, written so that a failure leaves the file of before.
+//! Tensors by name in safetensors files, written so that a failure leaves the file of before; and what PyTorch saved.
 
 mod atomic;
 mod checkpoint;
 mod checksum;
+mod pytorch;
 
 pub use checkpoint::Checkpoint;
+pub use pytorch::{Value, load_pytorch, load_pytorch_state_dict};
 
 use crate::StateDict;
 use flambeau_core::{Element, Error, ErrorKind, Geometry, Result, ScalarType, bail, ensure};

@@ -10,6 +10,7 @@
 //! | [`numpy`], [`dlpack`], [`buffer`], [`foreign`] | exchange with other libraries, without a copy |
 //! | [`overrides`] | classes that answer for calls with their objects |
 //! | [`storage`], `shared_memory` | the bytes below tensors, and those that other processes see |
+//! | [`pytorch`] | files of PyTorch's |
 //! | [`settings`] | seeds, threads, default types |
 //! | [`errors`] | errors as exceptions |
 //! | `generated` | for every operator the overloads behind its name |
@@ -25,6 +26,7 @@ mod foreign;
 mod generated;
 mod numpy;
 mod overrides;
+mod pytorch;
 mod return_types;
 mod settings;
 #[cfg(target_os = "linux")]
@@ -48,5 +50,6 @@ fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
     dlpack::install(module)?;
     buffer::install(module)?;
     storage::install(module)?;
+    pytorch::install(module)?;
     generated::BINDINGS.iter().try_for_each(|bindings| call::install(module, bindings))
 }

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "a tensor points back at its Python object")]
 
-mod attributes;
+pub(crate) mod attributes;
 mod construct;
 mod convert;
 mod data;

@@ -1,4 +1,5 @@
-"""Tensors by name in safetensors files (https://huggingface.co/docs/safetensors), which PyTorch's package reads too.
+"""Tensors by name in safetensors files (https://huggingface.co/docs/safetensors), which PyTorch's package reads too; and files
+that PyTorch wrote, which are read only.
 
 A file holds tensors and texts, no programs: reading one runs nothing. Nested values, such as a checkpoint of a model's state,
 an optimiser's and a number, are tensors by the names of their places, and one text that says how they are put together.
@@ -39,6 +40,8 @@ NAMES = {dtype: code for code, dtype in CODES.items()}
 # The format's own bound on the table of contents.
 LONGEST_HEADER = 100_000_000
 METADATA = "__metadata__"
+# How the archives begin that `torch.save` makes since PyTorch 1.6.
+ARCHIVE = b"PK\x03\x04"
 # The note that says how nested values are put together.
 STRUCTURE = "flambeau.structure"
 
@@ -98,9 +101,31 @@ def _replace(path: str, parts: list[bytes]) -> None:
         raise
 
 
-def load(path: Path) -> Any:
-    """What was saved, in memory of its own; the tensors by name of a file that another program wrote."""
+def load(path: Path, map_location: Any = None, *, weights_only: bool = True, mmap: bool | None = None) -> Any:
+    """What was saved, in memory of its own; the tensors by name of a file that another program wrote.
+
+    Files of `torch.save` are known by their first bytes. They may hold tensors, numbers, texts, lists, tuples and dicts; what
+    else one asks for is a ValueError that names it. Tensors of every device come to the host.
+    """
+    if not weights_only:
+        raise ValueError("load: only tensors and plain values are read, never programs; weights_only=False has no meaning here")
+    if mmap or (map_location is not None and flambeau.device(map_location).type != "cpu"):
+        raise NotImplementedError("load: tensors are read into memory of their own on the host")
+    if _is_archive(path):
+        return _load_archive(path)
     return load_with_notes(path)[0]
+
+
+def _is_archive(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(4) == ARCHIVE
+
+
+def _load_archive(path: Path) -> Any:
+    try:
+        return flambeau._flambeau._load_pytorch(path)
+    except (OSError, RuntimeError) as error:
+        raise ValueError(str(error)) from error
 
 
 def load_with_notes(path: Path) -> tuple[Any, dict[str, str]]:

@@ -1,0 +1,186 @@
+//! What a program may name, and what that makes: tensors of storages, sizes, types of elements, ordered dicts.
+
+use super::archive::Archive;
+use super::fault;
+use super::pickle::{Id, Object};
+use crate::serialization::elements;
+use flambeau_autograd::Autograd;
+use flambeau_core::{Error, ErrorKind, Geometry, Result, ScalarType, TensorImpl, bail, ensure};
+use flambeau_ops::Tensor;
+use std::collections::HashMap;
+
+/// What may be named: a function, by what it does here, or a type of storage.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Global {
+    OrderedDict,
+    Size,
+    RebuildTensor,
+    RebuildParameter,
+    Storage(ScalarType),
+}
+
+const GLOBALS: [(&str, Global); 15] = [
+    ("collections.OrderedDict", Global::OrderedDict),
+    ("torch.Size", Global::Size),
+    // The name before PyTorch 0.4 knew gradients, and the one since.
+    ("torch._utils._rebuild_tensor", Global::RebuildTensor),
+    ("torch._utils._rebuild_tensor_v2", Global::RebuildTensor),
+    ("torch._utils._rebuild_parameter", Global::RebuildParameter),
+    ("torch.FloatStorage", Global::Storage(ScalarType::F32)),
+    ("torch.DoubleStorage", Global::Storage(ScalarType::F64)),
+    ("torch.HalfStorage", Global::Storage(ScalarType::F16)),
+    ("torch.BFloat16Storage", Global::Storage(ScalarType::BF16)),
+    ("torch.LongStorage", Global::Storage(ScalarType::I64)),
+    ("torch.IntStorage", Global::Storage(ScalarType::I32)),
+    ("torch.ShortStorage", Global::Storage(ScalarType::I16)),
+    ("torch.CharStorage", Global::Storage(ScalarType::I8)),
+    ("torch.ByteStorage", Global::Storage(ScalarType::U8)),
+    ("torch.BoolStorage", Global::Storage(ScalarType::Bool)),
+];
+/// PyTorch's own bound on dimensions where it counts.
+const MOST_DIMENSIONS: usize = 64;
+
+/// What a program names, if it is one of the few things that it may.
+pub(super) fn global(name: &str) -> Result<Object> {
+    if let Some((_, global)) = GLOBALS.iter().find(|(known, _)| *known == name) {
+        return Ok(Object::Global(*global));
+    }
+    let dtype = ScalarType::WORKING.iter().find(|dtype| name.strip_prefix("torch.") == Some(dtype.name()));
+    if let Some(dtype) = dtype {
+        return Ok(Object::Dtype(*dtype));
+    }
+    let is_storage = name.starts_with("torch.") && name.ends_with("Storage");
+    ensure!(!is_storage, NotImplemented, "`{name}` has elements of a type that no tensors have here");
+    bail!(Io, "expected tensors and plain values but the file asks for `{name}`, which is not looked up")
+}
+
+impl Global {
+    pub(super) fn name(self) -> &'static str {
+        GLOBALS.iter().find(|(_, global)| *global == self).map_or("", |(name, _)| name)
+    }
+
+    /// What calling it makes.
+    pub(super) fn call(self, arguments: &[Id], objects: &[Object]) -> Result<Object> {
+        let argument = |nr: usize| arguments.get(nr).map(|id| &objects[*id]);
+        match self {
+            Global::OrderedDict if arguments.is_empty() => {
+                Ok(Object::OrderedDict { entries: Vec::new(), metadata: None })
+            }
+            Global::Size => Ok(Object::Size(whole_numbers(argument(0), objects)?)),
+            Global::RebuildTensor => rebuild_tensor(argument, objects),
+            Global::RebuildParameter => rebuild_parameter(argument),
+            _ => bail!(Io, "expected no call of `{}` with {} arguments", self.name(), arguments.len()),
+        }
+    }
+}
+
+/// `(storage, offset, sizes, strides)`, then since version 2 whether it requires a gradient, and hooks, of which files have none.
+fn rebuild_tensor<'a>(argument: impl Fn(usize) -> Option<&'a Object>, objects: &[Object]) -> Result<Object> {
+    let (Some(Object::Storage(storage)), Some(Object::Int(offset))) = (argument(0), argument(1)) else {
+        bail!(Io, "expected a tensor of a storage and an offset");
+    };
+    let sizes = whole_numbers(argument(2), objects)?;
+    let strides = whole_numbers(argument(3), objects)?;
+    let geometry = Geometry::strided(&sizes, &strides, *offset)?;
+    let tensor = Tensor::from_impl(TensorImpl::new(storage.storage().clone(), geometry, storage.dtype())?);
+    match argument(4) {
+        None | Some(Object::Bool(false)) => {}
+        Some(Object::Bool(true)) => drop(tensor.requires_grad_(true)?),
+        Some(_) => bail!(Io, "expected a bool for `requires_grad`"),
+    }
+    no_hooks(argument(5))?;
+    Ok(Object::Tensor(tensor))
+}
+
+/// `(tensor, requires_grad, hooks)`.
+fn rebuild_parameter<'a>(argument: impl Fn(usize) -> Option<&'a Object>) -> Result<Object> {
+    let (Some(Object::Tensor(tensor)), Some(Object::Bool(requires_grad))) = (argument(0), argument(1)) else {
+        bail!(Io, "expected a parameter of a tensor and a bool");
+    };
+    no_hooks(argument(2))?;
+    let tensor = tensor.detach()?;
+    tensor.requires_grad_(*requires_grad)?;
+    Ok(Object::Parameter(tensor))
+}
+
+/// Hooks are programs.
+fn no_hooks(hooks: Option<&Object>) -> Result<()> {
+    let none = match hooks {
+        None | Some(Object::None) => true,
+        Some(Object::OrderedDict { entries, .. }) => entries.is_empty(),
+        Some(_) => false,
+    };
+    ensure!(none, Io, "expected a tensor without hooks");
+    Ok(())
+}
+
+fn whole_numbers(tuple: Option<&Object>, objects: &[Object]) -> Result<Vec<i64>> {
+    if let Some(Object::Size(sizes)) = tuple {
+        return Ok(sizes.clone());
+    }
+    let Some(Object::Tuple(items)) = tuple else { bail!(Io, "expected a tuple of whole numbers") };
+    ensure!(
+        items.len() <= MOST_DIMENSIONS,
+        Io,
+        "expected at most {MOST_DIMENSIONS} dimensions but got {}",
+        items.len()
+    );
+    let number = |id: &Id| match objects[*id] {
+        Object::Int(number) => Ok(number),
+        _ => Err(fault("expected whole numbers")),
+    };
+    items.iter().map(number).collect()
+}
+
+/// The storages of an archive, each read when it is first asked for.
+pub(super) struct Storages {
+    archive: Archive,
+    read: HashMap<String, Tensor>,
+}
+
+impl Storages {
+    pub(super) fn new(archive: Archive) -> Self {
+        Storages { archive, read: HashMap::new() }
+    }
+
+    /// All elements of the storage that a program describes: `("storage", type, key, device, count)`. The device does not
+    /// matter: there is none but the host here.
+    pub(super) fn described(&mut self, parts: &[Id], objects: &[Object]) -> Result<Tensor> {
+        let [kind, dtype, key, _device, count] = parts else {
+            bail!(Io, "expected a storage described by 5 values")
+        };
+        let description = (&objects[*kind], &objects[*dtype], &objects[*key], &objects[*count]);
+        match description {
+            (
+                Object::Text(kind),
+                Object::Global(Global::Storage(dtype)),
+                Object::Text(key),
+                Object::Int(count),
+            ) if kind == "storage" => self.storage(*dtype, key, *count),
+            _ => bail!(Io, "expected the type, key and size of a storage"),
+        }
+    }
+
+    fn storage(&mut self, dtype: ScalarType, key: &str, count: i64) -> Result<Tensor> {
+        if let Some(storage) = self.read.get(key) {
+            let same = storage.dtype() == dtype && storage.numel() == count;
+            ensure!(same, Io, "storage {key} is described in two ways");
+            return Ok(storage.clone());
+        }
+        let named = |e: Error| e.context(format!("storage {key}"));
+        let storage = self.elements(dtype, key, count).map_err(named)?;
+        self.read.insert(key.to_string(), storage.clone());
+        Ok(storage)
+    }
+
+    fn elements(&mut self, dtype: ScalarType, key: &str, count: i64) -> Result<Tensor> {
+        let name = format!("data/{key}");
+        let size = self.archive.size_of(&name)?;
+        let expected = u64::try_from(count).ok().and_then(|count| count.checked_mul(dtype.size() as u64));
+        if expected != Some(size) {
+            let message = format!("expected {count} elements of {dtype} but the file has {size} bytes");
+            return Err(Error::new(ErrorKind::Io, message));
+        }
+        elements(self.archive.reader(&name)?, &[count], dtype)
+    }
+}
