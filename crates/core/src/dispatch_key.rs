@@ -48,6 +48,8 @@ keys! {
     Autograd,
     /// History for backends that bring their own.
     AutogradPrivateUse1,
+    /// Carries tangents along. No tensor has it: an open dual level puts it in force for its thread.
+    ForwardGrad,
     /// Automatic choice of precision.
     Autocast,
     /// Vectorising transform, reserved.
