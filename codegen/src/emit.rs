@@ -3,6 +3,7 @@
 mod autograd;
 mod calls;
 mod docs;
+mod forward;
 mod kernels;
 mod methods;
 mod operators;
@@ -14,6 +15,8 @@ use std::collections::BTreeMap;
 use crate::model::Operator;
 pub use autograd::AUTOGRAD_FOLDER;
 pub(crate) use autograd::files as autograd_files;
+pub use forward::FORWARD_FOLDER;
+pub(crate) use forward::files as forward_files;
 pub(crate) use python::files as python_files;
 pub use python::{PYTHON_FOLDER, PYTHON_STUBS};
 

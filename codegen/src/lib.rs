@@ -17,7 +17,9 @@ mod yaml;
 pub use derivatives::{
     Body, Derivative, Derivatives, Differentiable, Formula, TypedDerivative, TypedFormula,
 };
-pub use emit::{AUTOGRAD_FOLDER, GeneratedFile, OPERATORS_PAGE, OPS_FOLDER, PYTHON_FOLDER, PYTHON_STUBS};
+pub use emit::{
+    AUTOGRAD_FOLDER, FORWARD_FOLDER, GeneratedFile, OPERATORS_PAGE, OPS_FOLDER, PYTHON_FOLDER, PYTHON_STUBS,
+};
 pub use native_functions::{Kernel, KernelPath, Located, NativeFunction, NativeFunctions};
 pub use schema::{
     Alias, AliasSet, Argument, BaseType, Default, FunctionSchema, Literal, OperatorName, Return, SchemaError,
@@ -60,5 +62,6 @@ pub fn generate(functions: Source<'_>, derivatives: Source<'_>) -> Result<Vec<Ge
     let mut files = emit::files(&operators);
     files.extend(emit::python_files(&operators));
     files.extend(emit::autograd_files(derivatives, &operators, &formulas, &typed)?);
+    files.extend(emit::forward_files(derivatives, &operators, &formulas, &typed)?);
     Ok(files)
 }

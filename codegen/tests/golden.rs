@@ -1,12 +1,14 @@
 //! One YAML snippet beside the Rust it becomes: a folder of `golden/` each.
 //!
-//! Folders called `python..` hold the bindings, those with `derivatives.yaml` what is recorded, the others the operators.
+//! Folders called `python..` hold the bindings, `tangents..` the kernels of forward mode, those with `derivatives.yaml` what is recorded, the others the operators.
 //! With `UPDATE_GOLDEN=1` the Rust is written anew, to be read in the diff.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flambeau_codegen::{AUTOGRAD_FOLDER, Faults, OPS_FOLDER, PYTHON_FOLDER, Source, generate};
+use flambeau_codegen::{
+    AUTOGRAD_FOLDER, FORWARD_FOLDER, Faults, OPS_FOLDER, PYTHON_FOLDER, Source, generate,
+};
 
 /// The generated Rust of a snippet in one folder, by name: every file but the modules that gather them.
 fn emitted(yaml: &str, derivatives: Option<&str>, folder: &str) -> Result<Vec<(String, String)>, Faults> {
@@ -43,9 +45,10 @@ fn snippets_become_the_rust_beside_them() {
     for case in cases {
         let functions = std::fs::read_to_string(case.join("functions.yaml")).unwrap();
         let derivatives = std::fs::read_to_string(case.join("derivatives.yaml")).ok();
-        let is_python = case.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"));
+        let is = |kind: &str| case.file_name().is_some_and(|name| name.to_string_lossy().starts_with(kind));
         let folder = match derivatives {
-            _ if is_python => PYTHON_FOLDER,
+            _ if is("python") => PYTHON_FOLDER,
+            _ if is("tangents") => FORWARD_FOLDER,
             Some(_) => AUTOGRAD_FOLDER,
             None => OPS_FOLDER,
         };

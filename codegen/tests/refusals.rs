@@ -114,7 +114,6 @@ const IN_DERIVATIVES: &[(&str, &str, usize, &str)] = &[
     ("grad, indices", "grads[2], indices", 7, "2 outputs"),
     ("grad, indices", "grads[0], indices", 7, "is called `grad`"),
     ("self_t +", "self +", 4, "`self_p` or `self_t`"),
-    ("result: self_t + other_t", "result: auto_element_wise", 4, "single differentiable input"),
     ("result: ", "result1: ", 4, "no argument or output `result1`"),
     ("[True, False]", "[True, False, False]", 8, "each of 2 outputs"),
     ("[True, False]", "True", 8, "a list"),

@@ -181,13 +181,9 @@ fn forward(
         let message = format!("`{}` needs a single differentiable output", formula.text.text.trim());
         return Err(formula.text.fault(source, 0, message));
     }
-    if formula.text.text.trim() == "auto_element_wise" {
-        let inputs: usize =
-            formulas.iter().filter(|f| !f.forward && !is_constant(&f.text)).map(|f| f.names.len()).sum();
-        if inputs != 1 || derivative.schema.is_in_place() {
-            let message = "`auto_element_wise` needs a single differentiable input, not written";
-            return Err(formula.text.fault(source, 0, message));
-        }
+    if formula.text.text.trim() == "auto_element_wise" && derivative.schema.is_in_place() {
+        let message = "`auto_element_wise` is said of an operator that writes nothing";
+        return Err(formula.text.fault(source, 0, message));
     }
     let tensor = |name: &str| {
         derivative

@@ -1,8 +1,8 @@
 //! What follows from `derivatives.yaml`: nodes with their formulas, and the kernels that record them.
 
-mod expression;
+pub(super) mod expression;
 mod kernels;
-mod node;
+pub(super) mod node;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -44,7 +44,7 @@ const FROM: &[(&str, &[&str])] = &[
 ];
 
 /// What recording an operator comes to.
-enum Plan<'a> {
+pub(super) enum Plan<'a> {
     /// Made of operators that are recorded themselves.
     Composite,
     /// No tensor goes in, so that none requires a gradient.
@@ -80,7 +80,7 @@ pub(crate) fn files(
         let node = index.and_then(|index| nodes.get(&index)).and_then(Option::as_ref);
         if let Some(node) = node.filter(|node| node.derivative.derivative.schema.name == operator.schema.name)
         {
-            let names = Names { fields: &node.fields, operators, helpers: &helpers };
+            let names = Names { fields: &node.fields, locals: false, operators, helpers: &helpers };
             append(text, faults.take(node.emit(&names).map_err(fault)));
         }
         append(text, faults.take(kernels::emit(operator, &plan(operator, index, &nodes)).map_err(fault)));
@@ -93,7 +93,7 @@ pub(crate) fn files(
     faults.or(files)
 }
 
-fn append(text: &mut String, more: Option<String>) {
+pub(super) fn append(text: &mut String, more: Option<String>) {
     let more = more.unwrap_or_default();
     if !more.is_empty() {
         *text += &more;
@@ -125,7 +125,7 @@ fn module(families: &BTreeMap<&str, String>) -> String {
 }
 
 /// The nodes by the name of the operator in the file of derivatives, in its order.
-fn nodes<'a>(
+pub(super) fn nodes<'a>(
     source: Source<'_>,
     operators: &'a [Operator<'_>],
     typed: &'a [TypedDerivative],
@@ -180,7 +180,7 @@ fn is_constant(derivative: &TypedDerivative) -> bool {
 
 /// The entry that an operator's derivative is in: its own, that of the operator it is derived from, or for an in-place
 /// operator that of the functional one with the same overload name.
-fn typed_index(operator: &Operator<'_>, typed: &[TypedDerivative]) -> Option<usize> {
+pub(super) fn typed_index(operator: &Operator<'_>, typed: &[TypedDerivative]) -> Option<usize> {
     let find = |name: &OperatorName| typed.iter().position(|entry| entry.derivative.schema.name == *name);
     let name = &operator.schema.name;
     let derived = || operator.derived.filter(|variant| *variant != Variant::Functional);
@@ -191,7 +191,7 @@ fn typed_index(operator: &Operator<'_>, typed: &[TypedDerivative]) -> Option<usi
     find(name).or_else(|| derived().and_then(|_| find(&operator.entry.schema.name))).or_else(functional)
 }
 
-fn plan<'a>(
+pub(super) fn plan<'a>(
     operator: &Operator<'_>,
     index: Option<usize>,
     nodes: &'a BTreeMap<usize, Option<Node<'a>>>,

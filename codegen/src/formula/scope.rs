@@ -88,7 +88,10 @@ impl Scope {
     fn argument(&mut self, name: &str, ty: &Type, direction: Direction) {
         if direction == Direction::Forward && ty.holds_tensors() {
             self.insert(format!("{name}_p"), Variable::Input(name.to_owned()), ty);
-            self.insert(format!("{name}_t"), Variable::Tangent(name.to_owned()), ty);
+            // A term is computed where its tangent is there.
+            self.insert(format!("{name}_t"), Variable::Tangent(name.to_owned()), ty.without_optional());
+            // An argument without a gradient goes by its own name.
+            self.insert(name.to_owned(), Variable::Input(name.to_owned()), ty);
         } else {
             self.insert(name.to_owned(), Variable::Input(name.to_owned()), ty);
         }

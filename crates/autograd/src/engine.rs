@@ -10,7 +10,7 @@ mod input_buffer;
 
 use crate::node::{Edge, Gradients, NodeHeader, NodePtr, OutputInfo};
 use crate::variable::{gradient_edge, requires_grad};
-use crate::{anomaly, formulas, set_grad_enabled};
+use crate::{anomaly, formulas, forward, set_grad_enabled};
 use flambeau_core::{
     DispatchKey, DispatchKeySet, Error, ErrorKind, Geometry, Result, ThreadKeysGuard, bail, ensure,
 };
@@ -72,10 +72,10 @@ impl<'a> Context<'a> {
         Context { base: Some(base), ..*self }
     }
 
-    /// While formulas run unrecorded, nobody will ask which base a view of theirs looks at.
+    /// While formulas run unrecorded, nobody will ask which base a view of theirs looks at, but for a tangent.
     pub(crate) fn skip_view_tracking(&self) -> Option<ThreadKeysGuard> {
         let skip = || ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::ADInplaceOrView));
-        (!self.create_graph).then(skip)
+        (!self.create_graph && !forward::is_dual_level_open()).then(skip)
     }
 }
 

@@ -9,7 +9,7 @@ use flambeau_core::{Result, Scalar, TensorImpl, WeakIntrusivePtr, ensure};
 use flambeau_ops::{Tensor, ops};
 use parking_lot::Mutex;
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -199,6 +199,23 @@ pub(crate) struct SavingHooks {
 
 thread_local! {
     static SAVING: RefCell<Vec<SavingHooks>> = const { RefCell::new(Vec::new()) };
+    /// How many of those there are, and one more while a dual level is open.
+    static WATCHING: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether anybody wants to know of what this thread saves: hooks, or tangents that go along with it.
+#[inline]
+pub(crate) fn saving_is_watched() -> bool {
+    WATCHING.get() != 0
+}
+
+/// Counts one who wants to know of what is saved, or one less.
+pub(crate) fn watch_saving(begins: bool) {
+    // Where the thread is exiting, nothing is saved any more.
+    let _ = WATCHING.try_with(|count| {
+        let now = count.get();
+        count.set(if begins { now + 1 } else { now.saturating_sub(1) });
+    });
 }
 
 /// The hooks in force end when it is dropped.
@@ -213,6 +230,7 @@ pub fn saved_tensors_hooks(
 ) -> SavedTensorsHooksGuard {
     let hooks = SavingHooks { pack: Arc::new(pack), unpack: Arc::new(unpack) };
     SAVING.with_borrow_mut(|stack| stack.push(hooks));
+    watch_saving(true);
     SavedTensorsHooksGuard(PhantomData)
 }
 
@@ -220,12 +238,12 @@ impl Drop for SavedTensorsHooksGuard {
     fn drop(&mut self) {
         // Where the thread is exiting, the stack is gone with it.
         let gone = SAVING.try_with(|stack| stack.borrow_mut().pop());
+        watch_saving(false);
         drop(gone);
     }
 }
 
 /// The hooks in force, if any.
-#[inline]
 pub(crate) fn saving_hooks() -> Option<SavingHooks> {
     SAVING.with_borrow(|stack| stack.last().cloned())
 }

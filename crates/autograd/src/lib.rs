@@ -7,6 +7,7 @@
 //! | [`saved_variable`] | tensors that a node keeps for its backward |
 //! | [`engine`] | the walk: [`backward`] and [`grad`] |
 //! | [`view`], `copy_slices` | views and in-place operators |
+//! | [`forward`](mod@forward) | forward mode: tensors with tangents |
 //! | [`record`], `generated` | what recording kernels call, and the kernels |
 //! | `checkpoint` | parts of a computation that run again instead of keeping tensors: [`checkpoint`] |
 //! | [`grad_mode`], [`hooks`], [`anomaly`], [`function`] | the rest of the contract |
@@ -30,6 +31,7 @@ mod checkpoint;
 mod copy_slices;
 pub mod engine;
 pub mod formulas;
+pub mod forward;
 pub mod function;
 mod generated;
 pub mod grad_mode;

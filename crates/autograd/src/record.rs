@@ -34,6 +34,7 @@ pub use arguments::*;
 
 use crate::copy_slices::CopySlices;
 use crate::engine::Context;
+use crate::forward;
 use crate::grad_mode::is_grad_enabled;
 use crate::node::{Backward, Edge, Edges, Gradients, GraphNode, IntoEdges, NodePtr};
 use crate::saved_variable::{SavedVariable, Unpacked};
@@ -45,11 +46,13 @@ use flambeau_core::{DispatchKey, DispatchKeySet, IntrusivePtr, Result, ThreadKey
 use flambeau_ops::{Tensor, ops};
 use smallvec::smallvec;
 
-/// Until it is dropped, calls on this thread go to the kernels below recording. The grad mode stays as it is, so that
-/// views made meanwhile know it.
+/// Until it is dropped, calls on this thread go to the kernels below recording, and carry no tangents. The grad mode stays as
+/// it is, so that views made meanwhile know it.
 #[inline]
 pub fn below() -> ThreadKeysGuard {
-    ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::Autograd))
+    const ABOVE: DispatchKeySet =
+        DispatchKeySet::of(DispatchKey::Autograd).union(DispatchKeySet::of(DispatchKey::ForwardGrad));
+    ThreadKeysGuard::exclude(ABOVE)
 }
 
 /// Whether the call is to be recorded.
@@ -256,7 +259,7 @@ pub fn check_out<const N: usize>(name: &str, inputs: [&Tensor; N]) -> Result<()>
         "{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments \
          requires grad."
     );
-    Ok(())
+    forward::check_out(name, &inputs)
 }
 
 /// Calls a view operator below, and notes which base the result looks at: the kernel for `ADInplaceOrView`.

@@ -5,8 +5,9 @@
 //! itself recorded.
 
 use crate::engine::Context;
+use crate::forward::{self, Slot};
 use crate::handle;
-use crate::hooks::{Packed, SavingHooks, UnpackHook, saving_hooks};
+use crate::hooks::{Packed, SavingHooks, UnpackHook, saving_hooks, saving_is_watched};
 use crate::node::{Edge, release};
 use crate::variable::{gradient_edge, set_gradient_edge, variable};
 use crate::{no_grad, view};
@@ -34,6 +35,8 @@ struct Other {
     version: u32,
     history: History,
     edge: Option<Edge>,
+    /// The tangent of a packed tensor: what is unpacked is another one.
+    tangent: Option<Arc<Slot>>,
 }
 
 enum Data {
@@ -55,6 +58,10 @@ impl History {
 
     fn of_output(nr: u32) -> Self {
         History(2 * nr + 2)
+    }
+
+    fn is_output(self) -> bool {
+        self.0 != 0 && self.0.is_multiple_of(2)
     }
 
     /// The edge to it, as seen from the node that `cx` runs.
@@ -104,7 +111,7 @@ impl SavedVariable {
             (None, kept) => SavedVariable(kept),
             (Some(edge), Kept::Plain { tensor: kept, version, history }) if !kept.is_same(tensor) => {
                 let (data, edge) = (Data::Tensor(kept), Some(edge));
-                SavedVariable(Kept::Other(Box::new(Other { data, version, history, edge })))
+                SavedVariable(Kept::Other(Box::new(Other { data, version, history, edge, tangent: None })))
             }
             (_, kept @ Kept::Plain { .. }) => SavedVariable(kept),
             (edge, Kept::Other(mut other)) => {
@@ -119,7 +126,7 @@ impl SavedVariable {
     /// # Errors
     /// As [`input`](Self::input).
     pub fn private(tensor: Tensor) -> Result<Self> {
-        if saving_hooks().is_some() {
+        if saving_is_watched() {
             return Self::other(&tensor);
         }
         let version = tensor.version();
@@ -129,9 +136,14 @@ impl SavedVariable {
     #[inline]
     fn save(tensor: &Tensor, history: History) -> Result<Self> {
         check_savable(tensor)?;
-        if let Some(hooks) = saving_hooks() {
-            return Self::pack(tensor, hooks, history);
+        if saving_is_watched() {
+            return Self::save_watched(tensor, history);
         }
+        Self::keep(tensor, history)
+    }
+
+    #[inline]
+    fn keep(tensor: &Tensor, history: History) -> Result<Self> {
         let version = tensor.version();
         let is_leaf = variable(tensor).is_some_and(|v| v.is_asked() && !v.has_history());
         let kept = if is_leaf || tensor.is_wrapped_number() {
@@ -142,8 +154,29 @@ impl SavedVariable {
         Ok(SavedVariable(kept))
     }
 
+    /// With hooks in force, or a dual level open: the tangent goes along, also one that an output is yet to be given.
     #[cold]
-    fn pack(tensor: &Tensor, hooks: SavingHooks, history: History) -> Result<Self> {
+    fn save_watched(tensor: &Tensor, history: History) -> Result<Self> {
+        let tangent = forward::shared_slot(tensor, history.is_output())?;
+        if let Some(hooks) = saving_hooks() {
+            return Self::pack(tensor, hooks, history, tangent);
+        }
+        let saved = Self::keep(tensor, history)?;
+        if let (Some(tangent), Kept::Plain { tensor: kept, .. }) = (tangent, &saved.0)
+            && !kept.is_same(tensor)
+        {
+            forward::attach(kept, tangent);
+        }
+        Ok(saved)
+    }
+
+    #[cold]
+    fn pack(
+        tensor: &Tensor,
+        hooks: SavingHooks,
+        history: History,
+        tangent: Option<Arc<Slot>>,
+    ) -> Result<Self> {
         let _unrecorded = no_grad();
         let tensor = handle::alias(tensor)?;
         let version = tensor.version();
@@ -156,7 +189,7 @@ impl SavedVariable {
              need to perform in-place operations on the input to a pack hook."
         );
         let data = Data::Packed { data, unpack: hooks.unpack };
-        Ok(SavedVariable(Kept::Other(Box::new(Other { data, version, history, edge: None }))))
+        Ok(SavedVariable(Kept::Other(Box::new(Other { data, version, history, edge: None, tangent }))))
     }
 
     /// The tensor, with its history if the backward pass is itself recorded.
@@ -178,7 +211,14 @@ impl SavedVariable {
             Kept::Plain { tensor, version, .. } => (tensor.clone(), *version),
             Kept::Other(other) => match &other.data {
                 Data::Tensor(tensor) => (tensor.clone(), other.version),
-                Data::Packed { data, unpack } => return self.with_history(unpack(&**data)?, cx),
+                Data::Packed { data, unpack } => {
+                    let tensor = unpack(&**data)?;
+                    let tensor = match &other.tangent {
+                        Some(tangent) => forward::alias_with(&tensor, tangent.clone())?,
+                        None => tensor,
+                    };
+                    return self.with_history(tensor, cx);
+                }
             },
         };
         if tensor.version() != version {
@@ -200,7 +240,10 @@ impl SavedVariable {
             return Ok(Unpacked::Made(tensor));
         }
         let Some(edge) = self.edge(cx, &tensor) else { return Ok(Unpacked::Made(tensor)) };
-        let handle = handle::alias(&tensor)?;
+        let handle = match forward::slot(&tensor) {
+            Some(tangent) => forward::alias_with(&tensor, tangent)?,
+            None => handle::alias(&tensor)?,
+        };
         set_gradient_edge(&handle, edge.node, edge.input_nr);
         Ok(Unpacked::Made(handle))
     }

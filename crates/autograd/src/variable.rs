@@ -3,6 +3,7 @@
 //! The lock inside is never held while an operator or somebody else's code runs.
 
 use crate::accumulate_grad::AccumulateGrad;
+use crate::forward::Slot;
 use crate::hooks::NodeHooks;
 use crate::node::{Edge, NodePtr, release};
 use crate::spin_lock::SpinLock;
@@ -34,6 +35,8 @@ pub(crate) struct State {
     pub(crate) grad_fn: Option<NodePtr>,
     pub(crate) output_nr: u32,
     pub(crate) retains_grad: bool,
+    /// What the tensor carries while a dual level is open.
+    pub(crate) tangent: Option<Arc<Slot>>,
 }
 
 impl AutogradMeta for Variable {

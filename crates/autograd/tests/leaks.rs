@@ -6,6 +6,7 @@
     reason = "tests that read easily, and fail by panicking"
 )]
 
+use flambeau_autograd::forward::{dual_level, make_dual};
 use flambeau_autograd::{Autograd, backward, grad, live_nodes};
 use flambeau_core::Scalar;
 use flambeau_ops::{Tensor, ops};
@@ -129,6 +130,18 @@ fn across_threads() {
     assert_eq!(live_nodes(), 0);
 }
 
+/// A tangent's graph keeps aliases of the results whose tangent it is; the end of the level takes it apart.
+fn tangents_of_a_level() {
+    let x = leaf(0.5);
+    let _level = dual_level().unwrap();
+    let one = Tensor::from_vec(vec![1.0], &[1]).unwrap();
+    let mut y = make_dual(&x, &one).unwrap();
+    for _ in 0..5 {
+        y = ops::tanh(&ops::exp(&y).unwrap()).unwrap();
+    }
+    assert!(live_nodes() > 5);
+}
+
 #[test]
 fn nothing_is_left_behind() {
     for run in [
@@ -139,6 +152,7 @@ fn nothing_is_left_behind() {
         writes_over_saved_tensors,
         failed_passes,
         across_threads,
+        tangents_of_a_level,
     ] {
         on_small_stack(run);
     }

@@ -8,8 +8,8 @@ use std::process::{Command, ExitCode, Stdio};
 
 use clap::Args;
 use flambeau_codegen::{
-    AUTOGRAD_FOLDER, Derivatives, Faults, GeneratedFile, NativeFunctions, OPS_FOLDER, PYTHON_FOLDER, Source,
-    generate,
+    AUTOGRAD_FOLDER, Derivatives, FORWARD_FOLDER, Faults, GeneratedFile, NativeFunctions, OPS_FOLDER,
+    PYTHON_FOLDER, Source, generate,
 };
 
 use crate::{Outcome, root};
@@ -85,6 +85,7 @@ fn bring_up_to_date(files: Vec<GeneratedFile>, check: bool) -> Outcome {
     }
     let mut present = rust_files(&root().join(OPS_FOLDER))?;
     present.extend(rust_files(&root().join(AUTOGRAD_FOLDER))?);
+    present.extend(rust_files(&root().join(FORWARD_FOLDER))?);
     present.extend(rust_files(&root().join(PYTHON_FOLDER))?);
     changes.extend(present.into_iter().filter(|path| !wanted.contains(path)).map(|path| (path, None)));
     if check {

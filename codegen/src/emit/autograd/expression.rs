@@ -7,10 +7,12 @@ use crate::naming;
 use crate::schema::{Argument, BaseType, FunctionSchema, Type};
 
 /// What a formula may mention: the fields of its node, and the signatures of what it calls.
-pub(super) struct Names<'a> {
-    pub(super) fields: &'a [Field],
-    pub(super) operators: &'a [Operator<'a>],
-    pub(super) helpers: &'a [FunctionSchema],
+pub(in crate::emit) struct Names<'a> {
+    pub(in crate::emit) fields: &'a [Field],
+    /// Whether arguments, results and tangents are local variables instead: in a formula of tangents.
+    pub(in crate::emit) locals: bool,
+    pub(in crate::emit) operators: &'a [Operator<'a>],
+    pub(in crate::emit) helpers: &'a [FunctionSchema],
 }
 
 /// Rust for a value.
@@ -77,7 +79,23 @@ impl Code {
     }
 }
 
+/// The local variable of a formula of tangents: `self_p` and `self_t`, `dim`, `result0`.
+pub(in crate::emit) fn local(variable: &Variable, ty: &Ty) -> String {
+    match variable {
+        Variable::Input(name) if matches!(ty, Ty::Value(ty) if ty.holds_tensors()) => format!("{name}_p"),
+        Variable::Input(name) => naming::identifier(name),
+        Variable::Tangent(name) => format!("{name}_t"),
+        Variable::Output(index) => format!("result{index}"),
+        Variable::Gradient(_) | Variable::Gradients | Variable::Mask => String::new(),
+    }
+}
+
 impl Names<'_> {
+    /// A part of a formula, to be given away.
+    pub(in crate::emit) fn value(&self, formula: &Typed) -> Result<String, String> {
+        Ok(self.emit(formula)?.owned(&formula.ty))
+    }
+
     /// A formula as the body of a function that returns `Result<Tensor>`, or of an `Option` of it.
     pub(super) fn gradient(&self, formula: &Typed, optional: bool) -> Result<String, String> {
         let code = self.emit(formula)?;
@@ -160,6 +178,14 @@ impl Names<'_> {
 
     fn variable(&self, variable: &Variable, ty: &Ty) -> Emitted {
         match variable {
+            _ if self.locals => {
+                let form = match ty {
+                    ty if is_tensor(ty) => Form::Lent,
+                    ty if is_list(ty) => Form::Borrowed,
+                    _ => Form::Copy,
+                };
+                code(form, local(variable, ty))
+            }
             Variable::Input(_) | Variable::Output(_) => {
                 let field = self.field(variable, None).ok_or("a value that is not saved")?;
                 match field.held {

@@ -26,6 +26,10 @@ pub(super) fn emit(operator: &Operator<'_>, plan: &Plan<'_>) -> Result<String, S
     let name = naming::operator_static(&schema.name);
     let function = operator.function();
     let mut text = format!("{recording}\n\nregister!({name}, Autograd, {function});\n");
+    // What gives no gradient gives no tangent either, and what refuses gradients refuses tangents.
+    if matches!(plan, Plan::Unrecorded | Plan::Refused) && !schema.is_in_place() {
+        text += &format!("register!({name}, ForwardGrad, {function});\n");
+    }
     if schema.is_view() && !matches!(plan, Plan::Unrecorded) {
         text +=
             &format!("\n{}\n\nregister!({name}, ADInplaceOrView, {function}_tracked);\n", tracked(operator)?);

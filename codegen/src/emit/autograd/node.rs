@@ -7,22 +7,22 @@ use crate::naming;
 use crate::schema::{Argument, BaseType, FunctionSchema, Type};
 
 /// The derivative of an operator, as it is emitted.
-pub(super) struct Node<'a> {
+pub(in crate::emit) struct Node<'a> {
     /// `AddBackward0`
     pub(super) name: String,
     /// The family of the file it stands in.
     pub(super) family: &'a str,
-    pub(super) derivative: &'a TypedDerivative,
+    pub(in crate::emit) derivative: &'a TypedDerivative,
     /// The arguments with a gradient, in the order of the schema, which is that of the edges.
-    pub(super) inputs: Vec<&'a Argument>,
+    pub(in crate::emit) inputs: Vec<&'a Argument>,
     /// The formulas of those, in the same order.
-    pub(super) formulas: Vec<&'a TypedFormula>,
+    pub(in crate::emit) formulas: Vec<&'a TypedFormula>,
     pub(super) fields: Vec<Field>,
 }
 
 /// One thing a node keeps.
 #[derive(Clone, Debug)]
-pub(super) struct Field {
+pub(in crate::emit) struct Field {
     pub(super) name: String,
     pub(super) variable: Variable,
     pub(super) what: SavedWhat,

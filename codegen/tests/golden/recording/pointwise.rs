@@ -78,6 +78,7 @@ fn mul_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> R
 }
 
 register!(MUL_OUT, Autograd, mul_out);
+register!(MUL_OUT, ForwardGrad, mul_out);
 
 pub(super) struct SigmoidBackward0 {
     pub(super) result: SavedVariable,
@@ -156,6 +157,7 @@ fn eq_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor
 }
 
 register!(EQ_TENSOR, Autograd, eq_tensor);
+register!(EQ_TENSOR, ForwardGrad, eq_tensor);
 
 fn eq__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {

@@ -45,6 +45,7 @@ fn cat_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Res
 }
 
 register!(CAT_OUT, Autograd, cat_out);
+register!(CAT_OUT, ForwardGrad, cat_out);
 
 pub(super) struct SplitBackward0 {
     pub(super) dim: i64,

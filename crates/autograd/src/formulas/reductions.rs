@@ -256,3 +256,18 @@ pub fn logcumsumexp_backward(grad: &Tensor, self_: &Tensor, result: &Tensor, dim
     };
     ops::sub_tensor(&part(grad)?, &part(&ops::neg(grad)?)?, ONE)
 }
+
+/// The tangent of `logcumsumexp`: `y[k] = sum_(j <= k) exp(x[j] - r[k]) t[j]`, which is `exp(r[k - 1] - r[k]) y[k - 1]` and one
+/// more term, so that no exponential is of a positive number.
+pub fn logcumsumexp_tangent(tangent: &Tensor, self_: &Tensor, result: &Tensor, dim: i64) -> Result<Tensor> {
+    if tangent.dim() == 0 || tangent.numel() == 0 {
+        return Ok(tangent.clone());
+    }
+    let none = &ops::eq_scalar(result, Scalar::Float(f64::NEG_INFINITY))?;
+    let share = |of: &Tensor| {
+        let share = ops::exp(&ops::sub_tensor(of, result, ONE)?)?;
+        ops::masked_fill_scalar(&share, none, ZERO)
+    };
+    let terms = ops::mul_tensor(&share(self_)?, tangent)?;
+    ops::_linear_recurrence(&share(&ops::roll(result, &[1], &[dim])?)?, &terms, dim, false)
+}

@@ -60,6 +60,7 @@ fn relu_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(RELU_OUT, Autograd, relu_out);
+register!(RELU_OUT, ForwardGrad, relu_out);
 
 pub(super) struct ThresholdBackward0 {
     pub(super) self_: SavedVariable,
@@ -121,6 +122,7 @@ fn threshold_out(
 }
 
 register!(THRESHOLD_OUT, Autograd, threshold_out);
+register!(THRESHOLD_OUT, ForwardGrad, threshold_out);
 
 pub(super) struct ThresholdBackwardBackward0 {
     pub(super) self_: Option<SavedVariable>,
@@ -224,6 +226,7 @@ fn gelu_out(_: DispatchKeySet, self_: &Tensor, approximate: &str, out: &Tensor) 
 }
 
 register!(GELU_OUT, Autograd, gelu_out);
+register!(GELU_OUT, ForwardGrad, gelu_out);
 
 pub(super) struct GeluBackwardBackward0 {
     pub(super) approximate: String,
@@ -456,6 +459,7 @@ fn silu_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(SILU_OUT, Autograd, silu_out);
+register!(SILU_OUT, ForwardGrad, silu_out);
 
 pub(super) struct SiluBackwardBackward0 {
     pub(super) grad_output: Option<SavedVariable>,
@@ -569,6 +573,7 @@ fn mish_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(MISH_OUT, Autograd, mish_out);
+register!(MISH_OUT, ForwardGrad, mish_out);
 
 pub(super) struct MishBackwardBackward0 {
     pub(super) grad_output: Option<SavedVariable>,
@@ -690,6 +695,7 @@ fn softplus_out(
 }
 
 register!(SOFTPLUS_OUT, Autograd, softplus_out);
+register!(SOFTPLUS_OUT, ForwardGrad, softplus_out);
 
 pub(super) struct SoftplusBackwardBackward0 {
     pub(super) beta: Scalar,
@@ -808,6 +814,7 @@ fn leaky_relu_out(_: DispatchKeySet, self_: &Tensor, negative_slope: Scalar, out
 }
 
 register!(LEAKY_RELU_OUT, Autograd, leaky_relu_out);
+register!(LEAKY_RELU_OUT, ForwardGrad, leaky_relu_out);
 
 pub(super) struct LeakyReluBackwardBackward0 {
     pub(super) negative_slope: Scalar,
@@ -928,6 +935,7 @@ fn elu_out(
 }
 
 register!(ELU_OUT, Autograd, elu_out);
+register!(ELU_OUT, ForwardGrad, elu_out);
 
 pub(super) struct EluBackwardBackward0 {
     pub(super) alpha: Scalar,
@@ -1067,6 +1075,7 @@ fn hardtanh_out(
 }
 
 register!(HARDTANH_OUT, Autograd, hardtanh_out);
+register!(HARDTANH_OUT, ForwardGrad, hardtanh_out);
 
 fn hardtanh_(_: DispatchKeySet, self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -1141,6 +1150,7 @@ fn log_sigmoid_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()
 }
 
 register!(LOG_SIGMOID_OUT, Autograd, log_sigmoid_out);
+register!(LOG_SIGMOID_OUT, ForwardGrad, log_sigmoid_out);
 
 pub(super) struct LogSigmoidBackward0 {
     pub(super) self_: SavedVariable,

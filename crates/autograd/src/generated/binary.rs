@@ -59,6 +59,7 @@ fn add_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar, out
 }
 
 register!(ADD_OUT, Autograd, add_out);
+register!(ADD_OUT, ForwardGrad, add_out);
 
 pub(super) struct AddBackward1;
 
@@ -98,6 +99,7 @@ fn add_scalar_out(
 }
 
 register!(ADD_SCALAR_OUT, Autograd, add_scalar_out);
+register!(ADD_SCALAR_OUT, ForwardGrad, add_scalar_out);
 
 fn add__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -170,6 +172,7 @@ fn sub_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar, out
 }
 
 register!(SUB_OUT, Autograd, sub_out);
+register!(SUB_OUT, ForwardGrad, sub_out);
 
 pub(super) struct SubBackward1;
 
@@ -209,6 +212,7 @@ fn sub_scalar_out(
 }
 
 register!(SUB_SCALAR_OUT, Autograd, sub_scalar_out);
+register!(SUB_SCALAR_OUT, ForwardGrad, sub_scalar_out);
 
 fn sub__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -270,6 +274,7 @@ fn rsub_tensor_out(
 }
 
 register!(RSUB_TENSOR_OUT, Autograd, rsub_tensor_out);
+register!(RSUB_TENSOR_OUT, ForwardGrad, rsub_tensor_out);
 
 pub(super) struct RsubBackward1 {
     pub(super) alpha: Scalar,
@@ -312,6 +317,7 @@ fn rsub_scalar_out(
 }
 
 register!(RSUB_SCALAR_OUT, Autograd, rsub_scalar_out);
+register!(RSUB_SCALAR_OUT, ForwardGrad, rsub_scalar_out);
 
 pub(super) struct MulBackward0 {
     pub(super) other: Option<SavedVariable>,
@@ -384,6 +390,7 @@ fn mul_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> R
 }
 
 register!(MUL_OUT, Autograd, mul_out);
+register!(MUL_OUT, ForwardGrad, mul_out);
 
 pub(super) struct MulBackward1 {
     pub(super) other: Scalar,
@@ -420,6 +427,7 @@ fn mul_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor
 }
 
 register!(MUL_SCALAR_OUT, Autograd, mul_scalar_out);
+register!(MUL_SCALAR_OUT, ForwardGrad, mul_scalar_out);
 
 fn mul__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -587,6 +595,7 @@ fn div_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> R
 }
 
 register!(DIV_OUT, Autograd, div_out);
+register!(DIV_OUT, ForwardGrad, div_out);
 
 pub(super) struct DivBackward1 {
     pub(super) other: Scalar,
@@ -623,6 +632,7 @@ fn div_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor
 }
 
 register!(DIV_SCALAR_OUT, Autograd, div_scalar_out);
+register!(DIV_SCALAR_OUT, ForwardGrad, div_scalar_out);
 
 fn div__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -708,6 +718,7 @@ fn maximum_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) 
 }
 
 register!(MAXIMUM_OUT, Autograd, maximum_out);
+register!(MAXIMUM_OUT, ForwardGrad, maximum_out);
 
 pub(super) struct MinimumBackward0 {
     pub(super) other: SavedVariable,
@@ -776,6 +787,7 @@ fn minimum_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) 
 }
 
 register!(MINIMUM_OUT, Autograd, minimum_out);
+register!(MINIMUM_OUT, ForwardGrad, minimum_out);
 
 pub(super) struct FmaxBackward0 {
     pub(super) other: SavedVariable,
@@ -845,6 +857,7 @@ fn fmax_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> 
 }
 
 register!(FMAX_OUT, Autograd, fmax_out);
+register!(FMAX_OUT, ForwardGrad, fmax_out);
 
 pub(super) struct FminBackward0 {
     pub(super) other: SavedVariable,
@@ -914,6 +927,7 @@ fn fmin_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> 
 }
 
 register!(FMIN_OUT, Autograd, fmin_out);
+register!(FMIN_OUT, ForwardGrad, fmin_out);
 
 pub(super) struct Atan2Backward0 {
     pub(super) other: SavedVariable,
@@ -1016,6 +1030,7 @@ fn atan2_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) ->
 }
 
 register!(ATAN2_OUT, Autograd, atan2_out);
+register!(ATAN2_OUT, ForwardGrad, atan2_out);
 
 pub(super) struct HypotBackward0 {
     pub(super) other: Option<SavedVariable>,
@@ -1091,6 +1106,7 @@ fn hypot_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) ->
 }
 
 register!(HYPOT_OUT, Autograd, hypot_out);
+register!(HYPOT_OUT, ForwardGrad, hypot_out);
 
 pub(super) struct CopysignBackward0 {
     pub(super) self_: Option<SavedVariable>,
@@ -1166,6 +1182,7 @@ fn copysign_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor)
 }
 
 register!(COPYSIGN_OUT, Autograd, copysign_out);
+register!(COPYSIGN_OUT, ForwardGrad, copysign_out);
 
 pub(super) struct CopysignBackward1 {
     pub(super) self_: SavedVariable,
@@ -1220,6 +1237,7 @@ fn copysign_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &T
 }
 
 register!(COPYSIGN_SCALAR_OUT, Autograd, copysign_scalar_out);
+register!(COPYSIGN_SCALAR_OUT, ForwardGrad, copysign_scalar_out);
 
 fn copysign__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {

@@ -54,6 +54,7 @@ fn where_self_out(
 }
 
 register!(WHERE_SELF_OUT, Autograd, where_self_out);
+register!(WHERE_SELF_OUT, ForwardGrad, where_self_out);
 
 pub(super) struct MaskedFillBackward0 {
     pub(super) mask: SavedVariable,
@@ -97,6 +98,7 @@ fn masked_fill_scalar_out(
 }
 
 register!(MASKED_FILL_SCALAR_OUT, Autograd, masked_fill_scalar_out);
+register!(MASKED_FILL_SCALAR_OUT, ForwardGrad, masked_fill_scalar_out);
 
 pub(super) struct MaskedFillBackward1 {
     pub(super) mask: SavedVariable,
@@ -145,6 +147,7 @@ fn masked_fill_tensor_out(
 }
 
 register!(MASKED_FILL_TENSOR_OUT, Autograd, masked_fill_tensor_out);
+register!(MASKED_FILL_TENSOR_OUT, ForwardGrad, masked_fill_tensor_out);
 
 fn masked_fill__scalar(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {

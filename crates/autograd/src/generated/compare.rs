@@ -13,6 +13,7 @@ fn eq_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor
 }
 
 register!(EQ_TENSOR, Autograd, eq_tensor);
+register!(EQ_TENSOR, ForwardGrad, eq_tensor);
 
 fn eq__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -37,6 +38,7 @@ fn eq_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor
 }
 
 register!(EQ_TENSOR_OUT, Autograd, eq_tensor_out);
+register!(EQ_TENSOR_OUT, ForwardGrad, eq_tensor_out);
 
 fn eq_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -44,6 +46,7 @@ fn eq_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor>
 }
 
 register!(EQ_SCALAR, Autograd, eq_scalar);
+register!(EQ_SCALAR, ForwardGrad, eq_scalar);
 
 fn eq__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -68,6 +71,7 @@ fn eq_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor)
 }
 
 register!(EQ_SCALAR_OUT, Autograd, eq_scalar_out);
+register!(EQ_SCALAR_OUT, ForwardGrad, eq_scalar_out);
 
 fn ne_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -75,6 +79,7 @@ fn ne_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor
 }
 
 register!(NE_TENSOR, Autograd, ne_tensor);
+register!(NE_TENSOR, ForwardGrad, ne_tensor);
 
 fn ne__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -99,6 +104,7 @@ fn ne_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor
 }
 
 register!(NE_TENSOR_OUT, Autograd, ne_tensor_out);
+register!(NE_TENSOR_OUT, ForwardGrad, ne_tensor_out);
 
 fn ne_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -106,6 +112,7 @@ fn ne_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor>
 }
 
 register!(NE_SCALAR, Autograd, ne_scalar);
+register!(NE_SCALAR, ForwardGrad, ne_scalar);
 
 fn ne__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -130,6 +137,7 @@ fn ne_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor)
 }
 
 register!(NE_SCALAR_OUT, Autograd, ne_scalar_out);
+register!(NE_SCALAR_OUT, ForwardGrad, ne_scalar_out);
 
 fn lt_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -137,6 +145,7 @@ fn lt_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor
 }
 
 register!(LT_TENSOR, Autograd, lt_tensor);
+register!(LT_TENSOR, ForwardGrad, lt_tensor);
 
 fn lt__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -161,6 +170,7 @@ fn lt_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor
 }
 
 register!(LT_TENSOR_OUT, Autograd, lt_tensor_out);
+register!(LT_TENSOR_OUT, ForwardGrad, lt_tensor_out);
 
 fn lt_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -168,6 +178,7 @@ fn lt_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor>
 }
 
 register!(LT_SCALAR, Autograd, lt_scalar);
+register!(LT_SCALAR, ForwardGrad, lt_scalar);
 
 fn lt__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -192,6 +203,7 @@ fn lt_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor)
 }
 
 register!(LT_SCALAR_OUT, Autograd, lt_scalar_out);
+register!(LT_SCALAR_OUT, ForwardGrad, lt_scalar_out);
 
 fn le_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -199,6 +211,7 @@ fn le_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor
 }
 
 register!(LE_TENSOR, Autograd, le_tensor);
+register!(LE_TENSOR, ForwardGrad, le_tensor);
 
 fn le__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -223,6 +236,7 @@ fn le_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor
 }
 
 register!(LE_TENSOR_OUT, Autograd, le_tensor_out);
+register!(LE_TENSOR_OUT, ForwardGrad, le_tensor_out);
 
 fn le_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -230,6 +244,7 @@ fn le_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor>
 }
 
 register!(LE_SCALAR, Autograd, le_scalar);
+register!(LE_SCALAR, ForwardGrad, le_scalar);
 
 fn le__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -254,6 +269,7 @@ fn le_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor)
 }
 
 register!(LE_SCALAR_OUT, Autograd, le_scalar_out);
+register!(LE_SCALAR_OUT, ForwardGrad, le_scalar_out);
 
 fn gt_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -261,6 +277,7 @@ fn gt_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor
 }
 
 register!(GT_TENSOR, Autograd, gt_tensor);
+register!(GT_TENSOR, ForwardGrad, gt_tensor);
 
 fn gt__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -285,6 +302,7 @@ fn gt_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor
 }
 
 register!(GT_TENSOR_OUT, Autograd, gt_tensor_out);
+register!(GT_TENSOR_OUT, ForwardGrad, gt_tensor_out);
 
 fn gt_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -292,6 +310,7 @@ fn gt_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor>
 }
 
 register!(GT_SCALAR, Autograd, gt_scalar);
+register!(GT_SCALAR, ForwardGrad, gt_scalar);
 
 fn gt__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -316,6 +335,7 @@ fn gt_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor)
 }
 
 register!(GT_SCALAR_OUT, Autograd, gt_scalar_out);
+register!(GT_SCALAR_OUT, ForwardGrad, gt_scalar_out);
 
 fn ge_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -323,6 +343,7 @@ fn ge_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor
 }
 
 register!(GE_TENSOR, Autograd, ge_tensor);
+register!(GE_TENSOR, ForwardGrad, ge_tensor);
 
 fn ge__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -347,6 +368,7 @@ fn ge_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor
 }
 
 register!(GE_TENSOR_OUT, Autograd, ge_tensor_out);
+register!(GE_TENSOR_OUT, ForwardGrad, ge_tensor_out);
 
 fn ge_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -354,6 +376,7 @@ fn ge_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor>
 }
 
 register!(GE_SCALAR, Autograd, ge_scalar);
+register!(GE_SCALAR, ForwardGrad, ge_scalar);
 
 fn ge__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -378,6 +401,7 @@ fn ge_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor)
 }
 
 register!(GE_SCALAR_OUT, Autograd, ge_scalar_out);
+register!(GE_SCALAR_OUT, ForwardGrad, ge_scalar_out);
 
 fn isnan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -385,6 +409,7 @@ fn isnan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 }
 
 register!(ISNAN, Autograd, isnan);
+register!(ISNAN, ForwardGrad, isnan);
 
 fn isnan_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("isnan", [out])?;
@@ -393,6 +418,7 @@ fn isnan_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ISNAN_OUT, Autograd, isnan_out);
+register!(ISNAN_OUT, ForwardGrad, isnan_out);
 
 fn isfinite(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -400,6 +426,7 @@ fn isfinite(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 }
 
 register!(ISFINITE, Autograd, isfinite);
+register!(ISFINITE, ForwardGrad, isfinite);
 
 fn isinf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -407,6 +434,7 @@ fn isinf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 }
 
 register!(ISINF, Autograd, isinf);
+register!(ISINF, ForwardGrad, isinf);
 
 fn isinf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("isinf", [out])?;
@@ -415,6 +443,7 @@ fn isinf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ISINF_OUT, Autograd, isinf_out);
+register!(ISINF_OUT, ForwardGrad, isinf_out);
 
 fn signbit(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -422,6 +451,7 @@ fn signbit(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 }
 
 register!(SIGNBIT, Autograd, signbit);
+register!(SIGNBIT, ForwardGrad, signbit);
 
 fn signbit_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("signbit", [out])?;
@@ -430,6 +460,7 @@ fn signbit_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(SIGNBIT_OUT, Autograd, signbit_out);
+register!(SIGNBIT_OUT, ForwardGrad, signbit_out);
 
 fn isclose(
     _: DispatchKeySet,
@@ -444,6 +475,7 @@ fn isclose(
 }
 
 register!(ISCLOSE, Autograd, isclose);
+register!(ISCLOSE, ForwardGrad, isclose);
 
 fn equal(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<bool> {
     let _below = record::below();
@@ -451,6 +483,7 @@ fn equal(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<bool> {
 }
 
 register!(EQUAL, Autograd, equal);
+register!(EQUAL, ForwardGrad, equal);
 
 fn isposinf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -458,6 +491,7 @@ fn isposinf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 }
 
 register!(ISPOSINF, Autograd, isposinf);
+register!(ISPOSINF, ForwardGrad, isposinf);
 
 fn isposinf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("isposinf", [out])?;
@@ -466,6 +500,7 @@ fn isposinf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ISPOSINF_OUT, Autograd, isposinf_out);
+register!(ISPOSINF_OUT, ForwardGrad, isposinf_out);
 
 fn isneginf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -473,6 +508,7 @@ fn isneginf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 }
 
 register!(ISNEGINF, Autograd, isneginf);
+register!(ISNEGINF, ForwardGrad, isneginf);
 
 fn isneginf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("isneginf", [out])?;
@@ -481,3 +517,4 @@ fn isneginf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ISNEGINF_OUT, Autograd, isneginf_out);
+register!(ISNEGINF_OUT, ForwardGrad, isneginf_out);

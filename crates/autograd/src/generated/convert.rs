@@ -14,3 +14,4 @@ fn conj_physical_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
 }
 
 register!(CONJ_PHYSICAL_OUT, Autograd, conj_physical_out);
+register!(CONJ_PHYSICAL_OUT, ForwardGrad, conj_physical_out);

@@ -111,6 +111,7 @@ fn convolution_out(
 }
 
 register!(CONVOLUTION_OUT, Autograd, convolution_out);
+register!(CONVOLUTION_OUT, ForwardGrad, convolution_out);
 
 pub(super) struct ConvolutionBackwardBackward0 {
     pub(super) dilation: DimVec,
@@ -242,3 +243,4 @@ fn convolution_backward_out(
 }
 
 register!(CONVOLUTION_BACKWARD_OUT, Autograd, convolution_backward_out);
+register!(CONVOLUTION_BACKWARD_OUT, ForwardGrad, convolution_backward_out);

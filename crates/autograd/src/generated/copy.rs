@@ -72,6 +72,7 @@ fn clone_out(
 }
 
 register!(CLONE_OUT, Autograd, clone_out);
+register!(CLONE_OUT, ForwardGrad, clone_out);
 
 pub(super) struct ToCopyBackward0;
 
@@ -120,6 +121,7 @@ fn _to_copy_out(
 }
 
 register!(_TO_COPY_OUT, Autograd, _to_copy_out);
+register!(_TO_COPY_OUT, ForwardGrad, _to_copy_out);
 
 pub(super) struct FillBackward0;
 
@@ -207,6 +209,7 @@ fn fill_scalar_out(_: DispatchKeySet, self_: &Tensor, value: Scalar, out: &Tenso
 }
 
 register!(FILL_SCALAR_OUT, Autograd, fill_scalar_out);
+register!(FILL_SCALAR_OUT, ForwardGrad, fill_scalar_out);
 
 pub(super) struct FillBackward2;
 
@@ -256,6 +259,7 @@ fn fill_tensor_out(_: DispatchKeySet, self_: &Tensor, value: &Tensor, out: &Tens
 }
 
 register!(FILL_TENSOR_OUT, Autograd, fill_tensor_out);
+register!(FILL_TENSOR_OUT, ForwardGrad, fill_tensor_out);
 
 pub(super) struct CopyBackward1;
 
@@ -289,3 +293,4 @@ fn copy_out(_: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool,
 }
 
 register!(COPY_OUT, Autograd, copy_out);
+register!(COPY_OUT, ForwardGrad, copy_out);

@@ -22,3 +22,4 @@ fn diff_out(
 }
 
 register!(DIFF_OUT, Autograd, diff_out);
+register!(DIFF_OUT, ForwardGrad, diff_out);

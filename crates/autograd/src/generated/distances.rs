@@ -14,6 +14,7 @@ fn dist_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, p: Scalar, out: &
 }
 
 register!(DIST_OUT, Autograd, dist_out);
+register!(DIST_OUT, ForwardGrad, dist_out);
 
 fn _cdist_forward_out(
     _: DispatchKeySet,
@@ -29,6 +30,7 @@ fn _cdist_forward_out(
 }
 
 register!(_CDIST_FORWARD_OUT, Autograd, _cdist_forward_out);
+register!(_CDIST_FORWARD_OUT, ForwardGrad, _cdist_forward_out);
 
 fn _pdist_forward_out(_: DispatchKeySet, self_: &Tensor, p: f64, out: &Tensor) -> Result<()> {
     record::check_out("_pdist_forward", [self_, out])?;
@@ -37,6 +39,7 @@ fn _pdist_forward_out(_: DispatchKeySet, self_: &Tensor, p: f64, out: &Tensor) -
 }
 
 register!(_PDIST_FORWARD_OUT, Autograd, _pdist_forward_out);
+register!(_PDIST_FORWARD_OUT, ForwardGrad, _pdist_forward_out);
 
 fn renorm_out(
     _: DispatchKeySet,
@@ -52,3 +55,4 @@ fn renorm_out(
 }
 
 register!(RENORM_OUT, Autograd, renorm_out);
+register!(RENORM_OUT, ForwardGrad, renorm_out);

@@ -108,6 +108,7 @@ fn div_out_mode(
 }
 
 register!(DIV_OUT_MODE, Autograd, div_out_mode);
+register!(DIV_OUT_MODE, ForwardGrad, div_out_mode);
 
 pub(super) struct DivBackward3 {
     pub(super) other: Scalar,
@@ -165,6 +166,7 @@ fn div_scalar_mode_out(
 }
 
 register!(DIV_SCALAR_MODE_OUT, Autograd, div_scalar_mode_out);
+register!(DIV_SCALAR_MODE_OUT, ForwardGrad, div_scalar_mode_out);
 
 fn div__scalar_mode(
     _: DispatchKeySet,
@@ -241,6 +243,7 @@ fn floor_divide_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Ten
 }
 
 register!(FLOOR_DIVIDE_OUT, Autograd, floor_divide_out);
+register!(FLOOR_DIVIDE_OUT, ForwardGrad, floor_divide_out);
 
 pub(super) struct FloorDivideBackward1;
 
@@ -274,6 +277,7 @@ fn floor_divide_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out
 }
 
 register!(FLOOR_DIVIDE_SCALAR_OUT, Autograd, floor_divide_scalar_out);
+register!(FLOOR_DIVIDE_SCALAR_OUT, ForwardGrad, floor_divide_scalar_out);
 
 fn floor_divide__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -298,6 +302,7 @@ fn true_divide_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tens
 }
 
 register!(TRUE_DIVIDE_OUT, Autograd, true_divide_out);
+register!(TRUE_DIVIDE_OUT, ForwardGrad, true_divide_out);
 
 pub(super) struct RemainderBackward0 {
     pub(super) other: Option<SavedVariable>,
@@ -365,6 +370,7 @@ fn remainder_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: 
 }
 
 register!(REMAINDER_TENSOR_OUT, Autograd, remainder_tensor_out);
+register!(REMAINDER_TENSOR_OUT, ForwardGrad, remainder_tensor_out);
 
 pub(super) struct RemainderBackward1;
 
@@ -398,6 +404,7 @@ fn remainder_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &
 }
 
 register!(REMAINDER_SCALAR_OUT, Autograd, remainder_scalar_out);
+register!(REMAINDER_SCALAR_OUT, ForwardGrad, remainder_scalar_out);
 
 fn remainder__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -470,6 +477,7 @@ fn remainder_scalar_tensor_out(_: DispatchKeySet, self_: Scalar, other: &Tensor,
 }
 
 register!(REMAINDER_SCALAR_TENSOR_OUT, Autograd, remainder_scalar_tensor_out);
+register!(REMAINDER_SCALAR_TENSOR_OUT, ForwardGrad, remainder_scalar_tensor_out);
 
 pub(super) struct FmodBackward0 {
     pub(super) other: Option<SavedVariable>,
@@ -537,6 +545,7 @@ fn fmod_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tens
 }
 
 register!(FMOD_TENSOR_OUT, Autograd, fmod_tensor_out);
+register!(FMOD_TENSOR_OUT, ForwardGrad, fmod_tensor_out);
 
 pub(super) struct FmodBackward1;
 
@@ -570,6 +579,7 @@ fn fmod_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tenso
 }
 
 register!(FMOD_SCALAR_OUT, Autograd, fmod_scalar_out);
+register!(FMOD_SCALAR_OUT, ForwardGrad, fmod_scalar_out);
 
 fn fmod__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {

@@ -60,6 +60,7 @@ fn native_dropout_out(
 }
 
 register!(NATIVE_DROPOUT_OUT, Autograd, native_dropout_out);
+register!(NATIVE_DROPOUT_OUT, ForwardGrad, native_dropout_out);
 
 pub(super) struct NativeDropoutBackwardBackward0 {
     pub(super) mask: SavedVariable,

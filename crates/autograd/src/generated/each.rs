@@ -71,6 +71,7 @@ fn erfinv_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ERFINV_OUT, Autograd, erfinv_out);
+register!(ERFINV_OUT, ForwardGrad, erfinv_out);
 
 pub(super) struct SpecialNdtriBackward0 {
     pub(super) result: SavedVariable,
@@ -119,6 +120,7 @@ fn special_ndtri_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
 }
 
 register!(SPECIAL_NDTRI_OUT, Autograd, special_ndtri_out);
+register!(SPECIAL_NDTRI_OUT, ForwardGrad, special_ndtri_out);
 
 pub(super) struct LgammaBackward0 {
     pub(super) self_: SavedVariable,
@@ -173,6 +175,7 @@ fn lgamma_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(LGAMMA_OUT, Autograd, lgamma_out);
+register!(LGAMMA_OUT, ForwardGrad, lgamma_out);
 
 pub(super) struct DigammaBackward0 {
     pub(super) self_: SavedVariable,
@@ -227,6 +230,7 @@ fn digamma_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(DIGAMMA_OUT, Autograd, digamma_out);
+register!(DIGAMMA_OUT, ForwardGrad, digamma_out);
 
 pub(super) struct PolygammaBackward0 {
     pub(super) n: i64,
@@ -265,6 +269,7 @@ fn polygamma_out(_: DispatchKeySet, n: i64, self_: &Tensor, out: &Tensor) -> Res
 }
 
 register!(POLYGAMMA_OUT, Autograd, polygamma_out);
+register!(POLYGAMMA_OUT, ForwardGrad, polygamma_out);
 
 fn polygamma_(_: DispatchKeySet, self_: &Tensor, n: i64) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -290,6 +295,7 @@ fn mvlgamma_out(_: DispatchKeySet, self_: &Tensor, p: i64, out: &Tensor) -> Resu
 }
 
 register!(MVLGAMMA_OUT, Autograd, mvlgamma_out);
+register!(MVLGAMMA_OUT, ForwardGrad, mvlgamma_out);
 
 pub(super) struct SpecialZetaBackward0 {
     pub(super) other: Option<SavedVariable>,
@@ -343,6 +349,7 @@ fn special_zeta_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Ten
 }
 
 register!(SPECIAL_ZETA_OUT, Autograd, special_zeta_out);
+register!(SPECIAL_ZETA_OUT, ForwardGrad, special_zeta_out);
 
 pub(super) struct SpecialZetaBackward1 {
     pub(super) other: SavedVariable,
@@ -394,6 +401,7 @@ fn special_zeta_self_scalar_out(
 }
 
 register!(SPECIAL_ZETA_SELF_SCALAR_OUT, Autograd, special_zeta_self_scalar_out);
+register!(SPECIAL_ZETA_SELF_SCALAR_OUT, ForwardGrad, special_zeta_self_scalar_out);
 
 pub(super) struct SpecialZetaBackward2;
 
@@ -431,6 +439,7 @@ fn special_zeta_other_scalar_out(
 }
 
 register!(SPECIAL_ZETA_OTHER_SCALAR_OUT, Autograd, special_zeta_other_scalar_out);
+register!(SPECIAL_ZETA_OTHER_SCALAR_OUT, ForwardGrad, special_zeta_other_scalar_out);
 
 pub(super) struct I0Backward0 {
     pub(super) self_: SavedVariable,
@@ -485,6 +494,7 @@ fn i0_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(I0_OUT, Autograd, i0_out);
+register!(I0_OUT, ForwardGrad, i0_out);
 
 pub(super) struct SpecialI0EBackward0 {
     pub(super) self_: SavedVariable,
@@ -539,6 +549,7 @@ fn special_i0e_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()
 }
 
 register!(SPECIAL_I0E_OUT, Autograd, special_i0e_out);
+register!(SPECIAL_I0E_OUT, ForwardGrad, special_i0e_out);
 
 pub(super) struct SpecialI1Backward0 {
     pub(super) self_: SavedVariable,
@@ -593,6 +604,7 @@ fn special_i1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()>
 }
 
 register!(SPECIAL_I1_OUT, Autograd, special_i1_out);
+register!(SPECIAL_I1_OUT, ForwardGrad, special_i1_out);
 
 pub(super) struct SpecialI1EBackward0 {
     pub(super) self_: SavedVariable,
@@ -658,6 +670,7 @@ fn special_i1e_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()
 }
 
 register!(SPECIAL_I1E_OUT, Autograd, special_i1e_out);
+register!(SPECIAL_I1E_OUT, ForwardGrad, special_i1e_out);
 
 pub(super) struct IgammaBackward0 {
     pub(super) other: Option<SavedVariable>,
@@ -739,6 +752,7 @@ fn igamma_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -
 }
 
 register!(IGAMMA_OUT, Autograd, igamma_out);
+register!(IGAMMA_OUT, ForwardGrad, igamma_out);
 
 pub(super) struct IgammacBackward0 {
     pub(super) other: Option<SavedVariable>,
@@ -820,6 +834,7 @@ fn igammac_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) 
 }
 
 register!(IGAMMAC_OUT, Autograd, igammac_out);
+register!(IGAMMAC_OUT, ForwardGrad, igammac_out);
 
 fn special_chebyshev_polynomial_t(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -827,6 +842,7 @@ fn special_chebyshev_polynomial_t(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> 
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T, Autograd, special_chebyshev_polynomial_t);
+register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T, ForwardGrad, special_chebyshev_polynomial_t);
 
 fn special_chebyshev_polynomial_t_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("special_chebyshev_polynomial_t", [out])?;
@@ -835,6 +851,7 @@ fn special_chebyshev_polynomial_t_out(_: DispatchKeySet, x: &Tensor, n: &Tensor,
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT, Autograd, special_chebyshev_polynomial_t_out);
+register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT, ForwardGrad, special_chebyshev_polynomial_t_out);
 
 fn special_chebyshev_polynomial_t_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -842,6 +859,7 @@ fn special_chebyshev_polynomial_t_x_scalar(_: DispatchKeySet, x: Scalar, n: &Ten
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR, Autograd, special_chebyshev_polynomial_t_x_scalar);
+register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR, ForwardGrad, special_chebyshev_polynomial_t_x_scalar);
 
 fn special_chebyshev_polynomial_t_x_scalar_out(
     _: DispatchKeySet,
@@ -855,6 +873,11 @@ fn special_chebyshev_polynomial_t_x_scalar_out(
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT, Autograd, special_chebyshev_polynomial_t_x_scalar_out);
+register!(
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT,
+    ForwardGrad,
+    special_chebyshev_polynomial_t_x_scalar_out
+);
 
 fn special_chebyshev_polynomial_t_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -862,6 +885,7 @@ fn special_chebyshev_polynomial_t_n_scalar(_: DispatchKeySet, x: &Tensor, n: Sca
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR, Autograd, special_chebyshev_polynomial_t_n_scalar);
+register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR, ForwardGrad, special_chebyshev_polynomial_t_n_scalar);
 
 fn special_chebyshev_polynomial_t_n_scalar_out(
     _: DispatchKeySet,
@@ -875,6 +899,11 @@ fn special_chebyshev_polynomial_t_n_scalar_out(
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT, Autograd, special_chebyshev_polynomial_t_n_scalar_out);
+register!(
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT,
+    ForwardGrad,
+    special_chebyshev_polynomial_t_n_scalar_out
+);
 
 fn special_chebyshev_polynomial_u(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -882,6 +911,7 @@ fn special_chebyshev_polynomial_u(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> 
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U, Autograd, special_chebyshev_polynomial_u);
+register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U, ForwardGrad, special_chebyshev_polynomial_u);
 
 fn special_chebyshev_polynomial_u_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("special_chebyshev_polynomial_u", [out])?;
@@ -890,6 +920,7 @@ fn special_chebyshev_polynomial_u_out(_: DispatchKeySet, x: &Tensor, n: &Tensor,
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT, Autograd, special_chebyshev_polynomial_u_out);
+register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT, ForwardGrad, special_chebyshev_polynomial_u_out);
 
 fn special_chebyshev_polynomial_u_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -897,6 +928,7 @@ fn special_chebyshev_polynomial_u_x_scalar(_: DispatchKeySet, x: Scalar, n: &Ten
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR, Autograd, special_chebyshev_polynomial_u_x_scalar);
+register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR, ForwardGrad, special_chebyshev_polynomial_u_x_scalar);
 
 fn special_chebyshev_polynomial_u_x_scalar_out(
     _: DispatchKeySet,
@@ -910,6 +942,11 @@ fn special_chebyshev_polynomial_u_x_scalar_out(
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT, Autograd, special_chebyshev_polynomial_u_x_scalar_out);
+register!(
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT,
+    ForwardGrad,
+    special_chebyshev_polynomial_u_x_scalar_out
+);
 
 fn special_chebyshev_polynomial_u_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -917,6 +954,7 @@ fn special_chebyshev_polynomial_u_n_scalar(_: DispatchKeySet, x: &Tensor, n: Sca
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR, Autograd, special_chebyshev_polynomial_u_n_scalar);
+register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR, ForwardGrad, special_chebyshev_polynomial_u_n_scalar);
 
 fn special_chebyshev_polynomial_u_n_scalar_out(
     _: DispatchKeySet,
@@ -930,6 +968,11 @@ fn special_chebyshev_polynomial_u_n_scalar_out(
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT, Autograd, special_chebyshev_polynomial_u_n_scalar_out);
+register!(
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT,
+    ForwardGrad,
+    special_chebyshev_polynomial_u_n_scalar_out
+);
 
 fn special_chebyshev_polynomial_v(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -937,6 +980,7 @@ fn special_chebyshev_polynomial_v(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> 
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V, Autograd, special_chebyshev_polynomial_v);
+register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V, ForwardGrad, special_chebyshev_polynomial_v);
 
 fn special_chebyshev_polynomial_v_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("special_chebyshev_polynomial_v", [out])?;
@@ -945,6 +989,7 @@ fn special_chebyshev_polynomial_v_out(_: DispatchKeySet, x: &Tensor, n: &Tensor,
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT, Autograd, special_chebyshev_polynomial_v_out);
+register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT, ForwardGrad, special_chebyshev_polynomial_v_out);
 
 fn special_chebyshev_polynomial_v_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -952,6 +997,7 @@ fn special_chebyshev_polynomial_v_x_scalar(_: DispatchKeySet, x: Scalar, n: &Ten
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR, Autograd, special_chebyshev_polynomial_v_x_scalar);
+register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR, ForwardGrad, special_chebyshev_polynomial_v_x_scalar);
 
 fn special_chebyshev_polynomial_v_x_scalar_out(
     _: DispatchKeySet,
@@ -965,6 +1011,11 @@ fn special_chebyshev_polynomial_v_x_scalar_out(
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT, Autograd, special_chebyshev_polynomial_v_x_scalar_out);
+register!(
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT,
+    ForwardGrad,
+    special_chebyshev_polynomial_v_x_scalar_out
+);
 
 fn special_chebyshev_polynomial_v_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -972,6 +1023,7 @@ fn special_chebyshev_polynomial_v_n_scalar(_: DispatchKeySet, x: &Tensor, n: Sca
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR, Autograd, special_chebyshev_polynomial_v_n_scalar);
+register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR, ForwardGrad, special_chebyshev_polynomial_v_n_scalar);
 
 fn special_chebyshev_polynomial_v_n_scalar_out(
     _: DispatchKeySet,
@@ -985,6 +1037,11 @@ fn special_chebyshev_polynomial_v_n_scalar_out(
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT, Autograd, special_chebyshev_polynomial_v_n_scalar_out);
+register!(
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT,
+    ForwardGrad,
+    special_chebyshev_polynomial_v_n_scalar_out
+);
 
 fn special_chebyshev_polynomial_w(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -992,6 +1049,7 @@ fn special_chebyshev_polynomial_w(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> 
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W, Autograd, special_chebyshev_polynomial_w);
+register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W, ForwardGrad, special_chebyshev_polynomial_w);
 
 fn special_chebyshev_polynomial_w_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("special_chebyshev_polynomial_w", [out])?;
@@ -1000,6 +1058,7 @@ fn special_chebyshev_polynomial_w_out(_: DispatchKeySet, x: &Tensor, n: &Tensor,
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT, Autograd, special_chebyshev_polynomial_w_out);
+register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT, ForwardGrad, special_chebyshev_polynomial_w_out);
 
 fn special_chebyshev_polynomial_w_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -1007,6 +1066,7 @@ fn special_chebyshev_polynomial_w_x_scalar(_: DispatchKeySet, x: Scalar, n: &Ten
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR, Autograd, special_chebyshev_polynomial_w_x_scalar);
+register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR, ForwardGrad, special_chebyshev_polynomial_w_x_scalar);
 
 fn special_chebyshev_polynomial_w_x_scalar_out(
     _: DispatchKeySet,
@@ -1020,6 +1080,11 @@ fn special_chebyshev_polynomial_w_x_scalar_out(
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT, Autograd, special_chebyshev_polynomial_w_x_scalar_out);
+register!(
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT,
+    ForwardGrad,
+    special_chebyshev_polynomial_w_x_scalar_out
+);
 
 fn special_chebyshev_polynomial_w_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -1027,6 +1092,7 @@ fn special_chebyshev_polynomial_w_n_scalar(_: DispatchKeySet, x: &Tensor, n: Sca
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR, Autograd, special_chebyshev_polynomial_w_n_scalar);
+register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR, ForwardGrad, special_chebyshev_polynomial_w_n_scalar);
 
 fn special_chebyshev_polynomial_w_n_scalar_out(
     _: DispatchKeySet,
@@ -1040,6 +1106,11 @@ fn special_chebyshev_polynomial_w_n_scalar_out(
 }
 
 register!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT, Autograd, special_chebyshev_polynomial_w_n_scalar_out);
+register!(
+    SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT,
+    ForwardGrad,
+    special_chebyshev_polynomial_w_n_scalar_out
+);
 
 fn special_shifted_chebyshev_polynomial_t(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -1047,6 +1118,7 @@ fn special_shifted_chebyshev_polynomial_t(_: DispatchKeySet, x: &Tensor, n: &Ten
 }
 
 register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T, Autograd, special_shifted_chebyshev_polynomial_t);
+register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T, ForwardGrad, special_shifted_chebyshev_polynomial_t);
 
 fn special_shifted_chebyshev_polynomial_t_out(
     _: DispatchKeySet,
@@ -1060,6 +1132,11 @@ fn special_shifted_chebyshev_polynomial_t_out(
 }
 
 register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT, Autograd, special_shifted_chebyshev_polynomial_t_out);
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT,
+    ForwardGrad,
+    special_shifted_chebyshev_polynomial_t_out
+);
 
 fn special_shifted_chebyshev_polynomial_t_x_scalar(
     _: DispatchKeySet,
@@ -1073,6 +1150,11 @@ fn special_shifted_chebyshev_polynomial_t_x_scalar(
 register!(
     SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR,
     Autograd,
+    special_shifted_chebyshev_polynomial_t_x_scalar
+);
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR,
+    ForwardGrad,
     special_shifted_chebyshev_polynomial_t_x_scalar
 );
 
@@ -1092,6 +1174,11 @@ register!(
     Autograd,
     special_shifted_chebyshev_polynomial_t_x_scalar_out
 );
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT,
+    ForwardGrad,
+    special_shifted_chebyshev_polynomial_t_x_scalar_out
+);
 
 fn special_shifted_chebyshev_polynomial_t_n_scalar(
     _: DispatchKeySet,
@@ -1105,6 +1192,11 @@ fn special_shifted_chebyshev_polynomial_t_n_scalar(
 register!(
     SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR,
     Autograd,
+    special_shifted_chebyshev_polynomial_t_n_scalar
+);
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR,
+    ForwardGrad,
     special_shifted_chebyshev_polynomial_t_n_scalar
 );
 
@@ -1124,6 +1216,11 @@ register!(
     Autograd,
     special_shifted_chebyshev_polynomial_t_n_scalar_out
 );
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT,
+    ForwardGrad,
+    special_shifted_chebyshev_polynomial_t_n_scalar_out
+);
 
 fn special_shifted_chebyshev_polynomial_u(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -1131,6 +1228,7 @@ fn special_shifted_chebyshev_polynomial_u(_: DispatchKeySet, x: &Tensor, n: &Ten
 }
 
 register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U, Autograd, special_shifted_chebyshev_polynomial_u);
+register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U, ForwardGrad, special_shifted_chebyshev_polynomial_u);
 
 fn special_shifted_chebyshev_polynomial_u_out(
     _: DispatchKeySet,
@@ -1144,6 +1242,11 @@ fn special_shifted_chebyshev_polynomial_u_out(
 }
 
 register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT, Autograd, special_shifted_chebyshev_polynomial_u_out);
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT,
+    ForwardGrad,
+    special_shifted_chebyshev_polynomial_u_out
+);
 
 fn special_shifted_chebyshev_polynomial_u_x_scalar(
     _: DispatchKeySet,
@@ -1157,6 +1260,11 @@ fn special_shifted_chebyshev_polynomial_u_x_scalar(
 register!(
     SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR,
     Autograd,
+    special_shifted_chebyshev_polynomial_u_x_scalar
+);
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR,
+    ForwardGrad,
     special_shifted_chebyshev_polynomial_u_x_scalar
 );
 
@@ -1176,6 +1284,11 @@ register!(
     Autograd,
     special_shifted_chebyshev_polynomial_u_x_scalar_out
 );
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT,
+    ForwardGrad,
+    special_shifted_chebyshev_polynomial_u_x_scalar_out
+);
 
 fn special_shifted_chebyshev_polynomial_u_n_scalar(
     _: DispatchKeySet,
@@ -1189,6 +1302,11 @@ fn special_shifted_chebyshev_polynomial_u_n_scalar(
 register!(
     SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR,
     Autograd,
+    special_shifted_chebyshev_polynomial_u_n_scalar
+);
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR,
+    ForwardGrad,
     special_shifted_chebyshev_polynomial_u_n_scalar
 );
 
@@ -1208,6 +1326,11 @@ register!(
     Autograd,
     special_shifted_chebyshev_polynomial_u_n_scalar_out
 );
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT,
+    ForwardGrad,
+    special_shifted_chebyshev_polynomial_u_n_scalar_out
+);
 
 fn special_shifted_chebyshev_polynomial_v(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -1215,6 +1338,7 @@ fn special_shifted_chebyshev_polynomial_v(_: DispatchKeySet, x: &Tensor, n: &Ten
 }
 
 register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V, Autograd, special_shifted_chebyshev_polynomial_v);
+register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V, ForwardGrad, special_shifted_chebyshev_polynomial_v);
 
 fn special_shifted_chebyshev_polynomial_v_out(
     _: DispatchKeySet,
@@ -1228,6 +1352,11 @@ fn special_shifted_chebyshev_polynomial_v_out(
 }
 
 register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT, Autograd, special_shifted_chebyshev_polynomial_v_out);
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT,
+    ForwardGrad,
+    special_shifted_chebyshev_polynomial_v_out
+);
 
 fn special_shifted_chebyshev_polynomial_v_x_scalar(
     _: DispatchKeySet,
@@ -1241,6 +1370,11 @@ fn special_shifted_chebyshev_polynomial_v_x_scalar(
 register!(
     SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR,
     Autograd,
+    special_shifted_chebyshev_polynomial_v_x_scalar
+);
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR,
+    ForwardGrad,
     special_shifted_chebyshev_polynomial_v_x_scalar
 );
 
@@ -1260,6 +1394,11 @@ register!(
     Autograd,
     special_shifted_chebyshev_polynomial_v_x_scalar_out
 );
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT,
+    ForwardGrad,
+    special_shifted_chebyshev_polynomial_v_x_scalar_out
+);
 
 fn special_shifted_chebyshev_polynomial_v_n_scalar(
     _: DispatchKeySet,
@@ -1273,6 +1412,11 @@ fn special_shifted_chebyshev_polynomial_v_n_scalar(
 register!(
     SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR,
     Autograd,
+    special_shifted_chebyshev_polynomial_v_n_scalar
+);
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR,
+    ForwardGrad,
     special_shifted_chebyshev_polynomial_v_n_scalar
 );
 
@@ -1292,6 +1436,11 @@ register!(
     Autograd,
     special_shifted_chebyshev_polynomial_v_n_scalar_out
 );
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT,
+    ForwardGrad,
+    special_shifted_chebyshev_polynomial_v_n_scalar_out
+);
 
 fn special_shifted_chebyshev_polynomial_w(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -1299,6 +1448,7 @@ fn special_shifted_chebyshev_polynomial_w(_: DispatchKeySet, x: &Tensor, n: &Ten
 }
 
 register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W, Autograd, special_shifted_chebyshev_polynomial_w);
+register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W, ForwardGrad, special_shifted_chebyshev_polynomial_w);
 
 fn special_shifted_chebyshev_polynomial_w_out(
     _: DispatchKeySet,
@@ -1312,6 +1462,11 @@ fn special_shifted_chebyshev_polynomial_w_out(
 }
 
 register!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT, Autograd, special_shifted_chebyshev_polynomial_w_out);
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT,
+    ForwardGrad,
+    special_shifted_chebyshev_polynomial_w_out
+);
 
 fn special_shifted_chebyshev_polynomial_w_x_scalar(
     _: DispatchKeySet,
@@ -1325,6 +1480,11 @@ fn special_shifted_chebyshev_polynomial_w_x_scalar(
 register!(
     SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR,
     Autograd,
+    special_shifted_chebyshev_polynomial_w_x_scalar
+);
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR,
+    ForwardGrad,
     special_shifted_chebyshev_polynomial_w_x_scalar
 );
 
@@ -1344,6 +1504,11 @@ register!(
     Autograd,
     special_shifted_chebyshev_polynomial_w_x_scalar_out
 );
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT,
+    ForwardGrad,
+    special_shifted_chebyshev_polynomial_w_x_scalar_out
+);
 
 fn special_shifted_chebyshev_polynomial_w_n_scalar(
     _: DispatchKeySet,
@@ -1357,6 +1522,11 @@ fn special_shifted_chebyshev_polynomial_w_n_scalar(
 register!(
     SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR,
     Autograd,
+    special_shifted_chebyshev_polynomial_w_n_scalar
+);
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR,
+    ForwardGrad,
     special_shifted_chebyshev_polynomial_w_n_scalar
 );
 
@@ -1376,6 +1546,11 @@ register!(
     Autograd,
     special_shifted_chebyshev_polynomial_w_n_scalar_out
 );
+register!(
+    SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT,
+    ForwardGrad,
+    special_shifted_chebyshev_polynomial_w_n_scalar_out
+);
 
 fn special_hermite_polynomial_h(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -1383,6 +1558,7 @@ fn special_hermite_polynomial_h(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Re
 }
 
 register!(SPECIAL_HERMITE_POLYNOMIAL_H, Autograd, special_hermite_polynomial_h);
+register!(SPECIAL_HERMITE_POLYNOMIAL_H, ForwardGrad, special_hermite_polynomial_h);
 
 fn special_hermite_polynomial_h_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("special_hermite_polynomial_h", [out])?;
@@ -1391,6 +1567,7 @@ fn special_hermite_polynomial_h_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, o
 }
 
 register!(SPECIAL_HERMITE_POLYNOMIAL_H_OUT, Autograd, special_hermite_polynomial_h_out);
+register!(SPECIAL_HERMITE_POLYNOMIAL_H_OUT, ForwardGrad, special_hermite_polynomial_h_out);
 
 fn special_hermite_polynomial_h_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -1398,6 +1575,7 @@ fn special_hermite_polynomial_h_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tenso
 }
 
 register!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR, Autograd, special_hermite_polynomial_h_x_scalar);
+register!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR, ForwardGrad, special_hermite_polynomial_h_x_scalar);
 
 fn special_hermite_polynomial_h_x_scalar_out(
     _: DispatchKeySet,
@@ -1411,6 +1589,7 @@ fn special_hermite_polynomial_h_x_scalar_out(
 }
 
 register!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR_OUT, Autograd, special_hermite_polynomial_h_x_scalar_out);
+register!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR_OUT, ForwardGrad, special_hermite_polynomial_h_x_scalar_out);
 
 fn special_hermite_polynomial_h_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -1418,6 +1597,7 @@ fn special_hermite_polynomial_h_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scala
 }
 
 register!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR, Autograd, special_hermite_polynomial_h_n_scalar);
+register!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR, ForwardGrad, special_hermite_polynomial_h_n_scalar);
 
 fn special_hermite_polynomial_h_n_scalar_out(
     _: DispatchKeySet,
@@ -1431,6 +1611,7 @@ fn special_hermite_polynomial_h_n_scalar_out(
 }
 
 register!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR_OUT, Autograd, special_hermite_polynomial_h_n_scalar_out);
+register!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR_OUT, ForwardGrad, special_hermite_polynomial_h_n_scalar_out);
 
 fn special_hermite_polynomial_he(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -1438,6 +1619,7 @@ fn special_hermite_polynomial_he(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> R
 }
 
 register!(SPECIAL_HERMITE_POLYNOMIAL_HE, Autograd, special_hermite_polynomial_he);
+register!(SPECIAL_HERMITE_POLYNOMIAL_HE, ForwardGrad, special_hermite_polynomial_he);
 
 fn special_hermite_polynomial_he_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("special_hermite_polynomial_he", [out])?;
@@ -1446,6 +1628,7 @@ fn special_hermite_polynomial_he_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, 
 }
 
 register!(SPECIAL_HERMITE_POLYNOMIAL_HE_OUT, Autograd, special_hermite_polynomial_he_out);
+register!(SPECIAL_HERMITE_POLYNOMIAL_HE_OUT, ForwardGrad, special_hermite_polynomial_he_out);
 
 fn special_hermite_polynomial_he_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -1453,6 +1636,7 @@ fn special_hermite_polynomial_he_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tens
 }
 
 register!(SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR, Autograd, special_hermite_polynomial_he_x_scalar);
+register!(SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR, ForwardGrad, special_hermite_polynomial_he_x_scalar);
 
 fn special_hermite_polynomial_he_x_scalar_out(
     _: DispatchKeySet,
@@ -1466,6 +1650,11 @@ fn special_hermite_polynomial_he_x_scalar_out(
 }
 
 register!(SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR_OUT, Autograd, special_hermite_polynomial_he_x_scalar_out);
+register!(
+    SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR_OUT,
+    ForwardGrad,
+    special_hermite_polynomial_he_x_scalar_out
+);
 
 fn special_hermite_polynomial_he_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -1473,6 +1662,7 @@ fn special_hermite_polynomial_he_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scal
 }
 
 register!(SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR, Autograd, special_hermite_polynomial_he_n_scalar);
+register!(SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR, ForwardGrad, special_hermite_polynomial_he_n_scalar);
 
 fn special_hermite_polynomial_he_n_scalar_out(
     _: DispatchKeySet,
@@ -1486,6 +1676,11 @@ fn special_hermite_polynomial_he_n_scalar_out(
 }
 
 register!(SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR_OUT, Autograd, special_hermite_polynomial_he_n_scalar_out);
+register!(
+    SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR_OUT,
+    ForwardGrad,
+    special_hermite_polynomial_he_n_scalar_out
+);
 
 fn special_laguerre_polynomial_l(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -1493,6 +1688,7 @@ fn special_laguerre_polynomial_l(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> R
 }
 
 register!(SPECIAL_LAGUERRE_POLYNOMIAL_L, Autograd, special_laguerre_polynomial_l);
+register!(SPECIAL_LAGUERRE_POLYNOMIAL_L, ForwardGrad, special_laguerre_polynomial_l);
 
 fn special_laguerre_polynomial_l_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("special_laguerre_polynomial_l", [out])?;
@@ -1501,6 +1697,7 @@ fn special_laguerre_polynomial_l_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, 
 }
 
 register!(SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT, Autograd, special_laguerre_polynomial_l_out);
+register!(SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT, ForwardGrad, special_laguerre_polynomial_l_out);
 
 fn special_laguerre_polynomial_l_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -1508,6 +1705,7 @@ fn special_laguerre_polynomial_l_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tens
 }
 
 register!(SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR, Autograd, special_laguerre_polynomial_l_x_scalar);
+register!(SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR, ForwardGrad, special_laguerre_polynomial_l_x_scalar);
 
 fn special_laguerre_polynomial_l_x_scalar_out(
     _: DispatchKeySet,
@@ -1521,6 +1719,11 @@ fn special_laguerre_polynomial_l_x_scalar_out(
 }
 
 register!(SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR_OUT, Autograd, special_laguerre_polynomial_l_x_scalar_out);
+register!(
+    SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR_OUT,
+    ForwardGrad,
+    special_laguerre_polynomial_l_x_scalar_out
+);
 
 fn special_laguerre_polynomial_l_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -1528,6 +1731,7 @@ fn special_laguerre_polynomial_l_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scal
 }
 
 register!(SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR, Autograd, special_laguerre_polynomial_l_n_scalar);
+register!(SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR, ForwardGrad, special_laguerre_polynomial_l_n_scalar);
 
 fn special_laguerre_polynomial_l_n_scalar_out(
     _: DispatchKeySet,
@@ -1541,6 +1745,11 @@ fn special_laguerre_polynomial_l_n_scalar_out(
 }
 
 register!(SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR_OUT, Autograd, special_laguerre_polynomial_l_n_scalar_out);
+register!(
+    SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR_OUT,
+    ForwardGrad,
+    special_laguerre_polynomial_l_n_scalar_out
+);
 
 fn special_legendre_polynomial_p(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -1548,6 +1757,7 @@ fn special_legendre_polynomial_p(_: DispatchKeySet, x: &Tensor, n: &Tensor) -> R
 }
 
 register!(SPECIAL_LEGENDRE_POLYNOMIAL_P, Autograd, special_legendre_polynomial_p);
+register!(SPECIAL_LEGENDRE_POLYNOMIAL_P, ForwardGrad, special_legendre_polynomial_p);
 
 fn special_legendre_polynomial_p_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("special_legendre_polynomial_p", [out])?;
@@ -1556,6 +1766,7 @@ fn special_legendre_polynomial_p_out(_: DispatchKeySet, x: &Tensor, n: &Tensor, 
 }
 
 register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT, Autograd, special_legendre_polynomial_p_out);
+register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT, ForwardGrad, special_legendre_polynomial_p_out);
 
 fn special_legendre_polynomial_p_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -1563,6 +1774,7 @@ fn special_legendre_polynomial_p_x_scalar(_: DispatchKeySet, x: Scalar, n: &Tens
 }
 
 register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR, Autograd, special_legendre_polynomial_p_x_scalar);
+register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR, ForwardGrad, special_legendre_polynomial_p_x_scalar);
 
 fn special_legendre_polynomial_p_x_scalar_out(
     _: DispatchKeySet,
@@ -1576,6 +1788,11 @@ fn special_legendre_polynomial_p_x_scalar_out(
 }
 
 register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT, Autograd, special_legendre_polynomial_p_x_scalar_out);
+register!(
+    SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT,
+    ForwardGrad,
+    special_legendre_polynomial_p_x_scalar_out
+);
 
 fn special_legendre_polynomial_p_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -1583,6 +1800,7 @@ fn special_legendre_polynomial_p_n_scalar(_: DispatchKeySet, x: &Tensor, n: Scal
 }
 
 register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR, Autograd, special_legendre_polynomial_p_n_scalar);
+register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR, ForwardGrad, special_legendre_polynomial_p_n_scalar);
 
 fn special_legendre_polynomial_p_n_scalar_out(
     _: DispatchKeySet,
@@ -1596,6 +1814,11 @@ fn special_legendre_polynomial_p_n_scalar_out(
 }
 
 register!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT, Autograd, special_legendre_polynomial_p_n_scalar_out);
+register!(
+    SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT,
+    ForwardGrad,
+    special_legendre_polynomial_p_n_scalar_out
+);
 
 pub(super) struct SpecialBesselJ0Backward0 {
     pub(super) self_: SavedVariable,
@@ -1633,6 +1856,7 @@ fn special_bessel_j0_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Res
 }
 
 register!(SPECIAL_BESSEL_J0_OUT, Autograd, special_bessel_j0_out);
+register!(SPECIAL_BESSEL_J0_OUT, ForwardGrad, special_bessel_j0_out);
 
 pub(super) struct SpecialBesselJ1Backward0 {
     pub(super) self_: SavedVariable,
@@ -1691,6 +1915,7 @@ fn special_bessel_j1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Res
 }
 
 register!(SPECIAL_BESSEL_J1_OUT, Autograd, special_bessel_j1_out);
+register!(SPECIAL_BESSEL_J1_OUT, ForwardGrad, special_bessel_j1_out);
 
 pub(super) struct SpecialBesselY0Backward0 {
     pub(super) self_: SavedVariable,
@@ -1728,6 +1953,7 @@ fn special_bessel_y0_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Res
 }
 
 register!(SPECIAL_BESSEL_Y0_OUT, Autograd, special_bessel_y0_out);
+register!(SPECIAL_BESSEL_Y0_OUT, ForwardGrad, special_bessel_y0_out);
 
 pub(super) struct SpecialBesselY1Backward0 {
     pub(super) self_: SavedVariable,
@@ -1782,6 +2008,7 @@ fn special_bessel_y1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Res
 }
 
 register!(SPECIAL_BESSEL_Y1_OUT, Autograd, special_bessel_y1_out);
+register!(SPECIAL_BESSEL_Y1_OUT, ForwardGrad, special_bessel_y1_out);
 
 pub(super) struct SpecialModifiedBesselK0Backward0 {
     pub(super) self_: SavedVariable,
@@ -1819,6 +2046,7 @@ fn special_modified_bessel_k0_out(_: DispatchKeySet, self_: &Tensor, out: &Tenso
 }
 
 register!(SPECIAL_MODIFIED_BESSEL_K0_OUT, Autograd, special_modified_bessel_k0_out);
+register!(SPECIAL_MODIFIED_BESSEL_K0_OUT, ForwardGrad, special_modified_bessel_k0_out);
 
 pub(super) struct SpecialModifiedBesselK1Backward0 {
     pub(super) self_: SavedVariable,
@@ -1873,6 +2101,7 @@ fn special_modified_bessel_k1_out(_: DispatchKeySet, self_: &Tensor, out: &Tenso
 }
 
 register!(SPECIAL_MODIFIED_BESSEL_K1_OUT, Autograd, special_modified_bessel_k1_out);
+register!(SPECIAL_MODIFIED_BESSEL_K1_OUT, ForwardGrad, special_modified_bessel_k1_out);
 
 fn special_scaled_modified_bessel_k0(_: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -1880,6 +2109,7 @@ fn special_scaled_modified_bessel_k0(_: DispatchKeySet, x: &Tensor) -> Result<Te
 }
 
 register!(SPECIAL_SCALED_MODIFIED_BESSEL_K0, Autograd, special_scaled_modified_bessel_k0);
+register!(SPECIAL_SCALED_MODIFIED_BESSEL_K0, ForwardGrad, special_scaled_modified_bessel_k0);
 
 fn special_scaled_modified_bessel_k0_out(_: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("special_scaled_modified_bessel_k0", [out])?;
@@ -1888,6 +2118,7 @@ fn special_scaled_modified_bessel_k0_out(_: DispatchKeySet, x: &Tensor, out: &Te
 }
 
 register!(SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT, Autograd, special_scaled_modified_bessel_k0_out);
+register!(SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT, ForwardGrad, special_scaled_modified_bessel_k0_out);
 
 fn special_scaled_modified_bessel_k1(_: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -1895,6 +2126,7 @@ fn special_scaled_modified_bessel_k1(_: DispatchKeySet, x: &Tensor) -> Result<Te
 }
 
 register!(SPECIAL_SCALED_MODIFIED_BESSEL_K1, Autograd, special_scaled_modified_bessel_k1);
+register!(SPECIAL_SCALED_MODIFIED_BESSEL_K1, ForwardGrad, special_scaled_modified_bessel_k1);
 
 fn special_scaled_modified_bessel_k1_out(_: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("special_scaled_modified_bessel_k1", [out])?;
@@ -1903,6 +2135,7 @@ fn special_scaled_modified_bessel_k1_out(_: DispatchKeySet, x: &Tensor, out: &Te
 }
 
 register!(SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT, Autograd, special_scaled_modified_bessel_k1_out);
+register!(SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT, ForwardGrad, special_scaled_modified_bessel_k1_out);
 
 fn special_spherical_bessel_j0(_: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -1910,6 +2143,7 @@ fn special_spherical_bessel_j0(_: DispatchKeySet, x: &Tensor) -> Result<Tensor> 
 }
 
 register!(SPECIAL_SPHERICAL_BESSEL_J0, Autograd, special_spherical_bessel_j0);
+register!(SPECIAL_SPHERICAL_BESSEL_J0, ForwardGrad, special_spherical_bessel_j0);
 
 fn special_spherical_bessel_j0_out(_: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("special_spherical_bessel_j0", [out])?;
@@ -1918,6 +2152,7 @@ fn special_spherical_bessel_j0_out(_: DispatchKeySet, x: &Tensor, out: &Tensor) 
 }
 
 register!(SPECIAL_SPHERICAL_BESSEL_J0_OUT, Autograd, special_spherical_bessel_j0_out);
+register!(SPECIAL_SPHERICAL_BESSEL_J0_OUT, ForwardGrad, special_spherical_bessel_j0_out);
 
 fn special_airy_ai(_: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -1925,6 +2160,7 @@ fn special_airy_ai(_: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
 }
 
 register!(SPECIAL_AIRY_AI, Autograd, special_airy_ai);
+register!(SPECIAL_AIRY_AI, ForwardGrad, special_airy_ai);
 
 fn special_airy_ai_out(_: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("special_airy_ai", [out])?;
@@ -1933,6 +2169,7 @@ fn special_airy_ai_out(_: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()
 }
 
 register!(SPECIAL_AIRY_AI_OUT, Autograd, special_airy_ai_out);
+register!(SPECIAL_AIRY_AI_OUT, ForwardGrad, special_airy_ai_out);
 
 pub(super) struct SpecialModifiedBesselI0Backward0 {
     pub(super) self_: SavedVariable,
@@ -1970,6 +2207,7 @@ fn special_modified_bessel_i0_out(_: DispatchKeySet, self_: &Tensor, out: &Tenso
 }
 
 register!(SPECIAL_MODIFIED_BESSEL_I0_OUT, Autograd, special_modified_bessel_i0_out);
+register!(SPECIAL_MODIFIED_BESSEL_I0_OUT, ForwardGrad, special_modified_bessel_i0_out);
 
 pub(super) struct SpecialModifiedBesselI1Backward0 {
     pub(super) self_: SavedVariable,
@@ -2028,3 +2266,4 @@ fn special_modified_bessel_i1_out(_: DispatchKeySet, self_: &Tensor, out: &Tenso
 }
 
 register!(SPECIAL_MODIFIED_BESSEL_I1_OUT, Autograd, special_modified_bessel_i1_out);
+register!(SPECIAL_MODIFIED_BESSEL_I1_OUT, ForwardGrad, special_modified_bessel_i1_out);

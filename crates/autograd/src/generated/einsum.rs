@@ -21,6 +21,7 @@ fn tensordot_out(
 }
 
 register!(TENSORDOT_OUT, Autograd, tensordot_out);
+register!(TENSORDOT_OUT, ForwardGrad, tensordot_out);
 
 fn inner_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("inner", [self_, other, out])?;
@@ -29,3 +30,4 @@ fn inner_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) ->
 }
 
 register!(INNER_OUT, Autograd, inner_out);
+register!(INNER_OUT, ForwardGrad, inner_out);

@@ -80,6 +80,7 @@ fn embedding_out(
 }
 
 register!(EMBEDDING_OUT, Autograd, embedding_out);
+register!(EMBEDDING_OUT, ForwardGrad, embedding_out);
 
 pub(super) struct EmbeddingDenseBackwardBackward0 {
     pub(super) indices: SavedVariable,
@@ -143,3 +144,4 @@ fn embedding_dense_backward_out(
 }
 
 register!(EMBEDDING_DENSE_BACKWARD_OUT, Autograd, embedding_dense_backward_out);
+register!(EMBEDDING_DENSE_BACKWARD_OUT, ForwardGrad, embedding_dense_backward_out);

@@ -160,6 +160,7 @@ fn _embedding_bag_out(
 }
 
 register!(_EMBEDDING_BAG_OUT, Autograd, _embedding_bag_out);
+register!(_EMBEDDING_BAG_OUT, ForwardGrad, _embedding_bag_out);
 
 fn _embedding_bag_forward_only_out(
     _: DispatchKeySet,
@@ -200,6 +201,7 @@ fn _embedding_bag_forward_only_out(
 }
 
 register!(_EMBEDDING_BAG_FORWARD_ONLY_OUT, Autograd, _embedding_bag_forward_only_out);
+register!(_EMBEDDING_BAG_FORWARD_ONLY_OUT, ForwardGrad, _embedding_bag_forward_only_out);
 
 fn _embedding_bag_dense_backward_out(
     _: DispatchKeySet,
@@ -236,6 +238,7 @@ fn _embedding_bag_dense_backward_out(
 }
 
 register!(_EMBEDDING_BAG_DENSE_BACKWARD_OUT, Autograd, _embedding_bag_dense_backward_out);
+register!(_EMBEDDING_BAG_DENSE_BACKWARD_OUT, ForwardGrad, _embedding_bag_dense_backward_out);
 
 fn _embedding_bag_per_sample_weights_backward_out(
     _: DispatchKeySet,
@@ -268,5 +271,10 @@ fn _embedding_bag_per_sample_weights_backward_out(
 register!(
     _EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD_OUT,
     Autograd,
+    _embedding_bag_per_sample_weights_backward_out
+);
+register!(
+    _EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD_OUT,
+    ForwardGrad,
     _embedding_bag_per_sample_weights_backward_out
 );

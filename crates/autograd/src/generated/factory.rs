@@ -19,6 +19,7 @@ fn empty_out(
 }
 
 register!(EMPTY_OUT, Autograd, empty_out);
+register!(EMPTY_OUT, ForwardGrad, empty_out);
 
 fn full_out(_: DispatchKeySet, size: &[i64], fill_value: Scalar, out: &Tensor) -> Result<()> {
     record::check_out("full", [out])?;
@@ -27,6 +28,7 @@ fn full_out(_: DispatchKeySet, size: &[i64], fill_value: Scalar, out: &Tensor) -
 }
 
 register!(FULL_OUT, Autograd, full_out);
+register!(FULL_OUT, ForwardGrad, full_out);
 
 fn ones_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("ones", [out])?;
@@ -35,6 +37,7 @@ fn ones_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
 }
 
 register!(ONES_OUT, Autograd, ones_out);
+register!(ONES_OUT, ForwardGrad, ones_out);
 
 fn zeros_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("zeros", [out])?;
@@ -43,6 +46,7 @@ fn zeros_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
 }
 
 register!(ZEROS_OUT, Autograd, zeros_out);
+register!(ZEROS_OUT, ForwardGrad, zeros_out);
 
 fn empty_strided_out(_: DispatchKeySet, size: &[i64], stride: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("empty_strided", [out])?;
@@ -51,6 +55,7 @@ fn empty_strided_out(_: DispatchKeySet, size: &[i64], stride: &[i64], out: &Tens
 }
 
 register!(EMPTY_STRIDED_OUT, Autograd, empty_strided_out);
+register!(EMPTY_STRIDED_OUT, ForwardGrad, empty_strided_out);
 
 fn scalar_tensor_out(_: DispatchKeySet, s: Scalar, out: &Tensor) -> Result<()> {
     record::check_out("scalar_tensor", [out])?;
@@ -59,6 +64,7 @@ fn scalar_tensor_out(_: DispatchKeySet, s: Scalar, out: &Tensor) -> Result<()> {
 }
 
 register!(SCALAR_TENSOR_OUT, Autograd, scalar_tensor_out);
+register!(SCALAR_TENSOR_OUT, ForwardGrad, scalar_tensor_out);
 
 fn eye_out(_: DispatchKeySet, n: i64, out: &Tensor) -> Result<()> {
     record::check_out("eye", [out])?;
@@ -67,6 +73,7 @@ fn eye_out(_: DispatchKeySet, n: i64, out: &Tensor) -> Result<()> {
 }
 
 register!(EYE_OUT, Autograd, eye_out);
+register!(EYE_OUT, ForwardGrad, eye_out);
 
 fn eye_m_out(_: DispatchKeySet, n: i64, m: i64, out: &Tensor) -> Result<()> {
     record::check_out("eye", [out])?;
@@ -75,6 +82,7 @@ fn eye_m_out(_: DispatchKeySet, n: i64, m: i64, out: &Tensor) -> Result<()> {
 }
 
 register!(EYE_M_OUT, Autograd, eye_m_out);
+register!(EYE_M_OUT, ForwardGrad, eye_m_out);
 
 fn empty_like(
     _: DispatchKeySet,
@@ -90,6 +98,7 @@ fn empty_like(
 }
 
 register!(EMPTY_LIKE, Autograd, empty_like);
+register!(EMPTY_LIKE, ForwardGrad, empty_like);
 
 fn empty_like_out(
     _: DispatchKeySet,
@@ -103,6 +112,7 @@ fn empty_like_out(
 }
 
 register!(EMPTY_LIKE_OUT, Autograd, empty_like_out);
+register!(EMPTY_LIKE_OUT, ForwardGrad, empty_like_out);
 
 fn zeros_like(
     _: DispatchKeySet,
@@ -118,6 +128,7 @@ fn zeros_like(
 }
 
 register!(ZEROS_LIKE, Autograd, zeros_like);
+register!(ZEROS_LIKE, ForwardGrad, zeros_like);
 
 fn zeros_like_out(
     _: DispatchKeySet,
@@ -131,6 +142,7 @@ fn zeros_like_out(
 }
 
 register!(ZEROS_LIKE_OUT, Autograd, zeros_like_out);
+register!(ZEROS_LIKE_OUT, ForwardGrad, zeros_like_out);
 
 fn ones_like(
     _: DispatchKeySet,
@@ -146,6 +158,7 @@ fn ones_like(
 }
 
 register!(ONES_LIKE, Autograd, ones_like);
+register!(ONES_LIKE, ForwardGrad, ones_like);
 
 fn ones_like_out(
     _: DispatchKeySet,
@@ -159,6 +172,7 @@ fn ones_like_out(
 }
 
 register!(ONES_LIKE_OUT, Autograd, ones_like_out);
+register!(ONES_LIKE_OUT, ForwardGrad, ones_like_out);
 
 fn full_like(
     _: DispatchKeySet,
@@ -175,6 +189,7 @@ fn full_like(
 }
 
 register!(FULL_LIKE, Autograd, full_like);
+register!(FULL_LIKE, ForwardGrad, full_like);
 
 fn full_like_out(
     _: DispatchKeySet,
@@ -189,6 +204,7 @@ fn full_like_out(
 }
 
 register!(FULL_LIKE_OUT, Autograd, full_like_out);
+register!(FULL_LIKE_OUT, ForwardGrad, full_like_out);
 
 fn new_empty(
     _: DispatchKeySet,
@@ -204,6 +220,7 @@ fn new_empty(
 }
 
 register!(NEW_EMPTY, Autograd, new_empty);
+register!(NEW_EMPTY, ForwardGrad, new_empty);
 
 fn new_empty_out(_: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("new_empty", [out])?;
@@ -212,6 +229,7 @@ fn new_empty_out(_: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) 
 }
 
 register!(NEW_EMPTY_OUT, Autograd, new_empty_out);
+register!(NEW_EMPTY_OUT, ForwardGrad, new_empty_out);
 
 fn new_empty_strided(
     _: DispatchKeySet,
@@ -228,6 +246,7 @@ fn new_empty_strided(
 }
 
 register!(NEW_EMPTY_STRIDED, Autograd, new_empty_strided);
+register!(NEW_EMPTY_STRIDED, ForwardGrad, new_empty_strided);
 
 fn new_empty_strided_out(
     _: DispatchKeySet,
@@ -242,6 +261,7 @@ fn new_empty_strided_out(
 }
 
 register!(NEW_EMPTY_STRIDED_OUT, Autograd, new_empty_strided_out);
+register!(NEW_EMPTY_STRIDED_OUT, ForwardGrad, new_empty_strided_out);
 
 fn new_full(
     _: DispatchKeySet,
@@ -258,6 +278,7 @@ fn new_full(
 }
 
 register!(NEW_FULL, Autograd, new_full);
+register!(NEW_FULL, ForwardGrad, new_full);
 
 fn new_full_out(
     _: DispatchKeySet,
@@ -272,6 +293,7 @@ fn new_full_out(
 }
 
 register!(NEW_FULL_OUT, Autograd, new_full_out);
+register!(NEW_FULL_OUT, ForwardGrad, new_full_out);
 
 fn new_zeros(
     _: DispatchKeySet,
@@ -287,6 +309,7 @@ fn new_zeros(
 }
 
 register!(NEW_ZEROS, Autograd, new_zeros);
+register!(NEW_ZEROS, ForwardGrad, new_zeros);
 
 fn new_zeros_out(_: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("new_zeros", [out])?;
@@ -295,6 +318,7 @@ fn new_zeros_out(_: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) 
 }
 
 register!(NEW_ZEROS_OUT, Autograd, new_zeros_out);
+register!(NEW_ZEROS_OUT, ForwardGrad, new_zeros_out);
 
 fn new_ones(
     _: DispatchKeySet,
@@ -310,6 +334,7 @@ fn new_ones(
 }
 
 register!(NEW_ONES, Autograd, new_ones);
+register!(NEW_ONES, ForwardGrad, new_ones);
 
 fn new_ones_out(_: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("new_ones", [out])?;
@@ -318,6 +343,7 @@ fn new_ones_out(_: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -
 }
 
 register!(NEW_ONES_OUT, Autograd, new_ones_out);
+register!(NEW_ONES_OUT, ForwardGrad, new_ones_out);
 
 fn empty_permuted_out(_: DispatchKeySet, size: &[i64], physical_layout: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("empty_permuted", [out])?;
@@ -326,3 +352,4 @@ fn empty_permuted_out(_: DispatchKeySet, size: &[i64], physical_layout: &[i64], 
 }
 
 register!(EMPTY_PERMUTED_OUT, Autograd, empty_permuted_out);
+register!(EMPTY_PERMUTED_OUT, ForwardGrad, empty_permuted_out);

@@ -59,6 +59,7 @@ fn gather_out(
 }
 
 register!(GATHER_OUT, Autograd, gather_out);
+register!(GATHER_OUT, ForwardGrad, gather_out);
 
 pub(super) struct ScatterBackward0 {
     pub(super) dim: i64,
@@ -114,6 +115,7 @@ fn scatter_src_out(
 }
 
 register!(SCATTER_SRC_OUT, Autograd, scatter_src_out);
+register!(SCATTER_SRC_OUT, ForwardGrad, scatter_src_out);
 
 fn scatter__src(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_, src]) {
@@ -186,6 +188,7 @@ fn scatter_value_out(
 }
 
 register!(SCATTER_VALUE_OUT, Autograd, scatter_value_out);
+register!(SCATTER_VALUE_OUT, ForwardGrad, scatter_value_out);
 
 fn scatter__value(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -284,6 +287,7 @@ fn scatter_reduce_out(
 }
 
 register!(SCATTER_REDUCE_OUT, Autograd, scatter_reduce_out);
+register!(SCATTER_REDUCE_OUT, ForwardGrad, scatter_reduce_out);
 
 fn scatter__reduce(
     _: DispatchKeySet,
@@ -398,6 +402,7 @@ fn scatter_value_reduce_out(
 }
 
 register!(SCATTER_VALUE_REDUCE_OUT, Autograd, scatter_value_reduce_out);
+register!(SCATTER_VALUE_REDUCE_OUT, ForwardGrad, scatter_value_reduce_out);
 
 fn scatter__value_reduce(
     _: DispatchKeySet,
@@ -478,6 +483,7 @@ fn scatter_add_out(
 }
 
 register!(SCATTER_ADD_OUT, Autograd, scatter_add_out);
+register!(SCATTER_ADD_OUT, ForwardGrad, scatter_add_out);
 
 fn scatter_add_(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_, src]) {
@@ -623,6 +629,7 @@ fn scatter_reduce_two_out(
 }
 
 register!(SCATTER_REDUCE_TWO_OUT, Autograd, scatter_reduce_two_out);
+register!(SCATTER_REDUCE_TWO_OUT, ForwardGrad, scatter_reduce_two_out);
 
 fn take_along_dim_out(
     _: DispatchKeySet,
@@ -637,3 +644,4 @@ fn take_along_dim_out(
 }
 
 register!(TAKE_ALONG_DIM_OUT, Autograd, take_along_dim_out);
+register!(TAKE_ALONG_DIM_OUT, ForwardGrad, take_along_dim_out);

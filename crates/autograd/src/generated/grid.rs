@@ -14,3 +14,4 @@ fn diag_out(_: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tensor) -> R
 }
 
 register!(DIAG_OUT, Autograd, diag_out);
+register!(DIAG_OUT, ForwardGrad, diag_out);

@@ -22,6 +22,7 @@ fn grid_sampler_2d_out(
 }
 
 register!(GRID_SAMPLER_2D_OUT, Autograd, grid_sampler_2d_out);
+register!(GRID_SAMPLER_2D_OUT, ForwardGrad, grid_sampler_2d_out);
 
 fn grid_sampler_3d_out(
     _: DispatchKeySet,
@@ -38,6 +39,7 @@ fn grid_sampler_3d_out(
 }
 
 register!(GRID_SAMPLER_3D_OUT, Autograd, grid_sampler_3d_out);
+register!(GRID_SAMPLER_3D_OUT, ForwardGrad, grid_sampler_3d_out);
 
 pub(super) struct GridSampleBackward0 {
     pub(super) align_corners: bool,
@@ -212,3 +214,4 @@ fn affine_grid_generator_out(
 }
 
 register!(AFFINE_GRID_GENERATOR_OUT, Autograd, affine_grid_generator_out);
+register!(AFFINE_GRID_GENERATOR_OUT, ForwardGrad, affine_grid_generator_out);

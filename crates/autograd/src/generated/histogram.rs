@@ -13,6 +13,7 @@ fn bincount(_: DispatchKeySet, self_: &Tensor, weights: Option<&Tensor>, minleng
 }
 
 register!(BINCOUNT, Autograd, bincount);
+register!(BINCOUNT, ForwardGrad, bincount);
 
 fn histc(_: DispatchKeySet, self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -20,6 +21,7 @@ fn histc(_: DispatchKeySet, self_: &Tensor, bins: i64, min: Scalar, max: Scalar)
 }
 
 register!(HISTC, Autograd, histc);
+register!(HISTC, ForwardGrad, histc);
 
 fn histc_out(
     _: DispatchKeySet,
@@ -35,6 +37,7 @@ fn histc_out(
 }
 
 register!(HISTC_OUT, Autograd, histc_out);
+register!(HISTC_OUT, ForwardGrad, histc_out);
 
 fn histogram_bins_tensor(
     _: DispatchKeySet,
@@ -48,6 +51,7 @@ fn histogram_bins_tensor(
 }
 
 register!(HISTOGRAM_BINS_TENSOR, Autograd, histogram_bins_tensor);
+register!(HISTOGRAM_BINS_TENSOR, ForwardGrad, histogram_bins_tensor);
 
 fn histogram_bins_tensor_out(
     _: DispatchKeySet,
@@ -64,6 +68,7 @@ fn histogram_bins_tensor_out(
 }
 
 register!(HISTOGRAM_BINS_TENSOR_OUT, Autograd, histogram_bins_tensor_out);
+register!(HISTOGRAM_BINS_TENSOR_OUT, ForwardGrad, histogram_bins_tensor_out);
 
 fn histogram_bin_ct(
     _: DispatchKeySet,
@@ -78,6 +83,7 @@ fn histogram_bin_ct(
 }
 
 register!(HISTOGRAM_BIN_CT, Autograd, histogram_bin_ct);
+register!(HISTOGRAM_BIN_CT, ForwardGrad, histogram_bin_ct);
 
 fn histogram_bin_ct_out(
     _: DispatchKeySet,
@@ -95,3 +101,4 @@ fn histogram_bin_ct_out(
 }
 
 register!(HISTOGRAM_BIN_CT_OUT, Autograd, histogram_bin_ct_out);
+register!(HISTOGRAM_BIN_CT_OUT, ForwardGrad, histogram_bin_ct_out);

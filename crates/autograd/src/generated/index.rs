@@ -52,6 +52,7 @@ fn index_tensor_out(
 }
 
 register!(INDEX_TENSOR_OUT, Autograd, index_tensor_out);
+register!(INDEX_TENSOR_OUT, ForwardGrad, index_tensor_out);
 
 fn index_put_(
     _: DispatchKeySet,
@@ -153,6 +154,7 @@ fn index_put_out(
 }
 
 register!(INDEX_PUT_OUT, Autograd, index_put_out);
+register!(INDEX_PUT_OUT, ForwardGrad, index_put_out);
 
 pub(super) struct TakeBackward0 {
     pub(super) index: SavedVariable,
@@ -194,6 +196,7 @@ fn take_out(_: DispatchKeySet, self_: &Tensor, index: &Tensor, out: &Tensor) -> 
 }
 
 register!(TAKE_OUT, Autograd, take_out);
+register!(TAKE_OUT, ForwardGrad, take_out);
 
 fn put_(_: DispatchKeySet, self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
     if !record::any_requires_grad([self_, source]) {
@@ -284,3 +287,4 @@ fn put_out(
 }
 
 register!(PUT_OUT, Autograd, put_out);
+register!(PUT_OUT, ForwardGrad, put_out);

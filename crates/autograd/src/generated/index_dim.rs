@@ -49,6 +49,7 @@ fn index_select_out(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor,
 }
 
 register!(INDEX_SELECT_OUT, Autograd, index_select_out);
+register!(INDEX_SELECT_OUT, ForwardGrad, index_select_out);
 
 pub(super) struct IndexAddBackward0 {
     pub(super) alpha: Scalar,
@@ -117,6 +118,7 @@ fn index_add_out(
 }
 
 register!(INDEX_ADD_OUT, Autograd, index_add_out);
+register!(INDEX_ADD_OUT, ForwardGrad, index_add_out);
 
 fn index_add_(
     _: DispatchKeySet,
@@ -207,6 +209,7 @@ fn index_copy_out(
 }
 
 register!(INDEX_COPY_OUT, Autograd, index_copy_out);
+register!(INDEX_COPY_OUT, ForwardGrad, index_copy_out);
 
 fn index_copy_(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_, source]) {
@@ -279,6 +282,7 @@ fn index_fill_int_scalar_out(
 }
 
 register!(INDEX_FILL_INT_SCALAR_OUT, Autograd, index_fill_int_scalar_out);
+register!(INDEX_FILL_INT_SCALAR_OUT, ForwardGrad, index_fill_int_scalar_out);
 
 fn index_fill__int_scalar(
     _: DispatchKeySet,
@@ -373,6 +377,7 @@ fn index_fill_int_tensor_out(
 }
 
 register!(INDEX_FILL_INT_TENSOR_OUT, Autograd, index_fill_int_tensor_out);
+register!(INDEX_FILL_INT_TENSOR_OUT, ForwardGrad, index_fill_int_tensor_out);
 
 fn index_fill__int_tensor(
     _: DispatchKeySet,

@@ -13,6 +13,7 @@ fn gcd(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 register!(GCD, Autograd, gcd);
+register!(GCD, ForwardGrad, gcd);
 
 fn gcd_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -37,6 +38,7 @@ fn gcd_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> R
 }
 
 register!(GCD_OUT, Autograd, gcd_out);
+register!(GCD_OUT, ForwardGrad, gcd_out);
 
 fn lcm(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -44,6 +46,7 @@ fn lcm(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 register!(LCM, Autograd, lcm);
+register!(LCM, ForwardGrad, lcm);
 
 fn lcm_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -68,6 +71,7 @@ fn lcm_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> R
 }
 
 register!(LCM_OUT, Autograd, lcm_out);
+register!(LCM_OUT, ForwardGrad, lcm_out);
 
 fn bitwise_left_shift_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut result = {
@@ -110,6 +114,7 @@ fn bitwise_left_shift_tensor_out(
 }
 
 register!(BITWISE_LEFT_SHIFT_TENSOR_OUT, Autograd, bitwise_left_shift_tensor_out);
+register!(BITWISE_LEFT_SHIFT_TENSOR_OUT, ForwardGrad, bitwise_left_shift_tensor_out);
 
 fn bitwise_left_shift_tensor_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let mut result = {
@@ -136,6 +141,7 @@ fn bitwise_left_shift_tensor_scalar_out(
 }
 
 register!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT, Autograd, bitwise_left_shift_tensor_scalar_out);
+register!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT, ForwardGrad, bitwise_left_shift_tensor_scalar_out);
 
 fn bitwise_left_shift__tensor_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -178,6 +184,7 @@ fn bitwise_left_shift_scalar_tensor_out(
 }
 
 register!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT, Autograd, bitwise_left_shift_scalar_tensor_out);
+register!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT, ForwardGrad, bitwise_left_shift_scalar_tensor_out);
 
 fn __lshift___tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut result = {
@@ -215,6 +222,7 @@ fn __lshift___tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out:
 }
 
 register!(__LSHIFT___TENSOR_OUT, Autograd, __lshift___tensor_out);
+register!(__LSHIFT___TENSOR_OUT, ForwardGrad, __lshift___tensor_out);
 
 fn __lshift___scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let mut result = {
@@ -236,6 +244,7 @@ fn __lshift___scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: 
 }
 
 register!(__LSHIFT___SCALAR_OUT, Autograd, __lshift___scalar_out);
+register!(__LSHIFT___SCALAR_OUT, ForwardGrad, __lshift___scalar_out);
 
 fn __ilshift___scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -294,6 +303,7 @@ fn bitwise_right_shift_tensor_out(
 }
 
 register!(BITWISE_RIGHT_SHIFT_TENSOR_OUT, Autograd, bitwise_right_shift_tensor_out);
+register!(BITWISE_RIGHT_SHIFT_TENSOR_OUT, ForwardGrad, bitwise_right_shift_tensor_out);
 
 fn bitwise_right_shift_tensor_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let mut result = {
@@ -320,6 +330,7 @@ fn bitwise_right_shift_tensor_scalar_out(
 }
 
 register!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT, Autograd, bitwise_right_shift_tensor_scalar_out);
+register!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT, ForwardGrad, bitwise_right_shift_tensor_scalar_out);
 
 fn bitwise_right_shift__tensor_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -362,6 +373,7 @@ fn bitwise_right_shift_scalar_tensor_out(
 }
 
 register!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT, Autograd, bitwise_right_shift_scalar_tensor_out);
+register!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT, ForwardGrad, bitwise_right_shift_scalar_tensor_out);
 
 fn __rshift___tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut result = {
@@ -399,6 +411,7 @@ fn __rshift___tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out:
 }
 
 register!(__RSHIFT___TENSOR_OUT, Autograd, __rshift___tensor_out);
+register!(__RSHIFT___TENSOR_OUT, ForwardGrad, __rshift___tensor_out);
 
 fn __rshift___scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let mut result = {
@@ -420,6 +433,7 @@ fn __rshift___scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: 
 }
 
 register!(__RSHIFT___SCALAR_OUT, Autograd, __rshift___scalar_out);
+register!(__RSHIFT___SCALAR_OUT, ForwardGrad, __rshift___scalar_out);
 
 fn __irshift___scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {

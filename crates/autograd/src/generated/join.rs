@@ -45,6 +45,7 @@ fn cat_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Res
 }
 
 register!(CAT_OUT, Autograd, cat_out);
+register!(CAT_OUT, ForwardGrad, cat_out);
 
 fn concat_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
     record::check_out_of("concat", &[&tensors, &out])?;
@@ -53,6 +54,7 @@ fn concat_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> 
 }
 
 register!(CONCAT_OUT, Autograd, concat_out);
+register!(CONCAT_OUT, ForwardGrad, concat_out);
 
 fn concatenate_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
     record::check_out_of("concatenate", &[&tensors, &out])?;
@@ -61,6 +63,7 @@ fn concatenate_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor
 }
 
 register!(CONCATENATE_OUT, Autograd, concatenate_out);
+register!(CONCATENATE_OUT, ForwardGrad, concatenate_out);
 
 pub(super) struct StackBackward0 {
     pub(super) dim: i64,
@@ -99,6 +102,7 @@ fn stack_out(_: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> R
 }
 
 register!(STACK_OUT, Autograd, stack_out);
+register!(STACK_OUT, ForwardGrad, stack_out);
 
 fn hstack_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
     record::check_out_of("hstack", &[&tensors, &out])?;
@@ -107,6 +111,7 @@ fn hstack_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()>
 }
 
 register!(HSTACK_OUT, Autograd, hstack_out);
+register!(HSTACK_OUT, ForwardGrad, hstack_out);
 
 fn vstack_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
     record::check_out_of("vstack", &[&tensors, &out])?;
@@ -115,6 +120,7 @@ fn vstack_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()>
 }
 
 register!(VSTACK_OUT, Autograd, vstack_out);
+register!(VSTACK_OUT, ForwardGrad, vstack_out);
 
 fn dstack_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
     record::check_out_of("dstack", &[&tensors, &out])?;
@@ -123,6 +129,7 @@ fn dstack_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()>
 }
 
 register!(DSTACK_OUT, Autograd, dstack_out);
+register!(DSTACK_OUT, ForwardGrad, dstack_out);
 
 fn row_stack_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
     record::check_out_of("row_stack", &[&tensors, &out])?;
@@ -131,6 +138,7 @@ fn row_stack_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<
 }
 
 register!(ROW_STACK_OUT, Autograd, row_stack_out);
+register!(ROW_STACK_OUT, ForwardGrad, row_stack_out);
 
 fn column_stack_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
     record::check_out_of("column_stack", &[&tensors, &out])?;
@@ -139,3 +147,4 @@ fn column_stack_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Resu
 }
 
 register!(COLUMN_STACK_OUT, Autograd, column_stack_out);
+register!(COLUMN_STACK_OUT, ForwardGrad, column_stack_out);

@@ -121,6 +121,7 @@ fn addbmm_out(
 }
 
 register!(ADDBMM_OUT, Autograd, addbmm_out);
+register!(ADDBMM_OUT, ForwardGrad, addbmm_out);
 
 pub(super) struct AddrBackward0 {
     pub(super) alpha: Scalar,
@@ -222,6 +223,7 @@ fn addr_out(
 }
 
 register!(ADDR_OUT, Autograd, addr_out);
+register!(ADDR_OUT, ForwardGrad, addr_out);
 
 fn outer_out(_: DispatchKeySet, self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("outer", [self_, vec2, out])?;
@@ -230,6 +232,7 @@ fn outer_out(_: DispatchKeySet, self_: &Tensor, vec2: &Tensor, out: &Tensor) -> 
 }
 
 register!(OUTER_OUT, Autograd, outer_out);
+register!(OUTER_OUT, ForwardGrad, outer_out);
 
 fn ger_out(_: DispatchKeySet, self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("ger", [self_, vec2, out])?;
@@ -238,6 +241,7 @@ fn ger_out(_: DispatchKeySet, self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Re
 }
 
 register!(GER_OUT, Autograd, ger_out);
+register!(GER_OUT, ForwardGrad, ger_out);
 
 fn matmul_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("matmul", [self_, other, out])?;
@@ -246,6 +250,7 @@ fn matmul_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -
 }
 
 register!(MATMUL_OUT, Autograd, matmul_out);
+register!(MATMUL_OUT, ForwardGrad, matmul_out);
 
 fn linear_out(
     _: DispatchKeySet,
@@ -260,3 +265,4 @@ fn linear_out(
 }
 
 register!(LINEAR_OUT, Autograd, linear_out);
+register!(LINEAR_OUT, ForwardGrad, linear_out);

@@ -13,6 +13,7 @@ fn logical_not(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 }
 
 register!(LOGICAL_NOT, Autograd, logical_not);
+register!(LOGICAL_NOT, ForwardGrad, logical_not);
 
 fn logical_not_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -37,6 +38,7 @@ fn logical_not_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()
 }
 
 register!(LOGICAL_NOT_OUT, Autograd, logical_not_out);
+register!(LOGICAL_NOT_OUT, ForwardGrad, logical_not_out);
 
 fn logical_and(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -44,6 +46,7 @@ fn logical_and(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tens
 }
 
 register!(LOGICAL_AND, Autograd, logical_and);
+register!(LOGICAL_AND, ForwardGrad, logical_and);
 
 fn logical_and_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -68,6 +71,7 @@ fn logical_and_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tens
 }
 
 register!(LOGICAL_AND_OUT, Autograd, logical_and_out);
+register!(LOGICAL_AND_OUT, ForwardGrad, logical_and_out);
 
 fn logical_or(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -75,6 +79,7 @@ fn logical_or(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tenso
 }
 
 register!(LOGICAL_OR, Autograd, logical_or);
+register!(LOGICAL_OR, ForwardGrad, logical_or);
 
 fn logical_or_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -99,6 +104,7 @@ fn logical_or_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tenso
 }
 
 register!(LOGICAL_OR_OUT, Autograd, logical_or_out);
+register!(LOGICAL_OR_OUT, ForwardGrad, logical_or_out);
 
 fn logical_xor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -106,6 +112,7 @@ fn logical_xor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tens
 }
 
 register!(LOGICAL_XOR, Autograd, logical_xor);
+register!(LOGICAL_XOR, ForwardGrad, logical_xor);
 
 fn logical_xor_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -130,6 +137,7 @@ fn logical_xor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tens
 }
 
 register!(LOGICAL_XOR_OUT, Autograd, logical_xor_out);
+register!(LOGICAL_XOR_OUT, ForwardGrad, logical_xor_out);
 
 fn bitwise_not(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -137,6 +145,7 @@ fn bitwise_not(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 }
 
 register!(BITWISE_NOT, Autograd, bitwise_not);
+register!(BITWISE_NOT, ForwardGrad, bitwise_not);
 
 fn bitwise_not_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -161,6 +170,7 @@ fn bitwise_not_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()
 }
 
 register!(BITWISE_NOT_OUT, Autograd, bitwise_not_out);
+register!(BITWISE_NOT_OUT, ForwardGrad, bitwise_not_out);
 
 fn bitwise_and_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -168,6 +178,7 @@ fn bitwise_and_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Resu
 }
 
 register!(BITWISE_AND_TENSOR, Autograd, bitwise_and_tensor);
+register!(BITWISE_AND_TENSOR, ForwardGrad, bitwise_and_tensor);
 
 fn bitwise_and__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -192,6 +203,7 @@ fn bitwise_and_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out
 }
 
 register!(BITWISE_AND_TENSOR_OUT, Autograd, bitwise_and_tensor_out);
+register!(BITWISE_AND_TENSOR_OUT, ForwardGrad, bitwise_and_tensor_out);
 
 fn bitwise_and_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -199,6 +211,7 @@ fn bitwise_and_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Resul
 }
 
 register!(BITWISE_AND_SCALAR, Autograd, bitwise_and_scalar);
+register!(BITWISE_AND_SCALAR, ForwardGrad, bitwise_and_scalar);
 
 fn bitwise_and_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
     record::check_out("bitwise_and", [out])?;
@@ -207,6 +220,7 @@ fn bitwise_and_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out:
 }
 
 register!(BITWISE_AND_SCALAR_OUT, Autograd, bitwise_and_scalar_out);
+register!(BITWISE_AND_SCALAR_OUT, ForwardGrad, bitwise_and_scalar_out);
 
 fn bitwise_and__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -230,6 +244,7 @@ fn bitwise_or_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Resul
 }
 
 register!(BITWISE_OR_TENSOR, Autograd, bitwise_or_tensor);
+register!(BITWISE_OR_TENSOR, ForwardGrad, bitwise_or_tensor);
 
 fn bitwise_or__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -254,6 +269,7 @@ fn bitwise_or_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out:
 }
 
 register!(BITWISE_OR_TENSOR_OUT, Autograd, bitwise_or_tensor_out);
+register!(BITWISE_OR_TENSOR_OUT, ForwardGrad, bitwise_or_tensor_out);
 
 fn bitwise_or_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -261,6 +277,7 @@ fn bitwise_or_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result
 }
 
 register!(BITWISE_OR_SCALAR, Autograd, bitwise_or_scalar);
+register!(BITWISE_OR_SCALAR, ForwardGrad, bitwise_or_scalar);
 
 fn bitwise_or_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
     record::check_out("bitwise_or", [out])?;
@@ -269,6 +286,7 @@ fn bitwise_or_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: 
 }
 
 register!(BITWISE_OR_SCALAR_OUT, Autograd, bitwise_or_scalar_out);
+register!(BITWISE_OR_SCALAR_OUT, ForwardGrad, bitwise_or_scalar_out);
 
 fn bitwise_or__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -292,6 +310,7 @@ fn bitwise_xor_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Resu
 }
 
 register!(BITWISE_XOR_TENSOR, Autograd, bitwise_xor_tensor);
+register!(BITWISE_XOR_TENSOR, ForwardGrad, bitwise_xor_tensor);
 
 fn bitwise_xor__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -316,6 +335,7 @@ fn bitwise_xor_tensor_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out
 }
 
 register!(BITWISE_XOR_TENSOR_OUT, Autograd, bitwise_xor_tensor_out);
+register!(BITWISE_XOR_TENSOR_OUT, ForwardGrad, bitwise_xor_tensor_out);
 
 fn bitwise_xor_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
     let _below = record::below();
@@ -323,6 +343,7 @@ fn bitwise_xor_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Resul
 }
 
 register!(BITWISE_XOR_SCALAR, Autograd, bitwise_xor_scalar);
+register!(BITWISE_XOR_SCALAR, ForwardGrad, bitwise_xor_scalar);
 
 fn bitwise_xor_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
     record::check_out("bitwise_xor", [out])?;
@@ -331,6 +352,7 @@ fn bitwise_xor_scalar_out(_: DispatchKeySet, self_: &Tensor, other: Scalar, out:
 }
 
 register!(BITWISE_XOR_SCALAR_OUT, Autograd, bitwise_xor_scalar_out);
+register!(BITWISE_XOR_SCALAR_OUT, ForwardGrad, bitwise_xor_scalar_out);
 
 fn bitwise_xor__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {

@@ -61,6 +61,7 @@ fn mse_loss_out(
 }
 
 register!(MSE_LOSS_OUT, Autograd, mse_loss_out);
+register!(MSE_LOSS_OUT, ForwardGrad, mse_loss_out);
 
 pub(super) struct MseLossBackwardBackward0 {
     pub(super) grad_output: Option<SavedVariable>,
@@ -198,6 +199,7 @@ fn smooth_l1_loss_out(
 }
 
 register!(SMOOTH_L1_LOSS_OUT, Autograd, smooth_l1_loss_out);
+register!(SMOOTH_L1_LOSS_OUT, ForwardGrad, smooth_l1_loss_out);
 
 pub(super) struct SmoothL1LossBackwardBackward0 {
     pub(super) beta: f64,
@@ -221,41 +223,49 @@ impl Backward for SmoothL1LossBackwardBackward0 {
                 &|| ops::smooth_l1_loss_backward(grad, self_, target, self.reduction, self.beta),
                 &|| {
                     let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    ops::where_scalarother(
-                        &ops::lt_scalar(
-                            &ops::abs(&ops::sub_tensor(self_, target, Scalar::Int(1))?)?,
-                            Scalar::Float(self.beta),
-                        )?,
-                        &ops::div_scalar(
-                            &formulas::reduced_grad(
-                                &ops::mul_tensor(grad, grad_output)?,
-                                self.reduction,
-                                self_.sizes(),
-                                target.sizes(),
+                    Ok(if self.beta == 0.0 {
+                        ops::zeros_like(self_, None, None, None, None, None)?
+                    } else {
+                        ops::where_scalarother(
+                            &ops::lt_scalar(
+                                &ops::abs(&ops::sub_tensor(self_, target, Scalar::Int(1))?)?,
+                                Scalar::Float(self.beta),
                             )?,
-                            Scalar::Float(self.beta),
-                        )?,
-                        Scalar::Int(0),
-                    )
+                            &ops::div_scalar(
+                                &formulas::reduced_grad(
+                                    &ops::mul_tensor(grad, grad_output)?,
+                                    self.reduction,
+                                    self_.sizes(),
+                                    target.sizes(),
+                                )?,
+                                Scalar::Float(self.beta),
+                            )?,
+                            Scalar::Int(0),
+                        )?
+                    })
                 },
                 &|| {
                     let grad_output = &record::unpack(&self.grad_output, cx)?;
-                    ops::where_scalarother(
-                        &ops::lt_scalar(
-                            &ops::abs(&ops::sub_tensor(self_, target, Scalar::Int(1))?)?,
-                            Scalar::Float(self.beta),
-                        )?,
-                        &ops::div_scalar(
-                            &formulas::reduced_grad(
-                                &ops::mul_tensor(grad, grad_output)?,
-                                self.reduction,
-                                self_.sizes(),
-                                target.sizes(),
+                    Ok(if self.beta == 0.0 {
+                        ops::zeros_like(target, None, None, None, None, None)?
+                    } else {
+                        ops::where_scalarother(
+                            &ops::lt_scalar(
+                                &ops::abs(&ops::sub_tensor(self_, target, Scalar::Int(1))?)?,
+                                Scalar::Float(self.beta),
                             )?,
-                            Scalar::Float(-self.beta),
-                        )?,
-                        Scalar::Int(0),
-                    )
+                            &ops::div_scalar(
+                                &formulas::reduced_grad(
+                                    &ops::mul_tensor(grad, grad_output)?,
+                                    self.reduction,
+                                    self_.sizes(),
+                                    target.sizes(),
+                                )?,
+                                Scalar::Float(-self.beta),
+                            )?,
+                            Scalar::Int(0),
+                        )?
+                    })
                 },
             ],
         )
@@ -352,6 +362,7 @@ fn huber_loss_out(
 }
 
 register!(HUBER_LOSS_OUT, Autograd, huber_loss_out);
+register!(HUBER_LOSS_OUT, ForwardGrad, huber_loss_out);
 
 pub(super) struct HuberLossBackwardBackward0 {
     pub(super) delta: f64,
@@ -516,6 +527,7 @@ fn binary_cross_entropy_out(
 }
 
 register!(BINARY_CROSS_ENTROPY_OUT, Autograd, binary_cross_entropy_out);
+register!(BINARY_CROSS_ENTROPY_OUT, ForwardGrad, binary_cross_entropy_out);
 
 pub(super) struct BinaryCrossEntropyBackwardBackward0 {
     pub(super) grad_output: Option<SavedVariable>,
@@ -704,6 +716,7 @@ fn binary_cross_entropy_with_logits_out(
 }
 
 register!(BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT, Autograd, binary_cross_entropy_with_logits_out);
+register!(BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT, ForwardGrad, binary_cross_entropy_with_logits_out);
 
 pub(super) struct KlDivBackward0 {
     pub(super) log_target: bool,
@@ -794,6 +807,7 @@ fn kl_div_out(
 }
 
 register!(KL_DIV_OUT, Autograd, kl_div_out);
+register!(KL_DIV_OUT, ForwardGrad, kl_div_out);
 
 fn multi_margin_loss_out(
     _: DispatchKeySet,
@@ -811,6 +825,7 @@ fn multi_margin_loss_out(
 }
 
 register!(MULTI_MARGIN_LOSS_OUT, Autograd, multi_margin_loss_out);
+register!(MULTI_MARGIN_LOSS_OUT, ForwardGrad, multi_margin_loss_out);
 
 fn multilabel_margin_loss_out(
     _: DispatchKeySet,
@@ -825,6 +840,7 @@ fn multilabel_margin_loss_out(
 }
 
 register!(MULTILABEL_MARGIN_LOSS_OUT, Autograd, multilabel_margin_loss_out);
+register!(MULTILABEL_MARGIN_LOSS_OUT, ForwardGrad, multilabel_margin_loss_out);
 
 pub(super) struct NllLossBackward0 {
     pub(super) ignore_index: i64,
@@ -964,3 +980,4 @@ fn nll_loss_out(
 }
 
 register!(NLL_LOSS_OUT, Autograd, nll_loss_out);
+register!(NLL_LOSS_OUT, ForwardGrad, nll_loss_out);

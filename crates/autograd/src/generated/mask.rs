@@ -13,6 +13,7 @@ fn nonzero(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 }
 
 register!(NONZERO, Autograd, nonzero);
+register!(NONZERO, ForwardGrad, nonzero);
 
 fn nonzero_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("nonzero", [out])?;
@@ -21,6 +22,7 @@ fn nonzero_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(NONZERO_OUT, Autograd, nonzero_out);
+register!(NONZERO_OUT, ForwardGrad, nonzero_out);
 
 pub(super) struct MaskedSelectBackward0 {
     pub(super) mask: SavedVariable,
@@ -62,6 +64,7 @@ fn masked_select_out(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, out: &Ten
 }
 
 register!(MASKED_SELECT_OUT, Autograd, masked_select_out);
+register!(MASKED_SELECT_OUT, ForwardGrad, masked_select_out);
 
 fn masked_scatter_(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_, source]) {
@@ -134,6 +137,7 @@ fn masked_scatter_out(
 }
 
 register!(MASKED_SCATTER_OUT, Autograd, masked_scatter_out);
+register!(MASKED_SCATTER_OUT, ForwardGrad, masked_scatter_out);
 
 pub(super) struct MaskedScatterBackwardBackward0 {
     pub(super) grad_output: SavedVariable,

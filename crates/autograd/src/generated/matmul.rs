@@ -58,6 +58,7 @@ fn mm_out(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Res
 }
 
 register!(MM_OUT, Autograd, mm_out);
+register!(MM_OUT, ForwardGrad, mm_out);
 
 pub(super) struct BmmBackward0 {
     pub(super) mat2: Option<SavedVariable>,
@@ -110,6 +111,7 @@ fn bmm_out(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Re
 }
 
 register!(BMM_OUT, Autograd, bmm_out);
+register!(BMM_OUT, ForwardGrad, bmm_out);
 
 pub(super) struct AddmmBackward0 {
     pub(super) alpha: Scalar,
@@ -211,6 +213,7 @@ fn addmm_out(
 }
 
 register!(ADDMM_OUT, Autograd, addmm_out);
+register!(ADDMM_OUT, ForwardGrad, addmm_out);
 
 pub(super) struct BaddbmmBackward0 {
     pub(super) alpha: Scalar,
@@ -312,6 +315,7 @@ fn baddbmm_out(
 }
 
 register!(BADDBMM_OUT, Autograd, baddbmm_out);
+register!(BADDBMM_OUT, ForwardGrad, baddbmm_out);
 
 pub(super) struct MvBackward0 {
     pub(super) self_: Option<SavedVariable>,
@@ -364,6 +368,7 @@ fn mv_out(_: DispatchKeySet, self_: &Tensor, vec: &Tensor, out: &Tensor) -> Resu
 }
 
 register!(MV_OUT, Autograd, mv_out);
+register!(MV_OUT, ForwardGrad, mv_out);
 
 pub(super) struct AddmvBackward0 {
     pub(super) alpha: Scalar,
@@ -465,6 +470,7 @@ fn addmv_out(
 }
 
 register!(ADDMV_OUT, Autograd, addmv_out);
+register!(ADDMV_OUT, ForwardGrad, addmv_out);
 
 pub(super) struct DotBackward0 {
     pub(super) self_: Option<SavedVariable>,
@@ -517,6 +523,7 @@ fn dot_out(_: DispatchKeySet, self_: &Tensor, tensor: &Tensor, out: &Tensor) -> 
 }
 
 register!(DOT_OUT, Autograd, dot_out);
+register!(DOT_OUT, ForwardGrad, dot_out);
 
 pub(super) struct VdotBackward0 {
     pub(super) other: Option<SavedVariable>,
@@ -569,3 +576,4 @@ fn vdot_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> 
 }
 
 register!(VDOT_OUT, Autograd, vdot_out);
+register!(VDOT_OUT, ForwardGrad, vdot_out);

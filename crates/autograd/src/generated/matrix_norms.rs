@@ -22,6 +22,7 @@ fn linalg_matrix_norm_out(
 }
 
 register!(LINALG_MATRIX_NORM_OUT, Autograd, linalg_matrix_norm_out);
+register!(LINALG_MATRIX_NORM_OUT, ForwardGrad, linalg_matrix_norm_out);
 
 fn linalg_matrix_norm_str_ord_out(
     _: DispatchKeySet,
@@ -38,6 +39,7 @@ fn linalg_matrix_norm_str_ord_out(
 }
 
 register!(LINALG_MATRIX_NORM_STR_ORD_OUT, Autograd, linalg_matrix_norm_str_ord_out);
+register!(LINALG_MATRIX_NORM_STR_ORD_OUT, ForwardGrad, linalg_matrix_norm_str_ord_out);
 
 fn linalg_norm_out(
     _: DispatchKeySet,
@@ -54,6 +56,7 @@ fn linalg_norm_out(
 }
 
 register!(LINALG_NORM_OUT, Autograd, linalg_norm_out);
+register!(LINALG_NORM_OUT, ForwardGrad, linalg_norm_out);
 
 fn linalg_norm_ord_str_out(
     _: DispatchKeySet,
@@ -70,3 +73,4 @@ fn linalg_norm_ord_str_out(
 }
 
 register!(LINALG_NORM_ORD_STR_OUT, Autograd, linalg_norm_ord_str_out);
+register!(LINALG_NORM_ORD_STR_OUT, ForwardGrad, linalg_norm_ord_str_out);

@@ -90,6 +90,7 @@ fn native_layer_norm_out(
 }
 
 register!(NATIVE_LAYER_NORM_OUT, Autograd, native_layer_norm_out);
+register!(NATIVE_LAYER_NORM_OUT, ForwardGrad, native_layer_norm_out);
 
 pub(super) struct NativeLayerNormBackwardBackward0 {
     pub(super) grad_out: SavedVariable,
@@ -200,6 +201,7 @@ fn native_layer_norm_backward_out(
 }
 
 register!(NATIVE_LAYER_NORM_BACKWARD_OUT, Autograd, native_layer_norm_backward_out);
+register!(NATIVE_LAYER_NORM_BACKWARD_OUT, ForwardGrad, native_layer_norm_backward_out);
 
 pub(super) struct NativeGroupNormBackward0 {
     pub(super) C: i64,
@@ -295,6 +297,7 @@ fn native_group_norm_out(
 }
 
 register!(NATIVE_GROUP_NORM_OUT, Autograd, native_group_norm_out);
+register!(NATIVE_GROUP_NORM_OUT, ForwardGrad, native_group_norm_out);
 
 pub(super) struct NativeGroupNormBackwardBackward0 {
     pub(super) C: i64,
@@ -411,6 +414,7 @@ fn native_group_norm_backward_out(
 }
 
 register!(NATIVE_GROUP_NORM_BACKWARD_OUT, Autograd, native_group_norm_backward_out);
+register!(NATIVE_GROUP_NORM_BACKWARD_OUT, ForwardGrad, native_group_norm_backward_out);
 
 pub(super) struct NativeBatchNormBackward0 {
     pub(super) eps: f64,
@@ -538,6 +542,7 @@ fn native_batch_norm_out(
 }
 
 register!(NATIVE_BATCH_NORM_OUT, Autograd, native_batch_norm_out);
+register!(NATIVE_BATCH_NORM_OUT, ForwardGrad, native_batch_norm_out);
 
 pub(super) struct NativeBatchNormBackwardBackward0 {
     pub(super) eps: f64,
@@ -702,6 +707,7 @@ fn native_batch_norm_backward_out(
 }
 
 register!(NATIVE_BATCH_NORM_BACKWARD_OUT, Autograd, native_batch_norm_backward_out);
+register!(NATIVE_BATCH_NORM_BACKWARD_OUT, ForwardGrad, native_batch_norm_backward_out);
 
 fn _native_batch_norm_legit_no_stats_out(
     _: DispatchKeySet,
@@ -721,6 +727,7 @@ fn _native_batch_norm_legit_no_stats_out(
 }
 
 register!(_NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT, Autograd, _native_batch_norm_legit_no_stats_out);
+register!(_NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT, ForwardGrad, _native_batch_norm_legit_no_stats_out);
 
 fn _native_batch_norm_legit_no_training_out(
     _: DispatchKeySet,
@@ -755,6 +762,7 @@ fn _native_batch_norm_legit_no_training_out(
 }
 
 register!(_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT, Autograd, _native_batch_norm_legit_no_training_out);
+register!(_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT, ForwardGrad, _native_batch_norm_legit_no_training_out);
 
 pub(super) struct FusedRmsNormBackward0 {
     pub(super) input: SavedVariable,

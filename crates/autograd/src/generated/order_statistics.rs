@@ -49,6 +49,7 @@ fn cummax_out(_: DispatchKeySet, self_: &Tensor, dim: i64, values: &Tensor, indi
 }
 
 register!(CUMMAX_OUT, Autograd, cummax_out);
+register!(CUMMAX_OUT, ForwardGrad, cummax_out);
 
 pub(super) struct CumminBackward0 {
     pub(super) dim: i64,
@@ -92,6 +93,7 @@ fn cummin_out(_: DispatchKeySet, self_: &Tensor, dim: i64, values: &Tensor, indi
 }
 
 register!(CUMMIN_OUT, Autograd, cummin_out);
+register!(CUMMIN_OUT, ForwardGrad, cummin_out);
 
 pub(super) struct KthvalueBackward0 {
     pub(super) dim: i64,
@@ -156,6 +158,7 @@ fn kthvalue_values(
 }
 
 register!(KTHVALUE_VALUES, Autograd, kthvalue_values);
+register!(KTHVALUE_VALUES, ForwardGrad, kthvalue_values);
 
 pub(super) struct MedianBackward1 {
     pub(super) self_: SavedVariable,
@@ -198,6 +201,7 @@ fn median_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(MEDIAN_OUT, Autograd, median_out);
+register!(MEDIAN_OUT, ForwardGrad, median_out);
 
 pub(super) struct MedianBackward0 {
     pub(super) dim: i64,
@@ -261,6 +265,7 @@ fn median_dim_values(
 }
 
 register!(MEDIAN_DIM_VALUES, Autograd, median_dim_values);
+register!(MEDIAN_DIM_VALUES, ForwardGrad, median_dim_values);
 
 pub(super) struct NanmedianBackward1 {
     pub(super) self_: SavedVariable,
@@ -303,6 +308,7 @@ fn nanmedian_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> 
 }
 
 register!(NANMEDIAN_OUT, Autograd, nanmedian_out);
+register!(NANMEDIAN_OUT, ForwardGrad, nanmedian_out);
 
 pub(super) struct NanmedianBackward0 {
     pub(super) dim: i64,
@@ -366,6 +372,7 @@ fn nanmedian_dim_values(
 }
 
 register!(NANMEDIAN_DIM_VALUES, Autograd, nanmedian_dim_values);
+register!(NANMEDIAN_DIM_VALUES, ForwardGrad, nanmedian_dim_values);
 
 pub(super) struct ModeBackward0 {
     pub(super) dim: i64,
@@ -429,6 +436,7 @@ fn mode_values(
 }
 
 register!(MODE_VALUES, Autograd, mode_values);
+register!(MODE_VALUES, ForwardGrad, mode_values);
 
 fn quantile_out(
     _: DispatchKeySet,
@@ -445,6 +453,7 @@ fn quantile_out(
 }
 
 register!(QUANTILE_OUT, Autograd, quantile_out);
+register!(QUANTILE_OUT, ForwardGrad, quantile_out);
 
 fn quantile_scalar_out(
     _: DispatchKeySet,
@@ -461,6 +470,7 @@ fn quantile_scalar_out(
 }
 
 register!(QUANTILE_SCALAR_OUT, Autograd, quantile_scalar_out);
+register!(QUANTILE_SCALAR_OUT, ForwardGrad, quantile_scalar_out);
 
 fn nanquantile_out(
     _: DispatchKeySet,
@@ -477,6 +487,7 @@ fn nanquantile_out(
 }
 
 register!(NANQUANTILE_OUT, Autograd, nanquantile_out);
+register!(NANQUANTILE_OUT, ForwardGrad, nanquantile_out);
 
 fn nanquantile_scalar_out(
     _: DispatchKeySet,
@@ -493,6 +504,7 @@ fn nanquantile_scalar_out(
 }
 
 register!(NANQUANTILE_SCALAR_OUT, Autograd, nanquantile_scalar_out);
+register!(NANQUANTILE_SCALAR_OUT, ForwardGrad, nanquantile_scalar_out);
 
 fn nanmean_out(
     _: DispatchKeySet,
@@ -508,3 +520,4 @@ fn nanmean_out(
 }
 
 register!(NANMEAN_OUT, Autograd, nanmean_out);
+register!(NANMEAN_OUT, ForwardGrad, nanmean_out);

@@ -44,6 +44,7 @@ fn hardshrink_out(_: DispatchKeySet, self_: &Tensor, lambd: Scalar, out: &Tensor
 }
 
 register!(HARDSHRINK_OUT, Autograd, hardshrink_out);
+register!(HARDSHRINK_OUT, ForwardGrad, hardshrink_out);
 
 pub(super) struct HardshrinkBackwardBackward0 {
     pub(super) lambd: Scalar,
@@ -126,6 +127,7 @@ fn softshrink_out(_: DispatchKeySet, self_: &Tensor, lambd: Scalar, out: &Tensor
 }
 
 register!(SOFTSHRINK_OUT, Autograd, softshrink_out);
+register!(SOFTSHRINK_OUT, ForwardGrad, softshrink_out);
 
 pub(super) struct SoftshrinkBackwardBackward0 {
     pub(super) lambd: Scalar,
@@ -224,6 +226,7 @@ fn hardsigmoid_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()
 }
 
 register!(HARDSIGMOID_OUT, Autograd, hardsigmoid_out);
+register!(HARDSIGMOID_OUT, ForwardGrad, hardsigmoid_out);
 
 pub(super) struct HardsigmoidBackwardBackward0 {
     pub(super) self_: Option<SavedVariable>,
@@ -316,6 +319,7 @@ fn hardswish_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> 
 }
 
 register!(HARDSWISH_OUT, Autograd, hardswish_out);
+register!(HARDSWISH_OUT, ForwardGrad, hardswish_out);
 
 pub(super) struct HardswishBackwardBackward0 {
     pub(super) grad_output: Option<SavedVariable>,
@@ -370,6 +374,7 @@ fn celu_out(_: DispatchKeySet, self_: &Tensor, alpha: Scalar, out: &Tensor) -> R
 }
 
 register!(CELU_OUT, Autograd, celu_out);
+register!(CELU_OUT, ForwardGrad, celu_out);
 
 pub(super) struct GluBackward0 {
     pub(super) dim: i64,
@@ -408,6 +413,7 @@ fn glu_out(_: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Result<
 }
 
 register!(GLU_OUT, Autograd, glu_out);
+register!(GLU_OUT, ForwardGrad, glu_out);
 
 fn prelu_out(_: DispatchKeySet, self_: &Tensor, weight: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("prelu", [self_, weight, out])?;
@@ -416,6 +422,7 @@ fn prelu_out(_: DispatchKeySet, self_: &Tensor, weight: &Tensor, out: &Tensor) -
 }
 
 register!(PRELU_OUT, Autograd, prelu_out);
+register!(PRELU_OUT, ForwardGrad, prelu_out);
 
 pub(super) struct PreluKernelBackward0 {
     pub(super) self_: SavedVariable,

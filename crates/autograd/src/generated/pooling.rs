@@ -90,6 +90,7 @@ fn max_pool2d_with_indices_out(
 }
 
 register!(MAX_POOL2D_WITH_INDICES_OUT, Autograd, max_pool2d_with_indices_out);
+register!(MAX_POOL2D_WITH_INDICES_OUT, ForwardGrad, max_pool2d_with_indices_out);
 
 pub(super) struct MaxPool2DWithIndicesBackwardBackward0 {
     pub(super) indices: Option<SavedVariable>,
@@ -185,6 +186,11 @@ fn max_pool2d_with_indices_backward_grad_input(
 }
 
 register!(MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT, Autograd, max_pool2d_with_indices_backward_grad_input);
+register!(
+    MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT,
+    ForwardGrad,
+    max_pool2d_with_indices_backward_grad_input
+);
 
 pub(super) struct AvgPool2DBackward0 {
     pub(super) ceil_mode: bool,
@@ -278,6 +284,7 @@ fn avg_pool2d_out(
 }
 
 register!(AVG_POOL2D_OUT, Autograd, avg_pool2d_out);
+register!(AVG_POOL2D_OUT, ForwardGrad, avg_pool2d_out);
 
 pub(super) struct AvgPool2DBackwardBackward0 {
     pub(super) ceil_mode: bool,
@@ -382,6 +389,7 @@ fn avg_pool2d_backward_grad_input(
 }
 
 register!(AVG_POOL2D_BACKWARD_GRAD_INPUT, Autograd, avg_pool2d_backward_grad_input);
+register!(AVG_POOL2D_BACKWARD_GRAD_INPUT, ForwardGrad, avg_pool2d_backward_grad_input);
 
 pub(super) struct AdaptiveAvgPool2DBackward0 {
     pub(super) self_: SavedVariable,
@@ -424,6 +432,7 @@ fn _adaptive_avg_pool2d_out(
 }
 
 register!(_ADAPTIVE_AVG_POOL2D_OUT, Autograd, _adaptive_avg_pool2d_out);
+register!(_ADAPTIVE_AVG_POOL2D_OUT, ForwardGrad, _adaptive_avg_pool2d_out);
 
 pub(super) struct AdaptiveAvgPool2DBackwardBackward0 {
     pub(super) grad_output_size_back2: i64,
@@ -480,6 +489,7 @@ fn _adaptive_avg_pool2d_backward_out(
 }
 
 register!(_ADAPTIVE_AVG_POOL2D_BACKWARD_OUT, Autograd, _adaptive_avg_pool2d_backward_out);
+register!(_ADAPTIVE_AVG_POOL2D_BACKWARD_OUT, ForwardGrad, _adaptive_avg_pool2d_backward_out);
 
 pub(super) struct MaxPool3DWithIndicesBackward0 {
     pub(super) ceil_mode: bool,
@@ -564,6 +574,7 @@ fn max_pool3d_with_indices_out(
 }
 
 register!(MAX_POOL3D_WITH_INDICES_OUT, Autograd, max_pool3d_with_indices_out);
+register!(MAX_POOL3D_WITH_INDICES_OUT, ForwardGrad, max_pool3d_with_indices_out);
 
 pub(super) struct MaxPool3DWithIndicesBackwardBackward0 {
     pub(super) indices: Option<SavedVariable>,
@@ -659,6 +670,11 @@ fn max_pool3d_with_indices_backward_grad_input(
 }
 
 register!(MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT, Autograd, max_pool3d_with_indices_backward_grad_input);
+register!(
+    MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT,
+    ForwardGrad,
+    max_pool3d_with_indices_backward_grad_input
+);
 
 pub(super) struct AvgPool3DBackward0 {
     pub(super) ceil_mode: bool,
@@ -752,6 +768,7 @@ fn avg_pool3d_out(
 }
 
 register!(AVG_POOL3D_OUT, Autograd, avg_pool3d_out);
+register!(AVG_POOL3D_OUT, ForwardGrad, avg_pool3d_out);
 
 pub(super) struct AvgPool3DBackwardBackward0 {
     pub(super) ceil_mode: bool,
@@ -856,6 +873,7 @@ fn avg_pool3d_backward_grad_input(
 }
 
 register!(AVG_POOL3D_BACKWARD_GRAD_INPUT, Autograd, avg_pool3d_backward_grad_input);
+register!(AVG_POOL3D_BACKWARD_GRAD_INPUT, ForwardGrad, avg_pool3d_backward_grad_input);
 
 fn adaptive_avg_pool3d_out(
     _: DispatchKeySet,
@@ -869,6 +887,7 @@ fn adaptive_avg_pool3d_out(
 }
 
 register!(ADAPTIVE_AVG_POOL3D_OUT, Autograd, adaptive_avg_pool3d_out);
+register!(ADAPTIVE_AVG_POOL3D_OUT, ForwardGrad, adaptive_avg_pool3d_out);
 
 pub(super) struct AdaptiveAvgPool3DBackward0 {
     pub(super) self_: SavedVariable,
@@ -911,6 +930,7 @@ fn _adaptive_avg_pool3d_out(
 }
 
 register!(_ADAPTIVE_AVG_POOL3D_OUT, Autograd, _adaptive_avg_pool3d_out);
+register!(_ADAPTIVE_AVG_POOL3D_OUT, ForwardGrad, _adaptive_avg_pool3d_out);
 
 pub(super) struct AdaptiveAvgPool3DBackwardBackward0 {
     pub(super) grad_output_size_back3: i64,
@@ -973,6 +993,7 @@ fn _adaptive_avg_pool3d_backward_out(
 }
 
 register!(_ADAPTIVE_AVG_POOL3D_BACKWARD_OUT, Autograd, _adaptive_avg_pool3d_backward_out);
+register!(_ADAPTIVE_AVG_POOL3D_BACKWARD_OUT, ForwardGrad, _adaptive_avg_pool3d_backward_out);
 
 pub(super) struct AdaptiveMaxPool2DBackward0 {
     pub(super) self_: SavedVariable,
@@ -1021,6 +1042,7 @@ fn adaptive_max_pool2d_out(
 }
 
 register!(ADAPTIVE_MAX_POOL2D_OUT, Autograd, adaptive_max_pool2d_out);
+register!(ADAPTIVE_MAX_POOL2D_OUT, ForwardGrad, adaptive_max_pool2d_out);
 
 pub(super) struct AdaptiveMaxPool2DBackwardBackward0 {
     pub(super) indices: Option<SavedVariable>,
@@ -1086,6 +1108,7 @@ fn adaptive_max_pool2d_backward_grad_input(
 }
 
 register!(ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT, Autograd, adaptive_max_pool2d_backward_grad_input);
+register!(ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT, ForwardGrad, adaptive_max_pool2d_backward_grad_input);
 
 pub(super) struct AdaptiveMaxPool3DBackward0 {
     pub(super) self_: SavedVariable,
@@ -1134,6 +1157,7 @@ fn adaptive_max_pool3d_out(
 }
 
 register!(ADAPTIVE_MAX_POOL3D_OUT, Autograd, adaptive_max_pool3d_out);
+register!(ADAPTIVE_MAX_POOL3D_OUT, ForwardGrad, adaptive_max_pool3d_out);
 
 pub(super) struct AdaptiveMaxPool3DBackwardBackward0 {
     pub(super) indices: Option<SavedVariable>,
@@ -1199,6 +1223,7 @@ fn adaptive_max_pool3d_backward_grad_input(
 }
 
 register!(ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT, Autograd, adaptive_max_pool3d_backward_grad_input);
+register!(ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT, ForwardGrad, adaptive_max_pool3d_backward_grad_input);
 
 fn max_unpool2d_out(
     _: DispatchKeySet,
@@ -1213,6 +1238,7 @@ fn max_unpool2d_out(
 }
 
 register!(MAX_UNPOOL2D_OUT, Autograd, max_unpool2d_out);
+register!(MAX_UNPOOL2D_OUT, ForwardGrad, max_unpool2d_out);
 
 fn max_unpool3d_out(
     _: DispatchKeySet,
@@ -1229,3 +1255,4 @@ fn max_unpool3d_out(
 }
 
 register!(MAX_UNPOOL3D_OUT, Autograd, max_unpool3d_out);
+register!(MAX_UNPOOL3D_OUT, ForwardGrad, max_unpool3d_out);

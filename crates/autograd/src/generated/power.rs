@@ -76,6 +76,7 @@ fn pow_tensor_scalar_out(_: DispatchKeySet, self_: &Tensor, exponent: Scalar, ou
 }
 
 register!(POW_TENSOR_SCALAR_OUT, Autograd, pow_tensor_scalar_out);
+register!(POW_TENSOR_SCALAR_OUT, ForwardGrad, pow_tensor_scalar_out);
 
 pub(super) struct PowBackward1 {
     pub(super) exponent: SavedVariable,
@@ -174,6 +175,7 @@ fn pow_tensor_tensor_out(_: DispatchKeySet, self_: &Tensor, exponent: &Tensor, o
 }
 
 register!(POW_TENSOR_TENSOR_OUT, Autograd, pow_tensor_tensor_out);
+register!(POW_TENSOR_TENSOR_OUT, ForwardGrad, pow_tensor_tensor_out);
 
 pub(super) struct PowBackward2 {
     pub(super) exponent: SavedVariable,
@@ -255,3 +257,4 @@ fn pow_scalar_out(_: DispatchKeySet, self_: Scalar, exponent: &Tensor, out: &Ten
 }
 
 register!(POW_SCALAR_OUT, Autograd, pow_scalar_out);
+register!(POW_SCALAR_OUT, ForwardGrad, pow_scalar_out);

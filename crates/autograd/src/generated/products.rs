@@ -14,6 +14,7 @@ fn kron_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> 
 }
 
 register!(KRON_OUT, Autograd, kron_out);
+register!(KRON_OUT, ForwardGrad, kron_out);
 
 fn trace_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("trace", [self_, out])?;
@@ -22,6 +23,7 @@ fn trace_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(TRACE_OUT, Autograd, trace_out);
+register!(TRACE_OUT, ForwardGrad, trace_out);
 
 fn block_diag_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
     record::check_out_of("block_diag", &[&tensors, &out])?;
@@ -30,6 +32,7 @@ fn block_diag_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result
 }
 
 register!(BLOCK_DIAG_OUT, Autograd, block_diag_out);
+register!(BLOCK_DIAG_OUT, ForwardGrad, block_diag_out);
 
 fn linalg_cross_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
     record::check_out("linalg_cross", [self_, other, out])?;
@@ -38,6 +41,7 @@ fn linalg_cross_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, dim: i64,
 }
 
 register!(LINALG_CROSS_OUT, Autograd, linalg_cross_out);
+register!(LINALG_CROSS_OUT, ForwardGrad, linalg_cross_out);
 
 fn cross_out(
     _: DispatchKeySet,
@@ -52,6 +56,7 @@ fn cross_out(
 }
 
 register!(CROSS_OUT, Autograd, cross_out);
+register!(CROSS_OUT, ForwardGrad, cross_out);
 
 fn linalg_vecdot_out(_: DispatchKeySet, x: &Tensor, y: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
     record::check_out("linalg_vecdot", [x, y, out])?;
@@ -60,6 +65,7 @@ fn linalg_vecdot_out(_: DispatchKeySet, x: &Tensor, y: &Tensor, dim: i64, out: &
 }
 
 register!(LINALG_VECDOT_OUT, Autograd, linalg_vecdot_out);
+register!(LINALG_VECDOT_OUT, ForwardGrad, linalg_vecdot_out);
 
 fn linalg_matrix_power_out(_: DispatchKeySet, self_: &Tensor, n: i64, out: &Tensor) -> Result<()> {
     record::check_out("linalg_matrix_power", [self_, out])?;
@@ -68,6 +74,7 @@ fn linalg_matrix_power_out(_: DispatchKeySet, self_: &Tensor, n: i64, out: &Tens
 }
 
 register!(LINALG_MATRIX_POWER_OUT, Autograd, linalg_matrix_power_out);
+register!(LINALG_MATRIX_POWER_OUT, ForwardGrad, linalg_matrix_power_out);
 
 fn matrix_power_out(_: DispatchKeySet, self_: &Tensor, n: i64, out: &Tensor) -> Result<()> {
     record::check_out("matrix_power", [self_, out])?;
@@ -76,6 +83,7 @@ fn matrix_power_out(_: DispatchKeySet, self_: &Tensor, n: i64, out: &Tensor) -> 
 }
 
 register!(MATRIX_POWER_OUT, Autograd, matrix_power_out);
+register!(MATRIX_POWER_OUT, ForwardGrad, matrix_power_out);
 
 fn linalg_multi_dot_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
     record::check_out_of("linalg_multi_dot", &[&tensors, &out])?;
@@ -84,6 +92,7 @@ fn linalg_multi_dot_out(_: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> 
 }
 
 register!(LINALG_MULTI_DOT_OUT, Autograd, linalg_multi_dot_out);
+register!(LINALG_MULTI_DOT_OUT, ForwardGrad, linalg_multi_dot_out);
 
 fn chain_matmul_out(_: DispatchKeySet, matrices: &[Tensor], out: &Tensor) -> Result<()> {
     record::check_out_of("chain_matmul", &[&matrices, &out])?;
@@ -92,3 +101,4 @@ fn chain_matmul_out(_: DispatchKeySet, matrices: &[Tensor], out: &Tensor) -> Res
 }
 
 register!(CHAIN_MATMUL_OUT, Autograd, chain_matmul_out);
+register!(CHAIN_MATMUL_OUT, ForwardGrad, chain_matmul_out);

@@ -376,6 +376,7 @@ fn bernoulli_out(
 }
 
 register!(BERNOULLI_OUT, Autograd, bernoulli_out);
+register!(BERNOULLI_OUT, ForwardGrad, bernoulli_out);
 
 pub(super) struct BernoulliBackward1;
 

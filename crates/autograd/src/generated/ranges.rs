@@ -14,6 +14,7 @@ fn arange_out(_: DispatchKeySet, end: Scalar, out: &Tensor) -> Result<()> {
 }
 
 register!(ARANGE_OUT, Autograd, arange_out);
+register!(ARANGE_OUT, ForwardGrad, arange_out);
 
 fn arange_start_out(_: DispatchKeySet, start: Scalar, end: Scalar, step: Scalar, out: &Tensor) -> Result<()> {
     record::check_out("arange", [out])?;
@@ -22,6 +23,7 @@ fn arange_start_out(_: DispatchKeySet, start: Scalar, end: Scalar, step: Scalar,
 }
 
 register!(ARANGE_START_OUT, Autograd, arange_start_out);
+register!(ARANGE_START_OUT, ForwardGrad, arange_start_out);
 
 fn linspace_out(_: DispatchKeySet, start: Scalar, end: Scalar, steps: i64, out: &Tensor) -> Result<()> {
     record::check_out("linspace", [out])?;
@@ -30,6 +32,7 @@ fn linspace_out(_: DispatchKeySet, start: Scalar, end: Scalar, steps: i64, out: 
 }
 
 register!(LINSPACE_OUT, Autograd, linspace_out);
+register!(LINSPACE_OUT, ForwardGrad, linspace_out);
 
 pub(super) struct LinspaceBackward0 {
     pub(super) steps: i64,
@@ -113,6 +116,7 @@ fn linspace_tensor_tensor_out(
 }
 
 register!(LINSPACE_TENSOR_TENSOR_OUT, Autograd, linspace_tensor_tensor_out);
+register!(LINSPACE_TENSOR_TENSOR_OUT, ForwardGrad, linspace_tensor_tensor_out);
 
 pub(super) struct LinspaceBackward1 {
     pub(super) steps: i64,
@@ -180,6 +184,7 @@ fn linspace_tensor_scalar_out(
 }
 
 register!(LINSPACE_TENSOR_SCALAR_OUT, Autograd, linspace_tensor_scalar_out);
+register!(LINSPACE_TENSOR_SCALAR_OUT, ForwardGrad, linspace_tensor_scalar_out);
 
 pub(super) struct LinspaceBackward2 {
     pub(super) steps: i64,
@@ -247,6 +252,7 @@ fn linspace_scalar_tensor_out(
 }
 
 register!(LINSPACE_SCALAR_TENSOR_OUT, Autograd, linspace_scalar_tensor_out);
+register!(LINSPACE_SCALAR_TENSOR_OUT, ForwardGrad, linspace_scalar_tensor_out);
 
 fn tril_indices_out(_: DispatchKeySet, row: i64, col: i64, offset: i64, out: &Tensor) -> Result<()> {
     record::check_out("tril_indices", [out])?;
@@ -255,6 +261,7 @@ fn tril_indices_out(_: DispatchKeySet, row: i64, col: i64, offset: i64, out: &Te
 }
 
 register!(TRIL_INDICES_OUT, Autograd, tril_indices_out);
+register!(TRIL_INDICES_OUT, ForwardGrad, tril_indices_out);
 
 fn triu_indices_out(_: DispatchKeySet, row: i64, col: i64, offset: i64, out: &Tensor) -> Result<()> {
     record::check_out("triu_indices", [out])?;
@@ -263,6 +270,7 @@ fn triu_indices_out(_: DispatchKeySet, row: i64, col: i64, offset: i64, out: &Te
 }
 
 register!(TRIU_INDICES_OUT, Autograd, triu_indices_out);
+register!(TRIU_INDICES_OUT, ForwardGrad, triu_indices_out);
 
 fn logspace_out(
     _: DispatchKeySet,
@@ -278,6 +286,7 @@ fn logspace_out(
 }
 
 register!(LOGSPACE_OUT, Autograd, logspace_out);
+register!(LOGSPACE_OUT, ForwardGrad, logspace_out);
 
 fn logspace_tensor_tensor(
     _: DispatchKeySet,
@@ -316,6 +325,7 @@ fn logspace_tensor_tensor_out(
 }
 
 register!(LOGSPACE_TENSOR_TENSOR_OUT, Autograd, logspace_tensor_tensor_out);
+register!(LOGSPACE_TENSOR_TENSOR_OUT, ForwardGrad, logspace_tensor_tensor_out);
 
 fn logspace_tensor_scalar(
     _: DispatchKeySet,
@@ -354,6 +364,7 @@ fn logspace_tensor_scalar_out(
 }
 
 register!(LOGSPACE_TENSOR_SCALAR_OUT, Autograd, logspace_tensor_scalar_out);
+register!(LOGSPACE_TENSOR_SCALAR_OUT, ForwardGrad, logspace_tensor_scalar_out);
 
 fn logspace_scalar_tensor(
     _: DispatchKeySet,
@@ -392,3 +403,4 @@ fn logspace_scalar_tensor_out(
 }
 
 register!(LOGSPACE_SCALAR_TENSOR_OUT, Autograd, logspace_scalar_tensor_out);
+register!(LOGSPACE_SCALAR_TENSOR_OUT, ForwardGrad, logspace_scalar_tensor_out);

@@ -42,6 +42,7 @@ fn sum_out(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>, out: &T
 }
 
 register!(SUM_OUT, Autograd, sum_out);
+register!(SUM_OUT, ForwardGrad, sum_out);
 
 pub(super) struct SumBackward1 {
     pub(super) dim: Option<DimVec>,
@@ -100,6 +101,7 @@ fn sum_intlist_out(
 }
 
 register!(SUM_INTLIST_OUT, Autograd, sum_intlist_out);
+register!(SUM_INTLIST_OUT, ForwardGrad, sum_intlist_out);
 
 pub(super) struct NansumBackward0 {
     pub(super) dim: Option<DimVec>,
@@ -165,6 +167,7 @@ fn nansum_out(
 }
 
 register!(NANSUM_OUT, Autograd, nansum_out);
+register!(NANSUM_OUT, ForwardGrad, nansum_out);
 
 pub(super) struct MeanBackward0 {
     pub(super) self_sizes: DimVec,
@@ -216,6 +219,7 @@ fn mean_dtype_out(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>, 
 }
 
 register!(MEAN_DTYPE_OUT, Autograd, mean_dtype_out);
+register!(MEAN_DTYPE_OUT, ForwardGrad, mean_dtype_out);
 
 pub(super) struct MeanBackward1 {
     pub(super) dim: Option<DimVec>,
@@ -274,6 +278,7 @@ fn mean_out(
 }
 
 register!(MEAN_OUT, Autograd, mean_out);
+register!(MEAN_OUT, ForwardGrad, mean_out);
 
 pub(super) struct ProdBackward0 {
     pub(super) self_: SavedVariable,
@@ -311,6 +316,7 @@ fn prod_out(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>, out: &
 }
 
 register!(PROD_OUT, Autograd, prod_out);
+register!(PROD_OUT, ForwardGrad, prod_out);
 
 pub(super) struct ProdBackward1 {
     pub(super) dim: i64,
@@ -363,6 +369,7 @@ fn prod_int_out(
 }
 
 register!(PROD_INT_OUT, Autograd, prod_int_out);
+register!(PROD_INT_OUT, ForwardGrad, prod_int_out);
 
 fn any(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -370,6 +377,7 @@ fn any(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 }
 
 register!(ANY, Autograd, any);
+register!(ANY, ForwardGrad, any);
 
 fn any_all_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("any", [out])?;
@@ -378,6 +386,7 @@ fn any_all_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ANY_ALL_OUT, Autograd, any_all_out);
+register!(ANY_ALL_OUT, ForwardGrad, any_all_out);
 
 fn any_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
     let _below = record::below();
@@ -385,6 +394,7 @@ fn any_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result
 }
 
 register!(ANY_DIM, Autograd, any_dim);
+register!(ANY_DIM, ForwardGrad, any_dim);
 
 fn any_out(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
     record::check_out("any", [out])?;
@@ -393,6 +403,7 @@ fn any_out(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Ten
 }
 
 register!(ANY_OUT, Autograd, any_out);
+register!(ANY_OUT, ForwardGrad, any_out);
 
 fn any_dims(_: DispatchKeySet, self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
     let _below = record::below();
@@ -400,6 +411,7 @@ fn any_dims(_: DispatchKeySet, self_: &Tensor, dim: Option<&[i64]>, keepdim: boo
 }
 
 register!(ANY_DIMS, Autograd, any_dims);
+register!(ANY_DIMS, ForwardGrad, any_dims);
 
 fn any_dims_out(
     _: DispatchKeySet,
@@ -414,6 +426,7 @@ fn any_dims_out(
 }
 
 register!(ANY_DIMS_OUT, Autograd, any_dims_out);
+register!(ANY_DIMS_OUT, ForwardGrad, any_dims_out);
 
 fn all(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -421,6 +434,7 @@ fn all(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 }
 
 register!(ALL, Autograd, all);
+register!(ALL, ForwardGrad, all);
 
 fn all_all_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("all", [out])?;
@@ -429,6 +443,7 @@ fn all_all_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ALL_ALL_OUT, Autograd, all_all_out);
+register!(ALL_ALL_OUT, ForwardGrad, all_all_out);
 
 fn all_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
     let _below = record::below();
@@ -436,6 +451,7 @@ fn all_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result
 }
 
 register!(ALL_DIM, Autograd, all_dim);
+register!(ALL_DIM, ForwardGrad, all_dim);
 
 fn all_out(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
     record::check_out("all", [out])?;
@@ -444,6 +460,7 @@ fn all_out(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Ten
 }
 
 register!(ALL_OUT, Autograd, all_out);
+register!(ALL_OUT, ForwardGrad, all_out);
 
 fn all_dims(_: DispatchKeySet, self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
     let _below = record::below();
@@ -451,6 +468,7 @@ fn all_dims(_: DispatchKeySet, self_: &Tensor, dim: Option<&[i64]>, keepdim: boo
 }
 
 register!(ALL_DIMS, Autograd, all_dims);
+register!(ALL_DIMS, ForwardGrad, all_dims);
 
 fn all_dims_out(
     _: DispatchKeySet,
@@ -465,6 +483,7 @@ fn all_dims_out(
 }
 
 register!(ALL_DIMS_OUT, Autograd, all_dims_out);
+register!(ALL_DIMS_OUT, ForwardGrad, all_dims_out);
 
 fn count_nonzero(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>) -> Result<Tensor> {
     let _below = record::below();
@@ -472,6 +491,7 @@ fn count_nonzero(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>) -> Result<
 }
 
 register!(COUNT_NONZERO, Autograd, count_nonzero);
+register!(COUNT_NONZERO, ForwardGrad, count_nonzero);
 
 fn count_nonzero_out(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, out: &Tensor) -> Result<()> {
     record::check_out("count_nonzero", [out])?;
@@ -480,6 +500,7 @@ fn count_nonzero_out(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, out: &
 }
 
 register!(COUNT_NONZERO_OUT, Autograd, count_nonzero_out);
+register!(COUNT_NONZERO_OUT, ForwardGrad, count_nonzero_out);
 
 fn count_nonzero_dim_intlist(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
     let _below = record::below();
@@ -487,6 +508,7 @@ fn count_nonzero_dim_intlist(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> 
 }
 
 register!(COUNT_NONZERO_DIM_INTLIST, Autograd, count_nonzero_dim_intlist);
+register!(COUNT_NONZERO_DIM_INTLIST, ForwardGrad, count_nonzero_dim_intlist);
 
 fn count_nonzero_dim_intlist_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("count_nonzero", [out])?;
@@ -495,6 +517,7 @@ fn count_nonzero_dim_intlist_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64],
 }
 
 register!(COUNT_NONZERO_DIM_INTLIST_OUT, Autograd, count_nonzero_dim_intlist_out);
+register!(COUNT_NONZERO_DIM_INTLIST_OUT, ForwardGrad, count_nonzero_dim_intlist_out);
 
 pub(super) struct LogsumexpBackward0 {
     pub(super) dim: DimVec,
@@ -553,6 +576,7 @@ fn logsumexp_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool, 
 }
 
 register!(LOGSUMEXP_OUT, Autograd, logsumexp_out);
+register!(LOGSUMEXP_OUT, ForwardGrad, logsumexp_out);
 
 pub(super) struct MaxBackward1 {
     pub(super) self_: SavedVariable,
@@ -595,6 +619,7 @@ fn max_unary_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> 
 }
 
 register!(MAX_UNARY_OUT, Autograd, max_unary_out);
+register!(MAX_UNARY_OUT, ForwardGrad, max_unary_out);
 
 pub(super) struct MaxBackward0 {
     pub(super) dim: i64,
@@ -658,6 +683,7 @@ fn max_dim_max(
 }
 
 register!(MAX_DIM_MAX, Autograd, max_dim_max);
+register!(MAX_DIM_MAX, ForwardGrad, max_dim_max);
 
 fn max_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("max", [self_, other, out])?;
@@ -666,6 +692,7 @@ fn max_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> R
 }
 
 register!(MAX_OUT, Autograd, max_out);
+register!(MAX_OUT, ForwardGrad, max_out);
 
 pub(super) struct AmaxBackward0 {
     pub(super) dim: DimVec,
@@ -712,6 +739,7 @@ fn amax_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool, out: 
 }
 
 register!(AMAX_OUT, Autograd, amax_out);
+register!(AMAX_OUT, ForwardGrad, amax_out);
 
 fn argmax(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
     let _below = record::below();
@@ -719,6 +747,7 @@ fn argmax(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) ->
 }
 
 register!(ARGMAX, Autograd, argmax);
+register!(ARGMAX, ForwardGrad, argmax);
 
 fn argmax_out(
     _: DispatchKeySet,
@@ -733,6 +762,7 @@ fn argmax_out(
 }
 
 register!(ARGMAX_OUT, Autograd, argmax_out);
+register!(ARGMAX_OUT, ForwardGrad, argmax_out);
 
 pub(super) struct MinBackward1 {
     pub(super) self_: SavedVariable,
@@ -775,6 +805,7 @@ fn min_unary_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> 
 }
 
 register!(MIN_UNARY_OUT, Autograd, min_unary_out);
+register!(MIN_UNARY_OUT, ForwardGrad, min_unary_out);
 
 pub(super) struct MinBackward0 {
     pub(super) dim: i64,
@@ -838,6 +869,7 @@ fn min_dim_min(
 }
 
 register!(MIN_DIM_MIN, Autograd, min_dim_min);
+register!(MIN_DIM_MIN, ForwardGrad, min_dim_min);
 
 fn min_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("min", [self_, other, out])?;
@@ -846,6 +878,7 @@ fn min_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> R
 }
 
 register!(MIN_OUT, Autograd, min_out);
+register!(MIN_OUT, ForwardGrad, min_out);
 
 pub(super) struct AminBackward0 {
     pub(super) dim: DimVec,
@@ -892,6 +925,7 @@ fn amin_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool, out: 
 }
 
 register!(AMIN_OUT, Autograd, amin_out);
+register!(AMIN_OUT, ForwardGrad, amin_out);
 
 fn argmin(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
     let _below = record::below();
@@ -899,6 +933,7 @@ fn argmin(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) ->
 }
 
 register!(ARGMIN, Autograd, argmin);
+register!(ARGMIN, ForwardGrad, argmin);
 
 fn argmin_out(
     _: DispatchKeySet,
@@ -913,6 +948,7 @@ fn argmin_out(
 }
 
 register!(ARGMIN_OUT, Autograd, argmin_out);
+register!(ARGMIN_OUT, ForwardGrad, argmin_out);
 
 pub(super) struct AminmaxBackward0 {
     pub(super) dim: Option<i64>,
@@ -981,6 +1017,7 @@ fn aminmax_out(
 }
 
 register!(AMINMAX_OUT, Autograd, aminmax_out);
+register!(AMINMAX_OUT, ForwardGrad, aminmax_out);
 
 fn var_out(
     _: DispatchKeySet,
@@ -996,6 +1033,7 @@ fn var_out(
 }
 
 register!(VAR_OUT, Autograd, var_out);
+register!(VAR_OUT, ForwardGrad, var_out);
 
 pub(super) struct VarBackward0 {
     pub(super) correction: Option<Scalar>,
@@ -1057,6 +1095,7 @@ fn var_correction_out(
 }
 
 register!(VAR_CORRECTION_OUT, Autograd, var_correction_out);
+register!(VAR_CORRECTION_OUT, ForwardGrad, var_correction_out);
 
 pub(super) struct VarMeanBackward0 {
     pub(super) correction: Option<Scalar>,
@@ -1127,6 +1166,7 @@ fn var_mean_correction_out(
 }
 
 register!(VAR_MEAN_CORRECTION_OUT, Autograd, var_mean_correction_out);
+register!(VAR_MEAN_CORRECTION_OUT, ForwardGrad, var_mean_correction_out);
 
 fn std_out(
     _: DispatchKeySet,
@@ -1142,6 +1182,7 @@ fn std_out(
 }
 
 register!(STD_OUT, Autograd, std_out);
+register!(STD_OUT, ForwardGrad, std_out);
 
 pub(super) struct StdBackward0 {
     pub(super) correction: Option<Scalar>,
@@ -1215,6 +1256,7 @@ fn std_correction_out(
 }
 
 register!(STD_CORRECTION_OUT, Autograd, std_correction_out);
+register!(STD_CORRECTION_OUT, ForwardGrad, std_correction_out);
 
 pub(super) struct StdMeanBackward0 {
     pub(super) correction: Option<Scalar>,
@@ -1289,6 +1331,7 @@ fn std_mean_correction_out(
 }
 
 register!(STD_MEAN_CORRECTION_OUT, Autograd, std_mean_correction_out);
+register!(STD_MEAN_CORRECTION_OUT, ForwardGrad, std_mean_correction_out);
 
 pub(super) struct LinalgVectorNormBackward0 {
     pub(super) dim: Option<DimVec>,
@@ -1364,6 +1407,7 @@ fn linalg_vector_norm_out(
 }
 
 register!(LINALG_VECTOR_NORM_OUT, Autograd, linalg_vector_norm_out);
+register!(LINALG_VECTOR_NORM_OUT, ForwardGrad, linalg_vector_norm_out);
 
 pub(super) struct NormBackward0 {
     pub(super) p: Scalar,
@@ -1408,6 +1452,7 @@ fn norm_scalar_out(_: DispatchKeySet, self_: &Tensor, p: Scalar, out: &Tensor) -
 }
 
 register!(NORM_SCALAR_OUT, Autograd, norm_scalar_out);
+register!(NORM_SCALAR_OUT, ForwardGrad, norm_scalar_out);
 
 pub(super) struct NormBackward1 {
     pub(super) p: Option<Scalar>,
@@ -1463,6 +1508,7 @@ fn norm_scalaropt_dtype_out(
 }
 
 register!(NORM_SCALAROPT_DTYPE_OUT, Autograd, norm_scalaropt_dtype_out);
+register!(NORM_SCALAROPT_DTYPE_OUT, ForwardGrad, norm_scalaropt_dtype_out);
 
 pub(super) struct NormBackward2 {
     pub(super) dim: DimVec,
@@ -1527,6 +1573,7 @@ fn norm_out(
 }
 
 register!(NORM_OUT, Autograd, norm_out);
+register!(NORM_OUT, ForwardGrad, norm_out);
 
 pub(super) struct NormBackward3 {
     pub(super) dim: DimVec,
@@ -1593,3 +1640,4 @@ fn norm_dtype_out(
 }
 
 register!(NORM_DTYPE_OUT, Autograd, norm_dtype_out);
+register!(NORM_DTYPE_OUT, ForwardGrad, norm_dtype_out);

@@ -46,6 +46,7 @@ fn repeat_out(_: DispatchKeySet, self_: &Tensor, repeats: &[i64], out: &Tensor) 
 }
 
 register!(REPEAT_OUT, Autograd, repeat_out);
+register!(REPEAT_OUT, ForwardGrad, repeat_out);
 
 fn repeat_interleave_tensor(_: DispatchKeySet, repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
     let _below = record::below();
@@ -53,6 +54,7 @@ fn repeat_interleave_tensor(_: DispatchKeySet, repeats: &Tensor, output_size: Op
 }
 
 register!(REPEAT_INTERLEAVE_TENSOR, Autograd, repeat_interleave_tensor);
+register!(REPEAT_INTERLEAVE_TENSOR, ForwardGrad, repeat_interleave_tensor);
 
 pub(super) struct FlipBackward0 {
     pub(super) dims: DimVec,
@@ -89,6 +91,7 @@ fn flip_out(_: DispatchKeySet, self_: &Tensor, dims: &[i64], out: &Tensor) -> Re
 }
 
 register!(FLIP_OUT, Autograd, flip_out);
+register!(FLIP_OUT, ForwardGrad, flip_out);
 
 pub(super) struct RollBackward0 {
     pub(super) dims: DimVec,
@@ -126,6 +129,7 @@ fn roll_out(_: DispatchKeySet, self_: &Tensor, shifts: &[i64], dims: &[i64], out
 }
 
 register!(ROLL_OUT, Autograd, roll_out);
+register!(ROLL_OUT, ForwardGrad, roll_out);
 
 pub(super) struct Rot90Backward0 {
     pub(super) dims: DimVec,
@@ -163,6 +167,7 @@ fn rot90_out(_: DispatchKeySet, self_: &Tensor, k: i64, dims: &[i64], out: &Tens
 }
 
 register!(ROT90_OUT, Autograd, rot90_out);
+register!(ROT90_OUT, ForwardGrad, rot90_out);
 
 pub(super) struct ConstantPadNdBackward0 {
     pub(super) pad: DimVec,
@@ -205,3 +210,4 @@ fn constant_pad_nd_out(
 }
 
 register!(CONSTANT_PAD_ND_OUT, Autograd, constant_pad_nd_out);
+register!(CONSTANT_PAD_ND_OUT, ForwardGrad, constant_pad_nd_out);

@@ -14,6 +14,7 @@ fn rand_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
 }
 
 register!(RAND_OUT, Autograd, rand_out);
+register!(RAND_OUT, ForwardGrad, rand_out);
 
 fn rand_generator_out(
     _: DispatchKeySet,
@@ -27,6 +28,7 @@ fn rand_generator_out(
 }
 
 register!(RAND_GENERATOR_OUT, Autograd, rand_generator_out);
+register!(RAND_GENERATOR_OUT, ForwardGrad, rand_generator_out);
 
 fn rand_like(
     _: DispatchKeySet,
@@ -42,6 +44,7 @@ fn rand_like(
 }
 
 register!(RAND_LIKE, Autograd, rand_like);
+register!(RAND_LIKE, ForwardGrad, rand_like);
 
 fn randn_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("randn", [out])?;
@@ -50,6 +53,7 @@ fn randn_out(_: DispatchKeySet, size: &[i64], out: &Tensor) -> Result<()> {
 }
 
 register!(RANDN_OUT, Autograd, randn_out);
+register!(RANDN_OUT, ForwardGrad, randn_out);
 
 fn randn_generator_out(
     _: DispatchKeySet,
@@ -63,6 +67,7 @@ fn randn_generator_out(
 }
 
 register!(RANDN_GENERATOR_OUT, Autograd, randn_generator_out);
+register!(RANDN_GENERATOR_OUT, ForwardGrad, randn_generator_out);
 
 fn randn_like(
     _: DispatchKeySet,
@@ -78,6 +83,7 @@ fn randn_like(
 }
 
 register!(RANDN_LIKE, Autograd, randn_like);
+register!(RANDN_LIKE, ForwardGrad, randn_like);
 
 fn randint_out(_: DispatchKeySet, high: i64, size: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("randint", [out])?;
@@ -86,6 +92,7 @@ fn randint_out(_: DispatchKeySet, high: i64, size: &[i64], out: &Tensor) -> Resu
 }
 
 register!(RANDINT_OUT, Autograd, randint_out);
+register!(RANDINT_OUT, ForwardGrad, randint_out);
 
 fn randint_generator_out(
     _: DispatchKeySet,
@@ -100,6 +107,7 @@ fn randint_generator_out(
 }
 
 register!(RANDINT_GENERATOR_OUT, Autograd, randint_generator_out);
+register!(RANDINT_GENERATOR_OUT, ForwardGrad, randint_generator_out);
 
 fn randint_low_out(_: DispatchKeySet, low: i64, high: i64, size: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("randint", [out])?;
@@ -108,6 +116,7 @@ fn randint_low_out(_: DispatchKeySet, low: i64, high: i64, size: &[i64], out: &T
 }
 
 register!(RANDINT_LOW_OUT, Autograd, randint_low_out);
+register!(RANDINT_LOW_OUT, ForwardGrad, randint_low_out);
 
 fn randint_low_generator_out(
     _: DispatchKeySet,
@@ -123,6 +132,7 @@ fn randint_low_generator_out(
 }
 
 register!(RANDINT_LOW_GENERATOR_OUT, Autograd, randint_low_generator_out);
+register!(RANDINT_LOW_GENERATOR_OUT, ForwardGrad, randint_low_generator_out);
 
 fn normal_float_float_out(
     _: DispatchKeySet,
@@ -138,6 +148,7 @@ fn normal_float_float_out(
 }
 
 register!(NORMAL_FLOAT_FLOAT_OUT, Autograd, normal_float_float_out);
+register!(NORMAL_FLOAT_FLOAT_OUT, ForwardGrad, normal_float_float_out);
 
 pub(super) struct NormalBackward0;
 
@@ -182,6 +193,7 @@ fn normal_tensor_float_out(
 }
 
 register!(NORMAL_TENSOR_FLOAT_OUT, Autograd, normal_tensor_float_out);
+register!(NORMAL_TENSOR_FLOAT_OUT, ForwardGrad, normal_tensor_float_out);
 
 pub(super) struct NormalBackward1;
 
@@ -226,6 +238,7 @@ fn normal_float_tensor_out(
 }
 
 register!(NORMAL_FLOAT_TENSOR_OUT, Autograd, normal_float_tensor_out);
+register!(NORMAL_FLOAT_TENSOR_OUT, ForwardGrad, normal_float_tensor_out);
 
 pub(super) struct NormalBackward2;
 
@@ -275,6 +288,7 @@ fn normal_tensor_tensor_out(
 }
 
 register!(NORMAL_TENSOR_TENSOR_OUT, Autograd, normal_tensor_tensor_out);
+register!(NORMAL_TENSOR_TENSOR_OUT, ForwardGrad, normal_tensor_tensor_out);
 
 fn randperm_out(_: DispatchKeySet, n: i64, out: &Tensor) -> Result<()> {
     record::check_out("randperm", [out])?;
@@ -283,6 +297,7 @@ fn randperm_out(_: DispatchKeySet, n: i64, out: &Tensor) -> Result<()> {
 }
 
 register!(RANDPERM_OUT, Autograd, randperm_out);
+register!(RANDPERM_OUT, ForwardGrad, randperm_out);
 
 fn randperm_generator_out(
     _: DispatchKeySet,
@@ -296,6 +311,7 @@ fn randperm_generator_out(
 }
 
 register!(RANDPERM_GENERATOR_OUT, Autograd, randperm_generator_out);
+register!(RANDPERM_GENERATOR_OUT, ForwardGrad, randperm_generator_out);
 
 fn multinomial(
     _: DispatchKeySet,
@@ -309,6 +325,7 @@ fn multinomial(
 }
 
 register!(MULTINOMIAL, Autograd, multinomial);
+register!(MULTINOMIAL, ForwardGrad, multinomial);
 
 fn multinomial_out(
     _: DispatchKeySet,
@@ -324,6 +341,7 @@ fn multinomial_out(
 }
 
 register!(MULTINOMIAL_OUT, Autograd, multinomial_out);
+register!(MULTINOMIAL_OUT, ForwardGrad, multinomial_out);
 
 fn randint_like(
     _: DispatchKeySet,

@@ -65,6 +65,7 @@ fn cumsum_out(
 }
 
 register!(CUMSUM_OUT, Autograd, cumsum_out);
+register!(CUMSUM_OUT, ForwardGrad, cumsum_out);
 
 pub(super) struct CumprodBackward0 {
     pub(super) dim: i64,
@@ -135,6 +136,7 @@ fn cumprod_out(
 }
 
 register!(CUMPROD_OUT, Autograd, cumprod_out);
+register!(CUMPROD_OUT, ForwardGrad, cumprod_out);
 
 pub(super) struct LinearRecurrenceBackward0 {
     pub(super) dim: i64,
@@ -236,3 +238,4 @@ fn logcumsumexp_out(_: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -
 }
 
 register!(LOGCUMSUMEXP_OUT, Autograd, logcumsumexp_out);
+register!(LOGCUMSUMEXP_OUT, ForwardGrad, logcumsumexp_out);

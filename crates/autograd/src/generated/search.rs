@@ -21,6 +21,7 @@ fn searchsorted_tensor(
 }
 
 register!(SEARCHSORTED_TENSOR, Autograd, searchsorted_tensor);
+register!(SEARCHSORTED_TENSOR, ForwardGrad, searchsorted_tensor);
 
 fn searchsorted_tensor_out(
     _: DispatchKeySet,
@@ -38,6 +39,7 @@ fn searchsorted_tensor_out(
 }
 
 register!(SEARCHSORTED_TENSOR_OUT, Autograd, searchsorted_tensor_out);
+register!(SEARCHSORTED_TENSOR_OUT, ForwardGrad, searchsorted_tensor_out);
 
 fn searchsorted_scalar(
     _: DispatchKeySet,
@@ -53,6 +55,7 @@ fn searchsorted_scalar(
 }
 
 register!(SEARCHSORTED_SCALAR, Autograd, searchsorted_scalar);
+register!(SEARCHSORTED_SCALAR, ForwardGrad, searchsorted_scalar);
 
 fn searchsorted_scalar_out(
     _: DispatchKeySet,
@@ -70,6 +73,7 @@ fn searchsorted_scalar_out(
 }
 
 register!(SEARCHSORTED_SCALAR_OUT, Autograd, searchsorted_scalar_out);
+register!(SEARCHSORTED_SCALAR_OUT, ForwardGrad, searchsorted_scalar_out);
 
 fn bucketize_tensor(
     _: DispatchKeySet,
@@ -83,6 +87,7 @@ fn bucketize_tensor(
 }
 
 register!(BUCKETIZE_TENSOR, Autograd, bucketize_tensor);
+register!(BUCKETIZE_TENSOR, ForwardGrad, bucketize_tensor);
 
 fn bucketize_tensor_out(
     _: DispatchKeySet,
@@ -98,6 +103,7 @@ fn bucketize_tensor_out(
 }
 
 register!(BUCKETIZE_TENSOR_OUT, Autograd, bucketize_tensor_out);
+register!(BUCKETIZE_TENSOR_OUT, ForwardGrad, bucketize_tensor_out);
 
 fn bucketize_scalar(
     _: DispatchKeySet,

@@ -21,6 +21,7 @@ fn isin_tensor_tensor_out(
 }
 
 register!(ISIN_TENSOR_TENSOR_OUT, Autograd, isin_tensor_tensor_out);
+register!(ISIN_TENSOR_TENSOR_OUT, ForwardGrad, isin_tensor_tensor_out);
 
 fn isin_tensor_scalar_out(
     _: DispatchKeySet,
@@ -36,6 +37,7 @@ fn isin_tensor_scalar_out(
 }
 
 register!(ISIN_TENSOR_SCALAR_OUT, Autograd, isin_tensor_scalar_out);
+register!(ISIN_TENSOR_SCALAR_OUT, ForwardGrad, isin_tensor_scalar_out);
 
 fn isin_scalar_tensor_out(
     _: DispatchKeySet,
@@ -51,6 +53,7 @@ fn isin_scalar_tensor_out(
 }
 
 register!(ISIN_SCALAR_TENSOR_OUT, Autograd, isin_scalar_tensor_out);
+register!(ISIN_SCALAR_TENSOR_OUT, ForwardGrad, isin_scalar_tensor_out);
 
 fn nonzero_static(_: DispatchKeySet, self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
     let _below = record::below();
@@ -58,6 +61,7 @@ fn nonzero_static(_: DispatchKeySet, self_: &Tensor, size: i64, fill_value: i64)
 }
 
 register!(NONZERO_STATIC, Autograd, nonzero_static);
+register!(NONZERO_STATIC, ForwardGrad, nonzero_static);
 
 fn nonzero_static_out(
     _: DispatchKeySet,
@@ -72,6 +76,7 @@ fn nonzero_static_out(
 }
 
 register!(NONZERO_STATIC_OUT, Autograd, nonzero_static_out);
+register!(NONZERO_STATIC_OUT, ForwardGrad, nonzero_static_out);
 
 fn index_reduce_out(
     _: DispatchKeySet,
@@ -89,3 +94,4 @@ fn index_reduce_out(
 }
 
 register!(INDEX_REDUCE_OUT, Autograd, index_reduce_out);
+register!(INDEX_REDUCE_OUT, ForwardGrad, index_reduce_out);

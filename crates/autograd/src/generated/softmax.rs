@@ -20,6 +20,7 @@ fn softmax_int_out(
 }
 
 register!(SOFTMAX_INT_OUT, Autograd, softmax_int_out);
+register!(SOFTMAX_INT_OUT, ForwardGrad, softmax_int_out);
 
 pub(super) struct SoftmaxBackward0 {
     pub(super) dim: i64,
@@ -66,6 +67,7 @@ fn _softmax_out(
 }
 
 register!(_SOFTMAX_OUT, Autograd, _softmax_out);
+register!(_SOFTMAX_OUT, ForwardGrad, _softmax_out);
 
 pub(super) struct SoftmaxBackwardDataBackward0 {
     pub(super) dim: i64,
@@ -154,6 +156,7 @@ fn _softmax_backward_data_out(
 }
 
 register!(_SOFTMAX_BACKWARD_DATA_OUT, Autograd, _softmax_backward_data_out);
+register!(_SOFTMAX_BACKWARD_DATA_OUT, ForwardGrad, _softmax_backward_data_out);
 
 fn log_softmax_int_out(
     _: DispatchKeySet,
@@ -168,6 +171,7 @@ fn log_softmax_int_out(
 }
 
 register!(LOG_SOFTMAX_INT_OUT, Autograd, log_softmax_int_out);
+register!(LOG_SOFTMAX_INT_OUT, ForwardGrad, log_softmax_int_out);
 
 pub(super) struct LogSoftmaxBackward0 {
     pub(super) dim: i64,
@@ -217,6 +221,7 @@ fn _log_softmax_out(
 }
 
 register!(_LOG_SOFTMAX_OUT, Autograd, _log_softmax_out);
+register!(_LOG_SOFTMAX_OUT, ForwardGrad, _log_softmax_out);
 
 pub(super) struct LogSoftmaxBackwardDataBackward0 {
     pub(super) dim: i64,
@@ -299,3 +304,4 @@ fn _log_softmax_backward_data_out(
 }
 
 register!(_LOG_SOFTMAX_BACKWARD_DATA_OUT, Autograd, _log_softmax_backward_data_out);
+register!(_LOG_SOFTMAX_BACKWARD_DATA_OUT, ForwardGrad, _log_softmax_backward_data_out);

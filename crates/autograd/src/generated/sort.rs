@@ -59,6 +59,7 @@ fn sort_values(
 }
 
 register!(SORT_VALUES, Autograd, sort_values);
+register!(SORT_VALUES, ForwardGrad, sort_values);
 
 pub(super) struct SortBackward1 {
     pub(super) dim: i64,
@@ -119,6 +120,7 @@ fn sort_values_stable(
 }
 
 register!(SORT_VALUES_STABLE, Autograd, sort_values_stable);
+register!(SORT_VALUES_STABLE, ForwardGrad, sort_values_stable);
 
 fn argsort_stable_out(
     _: DispatchKeySet,
@@ -134,6 +136,7 @@ fn argsort_stable_out(
 }
 
 register!(ARGSORT_STABLE_OUT, Autograd, argsort_stable_out);
+register!(ARGSORT_STABLE_OUT, ForwardGrad, argsort_stable_out);
 
 fn msort_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("msort", [self_, out])?;
@@ -142,6 +145,7 @@ fn msort_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(MSORT_OUT, Autograd, msort_out);
+register!(MSORT_OUT, ForwardGrad, msort_out);
 
 pub(super) struct TopkBackward0 {
     pub(super) dim: i64,
@@ -204,3 +208,4 @@ fn topk_values(
 }
 
 register!(TOPK_VALUES, Autograd, topk_values);
+register!(TOPK_VALUES, ForwardGrad, topk_values);

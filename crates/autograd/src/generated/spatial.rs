@@ -14,6 +14,7 @@ fn pixel_shuffle_out(_: DispatchKeySet, self_: &Tensor, upscale_factor: i64, out
 }
 
 register!(PIXEL_SHUFFLE_OUT, Autograd, pixel_shuffle_out);
+register!(PIXEL_SHUFFLE_OUT, ForwardGrad, pixel_shuffle_out);
 
 fn pixel_unshuffle_out(_: DispatchKeySet, self_: &Tensor, downscale_factor: i64, out: &Tensor) -> Result<()> {
     record::check_out("pixel_unshuffle", [self_, out])?;
@@ -22,6 +23,7 @@ fn pixel_unshuffle_out(_: DispatchKeySet, self_: &Tensor, downscale_factor: i64,
 }
 
 register!(PIXEL_UNSHUFFLE_OUT, Autograd, pixel_unshuffle_out);
+register!(PIXEL_UNSHUFFLE_OUT, ForwardGrad, pixel_unshuffle_out);
 
 fn channel_shuffle_out(_: DispatchKeySet, self_: &Tensor, groups: i64, out: &Tensor) -> Result<()> {
     record::check_out("channel_shuffle", [self_, out])?;
@@ -30,6 +32,7 @@ fn channel_shuffle_out(_: DispatchKeySet, self_: &Tensor, groups: i64, out: &Ten
 }
 
 register!(CHANNEL_SHUFFLE_OUT, Autograd, channel_shuffle_out);
+register!(CHANNEL_SHUFFLE_OUT, ForwardGrad, channel_shuffle_out);
 
 fn im2col_out(
     _: DispatchKeySet,
@@ -46,6 +49,7 @@ fn im2col_out(
 }
 
 register!(IM2COL_OUT, Autograd, im2col_out);
+register!(IM2COL_OUT, ForwardGrad, im2col_out);
 
 fn col2im_out(
     _: DispatchKeySet,
@@ -63,6 +67,7 @@ fn col2im_out(
 }
 
 register!(COL2IM_OUT, Autograd, col2im_out);
+register!(COL2IM_OUT, ForwardGrad, col2im_out);
 
 fn reflection_pad1d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("reflection_pad1d", [self_, out])?;
@@ -71,6 +76,7 @@ fn reflection_pad1d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out:
 }
 
 register!(REFLECTION_PAD1D_OUT, Autograd, reflection_pad1d_out);
+register!(REFLECTION_PAD1D_OUT, ForwardGrad, reflection_pad1d_out);
 
 fn reflection_pad2d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("reflection_pad2d", [self_, out])?;
@@ -79,6 +85,7 @@ fn reflection_pad2d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out:
 }
 
 register!(REFLECTION_PAD2D_OUT, Autograd, reflection_pad2d_out);
+register!(REFLECTION_PAD2D_OUT, ForwardGrad, reflection_pad2d_out);
 
 fn reflection_pad3d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("reflection_pad3d", [self_, out])?;
@@ -87,6 +94,7 @@ fn reflection_pad3d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out:
 }
 
 register!(REFLECTION_PAD3D_OUT, Autograd, reflection_pad3d_out);
+register!(REFLECTION_PAD3D_OUT, ForwardGrad, reflection_pad3d_out);
 
 fn replication_pad1d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("replication_pad1d", [self_, out])?;
@@ -95,6 +103,7 @@ fn replication_pad1d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out
 }
 
 register!(REPLICATION_PAD1D_OUT, Autograd, replication_pad1d_out);
+register!(REPLICATION_PAD1D_OUT, ForwardGrad, replication_pad1d_out);
 
 fn replication_pad2d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("replication_pad2d", [self_, out])?;
@@ -103,6 +112,7 @@ fn replication_pad2d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out
 }
 
 register!(REPLICATION_PAD2D_OUT, Autograd, replication_pad2d_out);
+register!(REPLICATION_PAD2D_OUT, ForwardGrad, replication_pad2d_out);
 
 fn replication_pad3d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("replication_pad3d", [self_, out])?;
@@ -111,6 +121,7 @@ fn replication_pad3d_out(_: DispatchKeySet, self_: &Tensor, padding: &[i64], out
 }
 
 register!(REPLICATION_PAD3D_OUT, Autograd, replication_pad3d_out);
+register!(REPLICATION_PAD3D_OUT, ForwardGrad, replication_pad3d_out);
 
 fn avg_pool1d_out(
     _: DispatchKeySet,
@@ -128,6 +139,7 @@ fn avg_pool1d_out(
 }
 
 register!(AVG_POOL1D_OUT, Autograd, avg_pool1d_out);
+register!(AVG_POOL1D_OUT, ForwardGrad, avg_pool1d_out);
 
 fn adaptive_avg_pool1d_out(
     _: DispatchKeySet,
@@ -141,3 +153,4 @@ fn adaptive_avg_pool1d_out(
 }
 
 register!(ADAPTIVE_AVG_POOL1D_OUT, Autograd, adaptive_avg_pool1d_out);
+register!(ADAPTIVE_AVG_POOL1D_OUT, ForwardGrad, adaptive_avg_pool1d_out);

@@ -85,6 +85,7 @@ fn sinc_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(SINC_OUT, Autograd, sinc_out);
+register!(SINC_OUT, ForwardGrad, sinc_out);
 
 pub(super) struct LogitBackward0 {
     pub(super) eps: Option<f64>,
@@ -140,6 +141,7 @@ fn logit_out(_: DispatchKeySet, self_: &Tensor, eps: Option<f64>, out: &Tensor) 
 }
 
 register!(LOGIT_OUT, Autograd, logit_out);
+register!(LOGIT_OUT, ForwardGrad, logit_out);
 
 pub(super) struct XlogyBackward0 {
     pub(super) other: SavedVariable,
@@ -213,6 +215,7 @@ fn xlogy_outtensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tens
 }
 
 register!(XLOGY_OUTTENSOR, Autograd, xlogy_outtensor);
+register!(XLOGY_OUTTENSOR, ForwardGrad, xlogy_outtensor);
 
 pub(super) struct XlogyBackward1 {
     pub(super) other: SavedVariable,
@@ -251,6 +254,7 @@ fn xlogy_outscalar_self(_: DispatchKeySet, self_: Scalar, other: &Tensor, out: &
 }
 
 register!(XLOGY_OUTSCALAR_SELF, Autograd, xlogy_outscalar_self);
+register!(XLOGY_OUTSCALAR_SELF, ForwardGrad, xlogy_outscalar_self);
 
 pub(super) struct XlogyBackward2 {
     pub(super) other: Scalar,
@@ -302,6 +306,7 @@ fn xlogy_outscalar_other(_: DispatchKeySet, self_: &Tensor, other: Scalar, out: 
 }
 
 register!(XLOGY_OUTSCALAR_OTHER, Autograd, xlogy_outscalar_other);
+register!(XLOGY_OUTSCALAR_OTHER, ForwardGrad, xlogy_outscalar_other);
 
 fn xlogy__scalar_other(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -381,6 +386,7 @@ fn special_xlog1py_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &
 }
 
 register!(SPECIAL_XLOG1PY_OUT, Autograd, special_xlog1py_out);
+register!(SPECIAL_XLOG1PY_OUT, ForwardGrad, special_xlog1py_out);
 
 pub(super) struct SpecialXlog1PyBackward1 {
     pub(super) other: SavedVariable,
@@ -432,6 +438,7 @@ fn special_xlog1py_self_scalar_out(
 }
 
 register!(SPECIAL_XLOG1PY_SELF_SCALAR_OUT, Autograd, special_xlog1py_self_scalar_out);
+register!(SPECIAL_XLOG1PY_SELF_SCALAR_OUT, ForwardGrad, special_xlog1py_self_scalar_out);
 
 pub(super) struct SpecialXlog1PyBackward2 {
     pub(super) other: Scalar,
@@ -488,6 +495,7 @@ fn special_xlog1py_other_scalar_out(
 }
 
 register!(SPECIAL_XLOG1PY_OTHER_SCALAR_OUT, Autograd, special_xlog1py_other_scalar_out);
+register!(SPECIAL_XLOG1PY_OTHER_SCALAR_OUT, ForwardGrad, special_xlog1py_other_scalar_out);
 
 pub(super) struct LogaddexpBackward0 {
     pub(super) other: SavedVariable,
@@ -535,6 +543,7 @@ fn logaddexp_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor
 }
 
 register!(LOGADDEXP_OUT, Autograd, logaddexp_out);
+register!(LOGADDEXP_OUT, ForwardGrad, logaddexp_out);
 
 pub(super) struct Logaddexp2Backward0 {
     pub(super) other: SavedVariable,
@@ -599,6 +608,7 @@ fn logaddexp2_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tenso
 }
 
 register!(LOGADDEXP2_OUT, Autograd, logaddexp2_out);
+register!(LOGADDEXP2_OUT, ForwardGrad, logaddexp2_out);
 
 fn heaviside(_: DispatchKeySet, self_: &Tensor, values: &Tensor) -> Result<Tensor> {
     let _below = record::below();
@@ -606,6 +616,7 @@ fn heaviside(_: DispatchKeySet, self_: &Tensor, values: &Tensor) -> Result<Tenso
 }
 
 register!(HEAVISIDE, Autograd, heaviside);
+register!(HEAVISIDE, ForwardGrad, heaviside);
 
 fn heaviside_(_: DispatchKeySet, self_: &Tensor, values: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -630,6 +641,7 @@ fn heaviside_out(_: DispatchKeySet, self_: &Tensor, values: &Tensor, out: &Tenso
 }
 
 register!(HEAVISIDE_OUT, Autograd, heaviside_out);
+register!(HEAVISIDE_OUT, ForwardGrad, heaviside_out);
 
 pub(super) struct NextafterBackward0 {
     pub(super) other: Option<SavedVariable>,
@@ -700,6 +712,7 @@ fn nextafter_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor
 }
 
 register!(NEXTAFTER_OUT, Autograd, nextafter_out);
+register!(NEXTAFTER_OUT, ForwardGrad, nextafter_out);
 
 pub(super) struct LdexpBackward0 {
     pub(super) other: Option<SavedVariable>,
@@ -770,6 +783,7 @@ fn ldexp_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) ->
 }
 
 register!(LDEXP_OUT, Autograd, ldexp_out);
+register!(LDEXP_OUT, ForwardGrad, ldexp_out);
 
 pub(super) struct FrexpBackward0 {
     pub(super) self_: SavedVariable,
@@ -824,6 +838,7 @@ fn frexp_tensor_out(_: DispatchKeySet, self_: &Tensor, mantissa: &Tensor, expone
 }
 
 register!(FREXP_TENSOR_OUT, Autograd, frexp_tensor_out);
+register!(FREXP_TENSOR_OUT, ForwardGrad, frexp_tensor_out);
 
 pub(super) struct NanToNumBackward0 {
     pub(super) self_: SavedVariable,
@@ -897,6 +912,7 @@ fn nan_to_num_out(
 }
 
 register!(NAN_TO_NUM_OUT, Autograd, nan_to_num_out);
+register!(NAN_TO_NUM_OUT, ForwardGrad, nan_to_num_out);
 
 fn float_power_tensor_tensor_out(
     _: DispatchKeySet,
@@ -910,6 +926,7 @@ fn float_power_tensor_tensor_out(
 }
 
 register!(FLOAT_POWER_TENSOR_TENSOR_OUT, Autograd, float_power_tensor_tensor_out);
+register!(FLOAT_POWER_TENSOR_TENSOR_OUT, ForwardGrad, float_power_tensor_tensor_out);
 
 fn float_power_scalar_out(_: DispatchKeySet, self_: Scalar, exponent: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("float_power", [exponent, out])?;
@@ -918,6 +935,7 @@ fn float_power_scalar_out(_: DispatchKeySet, self_: Scalar, exponent: &Tensor, o
 }
 
 register!(FLOAT_POWER_SCALAR_OUT, Autograd, float_power_scalar_out);
+register!(FLOAT_POWER_SCALAR_OUT, ForwardGrad, float_power_scalar_out);
 
 fn float_power_tensor_scalar_out(
     _: DispatchKeySet,
@@ -931,6 +949,7 @@ fn float_power_tensor_scalar_out(
 }
 
 register!(FLOAT_POWER_TENSOR_SCALAR_OUT, Autograd, float_power_tensor_scalar_out);
+register!(FLOAT_POWER_TENSOR_SCALAR_OUT, ForwardGrad, float_power_tensor_scalar_out);
 
 pub(super) struct SpecialEntrBackward0 {
     pub(super) self_: SavedVariable,
@@ -976,6 +995,7 @@ fn special_entr_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
 }
 
 register!(SPECIAL_ENTR_OUT, Autograd, special_entr_out);
+register!(SPECIAL_ENTR_OUT, ForwardGrad, special_entr_out);
 
 pub(super) struct SpecialNdtrBackward0 {
     pub(super) self_: SavedVariable,
@@ -1024,6 +1044,7 @@ fn special_ndtr_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
 }
 
 register!(SPECIAL_NDTR_OUT, Autograd, special_ndtr_out);
+register!(SPECIAL_NDTR_OUT, ForwardGrad, special_ndtr_out);
 
 pub(super) struct SpecialLogNdtrBackward0 {
     pub(super) self_: SavedVariable,
@@ -1075,6 +1096,7 @@ fn special_log_ndtr_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Resu
 }
 
 register!(SPECIAL_LOG_NDTR_OUT, Autograd, special_log_ndtr_out);
+register!(SPECIAL_LOG_NDTR_OUT, ForwardGrad, special_log_ndtr_out);
 
 pub(super) struct SpecialErfcxBackward0 {
     pub(super) self_: SavedVariable,
@@ -1129,3 +1151,4 @@ fn special_erfcx_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
 }
 
 register!(SPECIAL_ERFCX_OUT, Autograd, special_erfcx_out);
+register!(SPECIAL_ERFCX_OUT, ForwardGrad, special_erfcx_out);

@@ -92,6 +92,7 @@ fn lerp_tensor_out(
 }
 
 register!(LERP_TENSOR_OUT, Autograd, lerp_tensor_out);
+register!(LERP_TENSOR_OUT, ForwardGrad, lerp_tensor_out);
 
 pub(super) struct LerpBackward1 {
     pub(super) weight: Scalar,
@@ -156,6 +157,7 @@ fn lerp_scalar_out(
 }
 
 register!(LERP_SCALAR_OUT, Autograd, lerp_scalar_out);
+register!(LERP_SCALAR_OUT, ForwardGrad, lerp_scalar_out);
 
 pub(super) struct AddcmulBackward0 {
     pub(super) tensor1: Option<SavedVariable>,
@@ -251,6 +253,7 @@ fn addcmul_out(
 }
 
 register!(ADDCMUL_OUT, Autograd, addcmul_out);
+register!(ADDCMUL_OUT, ForwardGrad, addcmul_out);
 
 pub(super) struct AddcdivBackward0 {
     pub(super) tensor1: Option<SavedVariable>,
@@ -353,6 +356,7 @@ fn addcdiv_out(
 }
 
 register!(ADDCDIV_OUT, Autograd, addcdiv_out);
+register!(ADDCDIV_OUT, ForwardGrad, addcdiv_out);
 
 pub(super) struct ClampBackward0 {
     pub(super) max: Option<Scalar>,
@@ -446,6 +450,7 @@ fn clamp_out(
 }
 
 register!(CLAMP_OUT, Autograd, clamp_out);
+register!(CLAMP_OUT, ForwardGrad, clamp_out);
 
 pub(super) struct ClampBackward1 {
     pub(super) max: Option<SavedVariable>,
@@ -579,6 +584,7 @@ fn clamp_tensor_out(
 }
 
 register!(CLAMP_TENSOR_OUT, Autograd, clamp_tensor_out);
+register!(CLAMP_TENSOR_OUT, ForwardGrad, clamp_tensor_out);
 
 pub(super) struct ClampMinBackward0 {
     pub(super) min: Scalar,
@@ -637,6 +643,7 @@ fn clamp_min_out(_: DispatchKeySet, self_: &Tensor, min: Scalar, out: &Tensor) -
 }
 
 register!(CLAMP_MIN_OUT, Autograd, clamp_min_out);
+register!(CLAMP_MIN_OUT, ForwardGrad, clamp_min_out);
 
 pub(super) struct ClampMinBackward1 {
     pub(super) min: SavedVariable,
@@ -721,6 +728,7 @@ fn clamp_min_tensor_out(_: DispatchKeySet, self_: &Tensor, min: &Tensor, out: &T
 }
 
 register!(CLAMP_MIN_TENSOR_OUT, Autograd, clamp_min_tensor_out);
+register!(CLAMP_MIN_TENSOR_OUT, ForwardGrad, clamp_min_tensor_out);
 
 pub(super) struct ClampMaxBackward0 {
     pub(super) max: Scalar,
@@ -779,6 +787,7 @@ fn clamp_max_out(_: DispatchKeySet, self_: &Tensor, max: Scalar, out: &Tensor) -
 }
 
 register!(CLAMP_MAX_OUT, Autograd, clamp_max_out);
+register!(CLAMP_MAX_OUT, ForwardGrad, clamp_max_out);
 
 pub(super) struct ClampMaxBackward1 {
     pub(super) max: SavedVariable,
@@ -863,3 +872,4 @@ fn clamp_max_tensor_out(_: DispatchKeySet, self_: &Tensor, max: &Tensor, out: &T
 }
 
 register!(CLAMP_MAX_TENSOR_OUT, Autograd, clamp_max_tensor_out);
+register!(CLAMP_MAX_TENSOR_OUT, ForwardGrad, clamp_max_tensor_out);

@@ -59,6 +59,7 @@ fn tril_out(_: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tensor) -> R
 }
 
 register!(TRIL_OUT, Autograd, tril_out);
+register!(TRIL_OUT, ForwardGrad, tril_out);
 
 pub(super) struct TriuBackward0 {
     pub(super) diagonal: i64,
@@ -112,3 +113,4 @@ fn triu_out(_: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tensor) -> R
 }
 
 register!(TRIU_OUT, Autograd, triu_out);
+register!(TRIU_OUT, ForwardGrad, triu_out);

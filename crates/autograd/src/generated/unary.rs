@@ -55,6 +55,7 @@ fn neg_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(NEG_OUT, Autograd, neg_out);
+register!(NEG_OUT, ForwardGrad, neg_out);
 
 pub(super) struct AbsBackward0 {
     pub(super) self_: SavedVariable,
@@ -109,6 +110,7 @@ fn abs_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ABS_OUT, Autograd, abs_out);
+register!(ABS_OUT, ForwardGrad, abs_out);
 
 pub(super) struct SignBackward0;
 
@@ -158,6 +160,7 @@ fn sign_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(SIGN_OUT, Autograd, sign_out);
+register!(SIGN_OUT, ForwardGrad, sign_out);
 
 pub(super) struct SgnBackward0;
 
@@ -207,6 +210,7 @@ fn sgn_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(SGN_OUT, Autograd, sgn_out);
+register!(SGN_OUT, ForwardGrad, sgn_out);
 
 pub(super) struct ExpBackward0 {
     pub(super) result: SavedVariable,
@@ -261,6 +265,7 @@ fn exp_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(EXP_OUT, Autograd, exp_out);
+register!(EXP_OUT, ForwardGrad, exp_out);
 
 pub(super) struct Exp2Backward0 {
     pub(super) result: SavedVariable,
@@ -318,6 +323,7 @@ fn exp2_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(EXP2_OUT, Autograd, exp2_out);
+register!(EXP2_OUT, ForwardGrad, exp2_out);
 
 pub(super) struct Expm1Backward0 {
     pub(super) result: SavedVariable,
@@ -375,6 +381,7 @@ fn expm1_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(EXPM1_OUT, Autograd, expm1_out);
+register!(EXPM1_OUT, ForwardGrad, expm1_out);
 
 pub(super) struct LogBackward0 {
     pub(super) self_: SavedVariable,
@@ -429,6 +436,7 @@ fn log_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(LOG_OUT, Autograd, log_out);
+register!(LOG_OUT, ForwardGrad, log_out);
 
 pub(super) struct Log1PBackward0 {
     pub(super) self_: SavedVariable,
@@ -486,6 +494,7 @@ fn log1p_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(LOG1P_OUT, Autograd, log1p_out);
+register!(LOG1P_OUT, ForwardGrad, log1p_out);
 
 pub(super) struct Log2Backward0 {
     pub(super) self_: SavedVariable,
@@ -543,6 +552,7 @@ fn log2_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(LOG2_OUT, Autograd, log2_out);
+register!(LOG2_OUT, ForwardGrad, log2_out);
 
 pub(super) struct Log10Backward0 {
     pub(super) self_: SavedVariable,
@@ -600,6 +610,7 @@ fn log10_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(LOG10_OUT, Autograd, log10_out);
+register!(LOG10_OUT, ForwardGrad, log10_out);
 
 pub(super) struct SqrtBackward0 {
     pub(super) result: SavedVariable,
@@ -654,6 +665,7 @@ fn sqrt_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(SQRT_OUT, Autograd, sqrt_out);
+register!(SQRT_OUT, ForwardGrad, sqrt_out);
 
 pub(super) struct RsqrtBackward0 {
     pub(super) result: SavedVariable,
@@ -716,6 +728,7 @@ fn rsqrt_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(RSQRT_OUT, Autograd, rsqrt_out);
+register!(RSQRT_OUT, ForwardGrad, rsqrt_out);
 
 pub(super) struct ReciprocalBackward0 {
     pub(super) result: SavedVariable,
@@ -770,6 +783,7 @@ fn reciprocal_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()>
 }
 
 register!(RECIPROCAL_OUT, Autograd, reciprocal_out);
+register!(RECIPROCAL_OUT, ForwardGrad, reciprocal_out);
 
 pub(super) struct SquareBackward0 {
     pub(super) self_: SavedVariable,
@@ -807,6 +821,7 @@ fn square_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(SQUARE_OUT, Autograd, square_out);
+register!(SQUARE_OUT, ForwardGrad, square_out);
 
 fn square_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
     if !record::any_requires_grad([self_]) {
@@ -878,6 +893,7 @@ fn sin_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(SIN_OUT, Autograd, sin_out);
+register!(SIN_OUT, ForwardGrad, sin_out);
 
 pub(super) struct CosBackward0 {
     pub(super) self_: SavedVariable,
@@ -932,6 +948,7 @@ fn cos_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(COS_OUT, Autograd, cos_out);
+register!(COS_OUT, ForwardGrad, cos_out);
 
 pub(super) struct TanBackward0 {
     pub(super) result: SavedVariable,
@@ -994,6 +1011,7 @@ fn tan_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(TAN_OUT, Autograd, tan_out);
+register!(TAN_OUT, ForwardGrad, tan_out);
 
 pub(super) struct AsinBackward0 {
     pub(super) self_: SavedVariable,
@@ -1060,6 +1078,7 @@ fn asin_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ASIN_OUT, Autograd, asin_out);
+register!(ASIN_OUT, ForwardGrad, asin_out);
 
 pub(super) struct AcosBackward0 {
     pub(super) self_: SavedVariable,
@@ -1126,6 +1145,7 @@ fn acos_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ACOS_OUT, Autograd, acos_out);
+register!(ACOS_OUT, ForwardGrad, acos_out);
 
 pub(super) struct AtanBackward0 {
     pub(super) self_: SavedVariable,
@@ -1188,6 +1208,7 @@ fn atan_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ATAN_OUT, Autograd, atan_out);
+register!(ATAN_OUT, ForwardGrad, atan_out);
 
 pub(super) struct SinhBackward0 {
     pub(super) self_: SavedVariable,
@@ -1242,6 +1263,7 @@ fn sinh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(SINH_OUT, Autograd, sinh_out);
+register!(SINH_OUT, ForwardGrad, sinh_out);
 
 pub(super) struct CoshBackward0 {
     pub(super) self_: SavedVariable,
@@ -1296,6 +1318,7 @@ fn cosh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(COSH_OUT, Autograd, cosh_out);
+register!(COSH_OUT, ForwardGrad, cosh_out);
 
 pub(super) struct TanhBackward0 {
     pub(super) result: SavedVariable,
@@ -1350,6 +1373,7 @@ fn tanh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(TANH_OUT, Autograd, tanh_out);
+register!(TANH_OUT, ForwardGrad, tanh_out);
 
 pub(super) struct SigmoidBackward0 {
     pub(super) result: SavedVariable,
@@ -1404,6 +1428,7 @@ fn sigmoid_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(SIGMOID_OUT, Autograd, sigmoid_out);
+register!(SIGMOID_OUT, ForwardGrad, sigmoid_out);
 
 pub(super) struct ErfBackward0 {
     pub(super) self_: SavedVariable,
@@ -1469,6 +1494,7 @@ fn erf_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ERF_OUT, Autograd, erf_out);
+register!(ERF_OUT, ForwardGrad, erf_out);
 
 pub(super) struct ErfcBackward0 {
     pub(super) self_: SavedVariable,
@@ -1534,6 +1560,7 @@ fn erfc_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ERFC_OUT, Autograd, erfc_out);
+register!(ERFC_OUT, ForwardGrad, erfc_out);
 
 pub(super) struct FloorBackward0;
 
@@ -1583,6 +1610,7 @@ fn floor_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(FLOOR_OUT, Autograd, floor_out);
+register!(FLOOR_OUT, ForwardGrad, floor_out);
 
 pub(super) struct CeilBackward0;
 
@@ -1632,6 +1660,7 @@ fn ceil_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(CEIL_OUT, Autograd, ceil_out);
+register!(CEIL_OUT, ForwardGrad, ceil_out);
 
 pub(super) struct RoundBackward0;
 
@@ -1681,6 +1710,7 @@ fn round_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ROUND_OUT, Autograd, round_out);
+register!(ROUND_OUT, ForwardGrad, round_out);
 
 pub(super) struct RoundBackward1;
 
@@ -1730,6 +1760,7 @@ fn round_decimals_out(_: DispatchKeySet, self_: &Tensor, decimals: i64, out: &Te
 }
 
 register!(ROUND_DECIMALS_OUT, Autograd, round_decimals_out);
+register!(ROUND_DECIMALS_OUT, ForwardGrad, round_decimals_out);
 
 pub(super) struct TruncBackward0;
 
@@ -1779,6 +1810,7 @@ fn trunc_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(TRUNC_OUT, Autograd, trunc_out);
+register!(TRUNC_OUT, ForwardGrad, trunc_out);
 
 pub(super) struct FracBackward0;
 
@@ -1828,6 +1860,7 @@ fn frac_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(FRAC_OUT, Autograd, frac_out);
+register!(FRAC_OUT, ForwardGrad, frac_out);
 
 pub(super) struct Deg2RadBackward0;
 
@@ -1877,6 +1910,7 @@ fn deg2rad_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(DEG2RAD_OUT, Autograd, deg2rad_out);
+register!(DEG2RAD_OUT, ForwardGrad, deg2rad_out);
 
 pub(super) struct AngleBackward0;
 
@@ -1910,6 +1944,7 @@ fn angle_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ANGLE_OUT, Autograd, angle_out);
+register!(ANGLE_OUT, ForwardGrad, angle_out);
 
 pub(super) struct Rad2DegBackward0;
 
@@ -1959,6 +1994,7 @@ fn rad2deg_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(RAD2DEG_OUT, Autograd, rad2deg_out);
+register!(RAD2DEG_OUT, ForwardGrad, rad2deg_out);
 
 pub(super) struct AsinhBackward0 {
     pub(super) self_: SavedVariable,
@@ -2025,6 +2061,7 @@ fn asinh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ASINH_OUT, Autograd, asinh_out);
+register!(ASINH_OUT, ForwardGrad, asinh_out);
 
 pub(super) struct AcoshBackward0 {
     pub(super) self_: SavedVariable,
@@ -2091,6 +2128,7 @@ fn acosh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ACOSH_OUT, Autograd, acosh_out);
+register!(ACOSH_OUT, ForwardGrad, acosh_out);
 
 pub(super) struct AtanhBackward0 {
     pub(super) self_: SavedVariable,
@@ -2153,3 +2191,4 @@ fn atanh_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(ATANH_OUT, Autograd, atanh_out);
+register!(ATANH_OUT, ForwardGrad, atanh_out);

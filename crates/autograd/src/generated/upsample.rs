@@ -20,6 +20,7 @@ fn upsample_nearest1d_out(
 }
 
 register!(UPSAMPLE_NEAREST1D_OUT, Autograd, upsample_nearest1d_out);
+register!(UPSAMPLE_NEAREST1D_OUT, ForwardGrad, upsample_nearest1d_out);
 
 fn upsample_nearest1d_vec_out(
     _: DispatchKeySet,
@@ -34,6 +35,7 @@ fn upsample_nearest1d_vec_out(
 }
 
 register!(UPSAMPLE_NEAREST1D_VEC_OUT, Autograd, upsample_nearest1d_vec_out);
+register!(UPSAMPLE_NEAREST1D_VEC_OUT, ForwardGrad, upsample_nearest1d_vec_out);
 
 fn upsample_nearest2d_out(
     _: DispatchKeySet,
@@ -49,6 +51,7 @@ fn upsample_nearest2d_out(
 }
 
 register!(UPSAMPLE_NEAREST2D_OUT, Autograd, upsample_nearest2d_out);
+register!(UPSAMPLE_NEAREST2D_OUT, ForwardGrad, upsample_nearest2d_out);
 
 fn upsample_nearest2d_vec_out(
     _: DispatchKeySet,
@@ -63,6 +66,7 @@ fn upsample_nearest2d_vec_out(
 }
 
 register!(UPSAMPLE_NEAREST2D_VEC_OUT, Autograd, upsample_nearest2d_vec_out);
+register!(UPSAMPLE_NEAREST2D_VEC_OUT, ForwardGrad, upsample_nearest2d_vec_out);
 
 fn upsample_nearest3d_out(
     _: DispatchKeySet,
@@ -79,6 +83,7 @@ fn upsample_nearest3d_out(
 }
 
 register!(UPSAMPLE_NEAREST3D_OUT, Autograd, upsample_nearest3d_out);
+register!(UPSAMPLE_NEAREST3D_OUT, ForwardGrad, upsample_nearest3d_out);
 
 fn upsample_nearest3d_vec_out(
     _: DispatchKeySet,
@@ -93,6 +98,7 @@ fn upsample_nearest3d_vec_out(
 }
 
 register!(UPSAMPLE_NEAREST3D_VEC_OUT, Autograd, upsample_nearest3d_vec_out);
+register!(UPSAMPLE_NEAREST3D_VEC_OUT, ForwardGrad, upsample_nearest3d_vec_out);
 
 fn _upsample_nearest_exact1d_out(
     _: DispatchKeySet,
@@ -107,6 +113,7 @@ fn _upsample_nearest_exact1d_out(
 }
 
 register!(_UPSAMPLE_NEAREST_EXACT1D_OUT, Autograd, _upsample_nearest_exact1d_out);
+register!(_UPSAMPLE_NEAREST_EXACT1D_OUT, ForwardGrad, _upsample_nearest_exact1d_out);
 
 fn _upsample_nearest_exact1d_vec_out(
     _: DispatchKeySet,
@@ -121,6 +128,7 @@ fn _upsample_nearest_exact1d_vec_out(
 }
 
 register!(_UPSAMPLE_NEAREST_EXACT1D_VEC_OUT, Autograd, _upsample_nearest_exact1d_vec_out);
+register!(_UPSAMPLE_NEAREST_EXACT1D_VEC_OUT, ForwardGrad, _upsample_nearest_exact1d_vec_out);
 
 fn _upsample_nearest_exact2d_out(
     _: DispatchKeySet,
@@ -136,6 +144,7 @@ fn _upsample_nearest_exact2d_out(
 }
 
 register!(_UPSAMPLE_NEAREST_EXACT2D_OUT, Autograd, _upsample_nearest_exact2d_out);
+register!(_UPSAMPLE_NEAREST_EXACT2D_OUT, ForwardGrad, _upsample_nearest_exact2d_out);
 
 fn _upsample_nearest_exact2d_vec_out(
     _: DispatchKeySet,
@@ -150,6 +159,7 @@ fn _upsample_nearest_exact2d_vec_out(
 }
 
 register!(_UPSAMPLE_NEAREST_EXACT2D_VEC_OUT, Autograd, _upsample_nearest_exact2d_vec_out);
+register!(_UPSAMPLE_NEAREST_EXACT2D_VEC_OUT, ForwardGrad, _upsample_nearest_exact2d_vec_out);
 
 fn _upsample_nearest_exact3d_out(
     _: DispatchKeySet,
@@ -166,6 +176,7 @@ fn _upsample_nearest_exact3d_out(
 }
 
 register!(_UPSAMPLE_NEAREST_EXACT3D_OUT, Autograd, _upsample_nearest_exact3d_out);
+register!(_UPSAMPLE_NEAREST_EXACT3D_OUT, ForwardGrad, _upsample_nearest_exact3d_out);
 
 fn _upsample_nearest_exact3d_vec_out(
     _: DispatchKeySet,
@@ -180,6 +191,7 @@ fn _upsample_nearest_exact3d_vec_out(
 }
 
 register!(_UPSAMPLE_NEAREST_EXACT3D_VEC_OUT, Autograd, _upsample_nearest_exact3d_vec_out);
+register!(_UPSAMPLE_NEAREST_EXACT3D_VEC_OUT, ForwardGrad, _upsample_nearest_exact3d_vec_out);
 
 fn upsample_linear1d_out(
     _: DispatchKeySet,
@@ -195,6 +207,7 @@ fn upsample_linear1d_out(
 }
 
 register!(UPSAMPLE_LINEAR1D_OUT, Autograd, upsample_linear1d_out);
+register!(UPSAMPLE_LINEAR1D_OUT, ForwardGrad, upsample_linear1d_out);
 
 fn upsample_linear1d_vec_out(
     _: DispatchKeySet,
@@ -210,6 +223,7 @@ fn upsample_linear1d_vec_out(
 }
 
 register!(UPSAMPLE_LINEAR1D_VEC_OUT, Autograd, upsample_linear1d_vec_out);
+register!(UPSAMPLE_LINEAR1D_VEC_OUT, ForwardGrad, upsample_linear1d_vec_out);
 
 fn upsample_bilinear2d_out(
     _: DispatchKeySet,
@@ -226,6 +240,7 @@ fn upsample_bilinear2d_out(
 }
 
 register!(UPSAMPLE_BILINEAR2D_OUT, Autograd, upsample_bilinear2d_out);
+register!(UPSAMPLE_BILINEAR2D_OUT, ForwardGrad, upsample_bilinear2d_out);
 
 fn upsample_bilinear2d_vec_out(
     _: DispatchKeySet,
@@ -241,6 +256,7 @@ fn upsample_bilinear2d_vec_out(
 }
 
 register!(UPSAMPLE_BILINEAR2D_VEC_OUT, Autograd, upsample_bilinear2d_vec_out);
+register!(UPSAMPLE_BILINEAR2D_VEC_OUT, ForwardGrad, upsample_bilinear2d_vec_out);
 
 fn upsample_trilinear3d_out(
     _: DispatchKeySet,
@@ -258,6 +274,7 @@ fn upsample_trilinear3d_out(
 }
 
 register!(UPSAMPLE_TRILINEAR3D_OUT, Autograd, upsample_trilinear3d_out);
+register!(UPSAMPLE_TRILINEAR3D_OUT, ForwardGrad, upsample_trilinear3d_out);
 
 fn upsample_trilinear3d_vec_out(
     _: DispatchKeySet,
@@ -273,6 +290,7 @@ fn upsample_trilinear3d_vec_out(
 }
 
 register!(UPSAMPLE_TRILINEAR3D_VEC_OUT, Autograd, upsample_trilinear3d_vec_out);
+register!(UPSAMPLE_TRILINEAR3D_VEC_OUT, ForwardGrad, upsample_trilinear3d_vec_out);
 
 fn upsample_bicubic2d_out(
     _: DispatchKeySet,
@@ -289,6 +307,7 @@ fn upsample_bicubic2d_out(
 }
 
 register!(UPSAMPLE_BICUBIC2D_OUT, Autograd, upsample_bicubic2d_out);
+register!(UPSAMPLE_BICUBIC2D_OUT, ForwardGrad, upsample_bicubic2d_out);
 
 fn upsample_bicubic2d_vec_out(
     _: DispatchKeySet,
@@ -304,3 +323,4 @@ fn upsample_bicubic2d_vec_out(
 }
 
 register!(UPSAMPLE_BICUBIC2D_VEC_OUT, Autograd, upsample_bicubic2d_vec_out);
+register!(UPSAMPLE_BICUBIC2D_VEC_OUT, ForwardGrad, upsample_bicubic2d_vec_out);

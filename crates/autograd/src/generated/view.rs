@@ -13,6 +13,7 @@ fn detach(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 }
 
 register!(DETACH, Autograd, detach);
+register!(DETACH, ForwardGrad, detach);
 
 pub(super) struct ExpandBackward0;
 
@@ -154,6 +155,7 @@ fn view_dtype(_: DispatchKeySet, self_: &Tensor, dtype: ScalarType) -> Result<Te
 }
 
 register!(VIEW_DTYPE, Autograd, view_dtype);
+register!(VIEW_DTYPE, ForwardGrad, view_dtype);
 
 pub(super) struct AliasBackward0;
 

@@ -217,6 +217,7 @@ fn select_scatter_out(
 }
 
 register!(SELECT_SCATTER_OUT, Autograd, select_scatter_out);
+register!(SELECT_SCATTER_OUT, ForwardGrad, select_scatter_out);
 
 pub(super) struct SliceScatterBackward0 {
     pub(super) dim: i64,
@@ -296,6 +297,7 @@ fn slice_scatter_out(
 }
 
 register!(SLICE_SCATTER_OUT, Autograd, slice_scatter_out);
+register!(SLICE_SCATTER_OUT, ForwardGrad, slice_scatter_out);
 
 pub(super) struct DiagonalScatterBackward0 {
     pub(super) dim1: i64,
@@ -370,6 +372,7 @@ fn diagonal_scatter_out(
 }
 
 register!(DIAGONAL_SCATTER_OUT, Autograd, diagonal_scatter_out);
+register!(DIAGONAL_SCATTER_OUT, ForwardGrad, diagonal_scatter_out);
 
 pub(super) struct DiagEmbedBackward0 {
     pub(super) dim1: i64,
@@ -415,3 +418,4 @@ fn diag_embed_out(
 }
 
 register!(DIAG_EMBED_OUT, Autograd, diag_embed_out);
+register!(DIAG_EMBED_OUT, ForwardGrad, diag_embed_out);

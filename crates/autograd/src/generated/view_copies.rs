@@ -14,6 +14,7 @@ fn alias_copy_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()>
 }
 
 register!(ALIAS_COPY_OUT, Autograd, alias_copy_out);
+register!(ALIAS_COPY_OUT, ForwardGrad, alias_copy_out);
 
 fn as_strided_copy_out(
     _: DispatchKeySet,
@@ -29,6 +30,7 @@ fn as_strided_copy_out(
 }
 
 register!(AS_STRIDED_COPY_OUT, Autograd, as_strided_copy_out);
+register!(AS_STRIDED_COPY_OUT, ForwardGrad, as_strided_copy_out);
 
 fn detach_copy_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("detach_copy", [self_, out])?;
@@ -37,6 +39,7 @@ fn detach_copy_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()
 }
 
 register!(DETACH_COPY_OUT, Autograd, detach_copy_out);
+register!(DETACH_COPY_OUT, ForwardGrad, detach_copy_out);
 
 fn diagonal_copy_out(
     _: DispatchKeySet,
@@ -52,6 +55,7 @@ fn diagonal_copy_out(
 }
 
 register!(DIAGONAL_COPY_OUT, Autograd, diagonal_copy_out);
+register!(DIAGONAL_COPY_OUT, ForwardGrad, diagonal_copy_out);
 
 fn expand_copy_out(
     _: DispatchKeySet,
@@ -66,6 +70,7 @@ fn expand_copy_out(
 }
 
 register!(EXPAND_COPY_OUT, Autograd, expand_copy_out);
+register!(EXPAND_COPY_OUT, ForwardGrad, expand_copy_out);
 
 fn narrow_copy_out(
     _: DispatchKeySet,
@@ -81,6 +86,7 @@ fn narrow_copy_out(
 }
 
 register!(NARROW_COPY_OUT, Autograd, narrow_copy_out);
+register!(NARROW_COPY_OUT, ForwardGrad, narrow_copy_out);
 
 fn permute_copy_out(_: DispatchKeySet, self_: &Tensor, dims: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("permute_copy", [self_, out])?;
@@ -89,6 +95,7 @@ fn permute_copy_out(_: DispatchKeySet, self_: &Tensor, dims: &[i64], out: &Tenso
 }
 
 register!(PERMUTE_COPY_OUT, Autograd, permute_copy_out);
+register!(PERMUTE_COPY_OUT, ForwardGrad, permute_copy_out);
 
 fn select_copy_int_out(_: DispatchKeySet, self_: &Tensor, dim: i64, index: i64, out: &Tensor) -> Result<()> {
     record::check_out("select_copy", [self_, out])?;
@@ -97,6 +104,7 @@ fn select_copy_int_out(_: DispatchKeySet, self_: &Tensor, dim: i64, index: i64, 
 }
 
 register!(SELECT_COPY_INT_OUT, Autograd, select_copy_int_out);
+register!(SELECT_COPY_INT_OUT, ForwardGrad, select_copy_int_out);
 
 fn slice_copy_tensor_out(
     _: DispatchKeySet,
@@ -113,6 +121,7 @@ fn slice_copy_tensor_out(
 }
 
 register!(SLICE_COPY_TENSOR_OUT, Autograd, slice_copy_tensor_out);
+register!(SLICE_COPY_TENSOR_OUT, ForwardGrad, slice_copy_tensor_out);
 
 fn squeeze_copy_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("squeeze_copy", [self_, out])?;
@@ -121,6 +130,7 @@ fn squeeze_copy_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
 }
 
 register!(SQUEEZE_COPY_OUT, Autograd, squeeze_copy_out);
+register!(SQUEEZE_COPY_OUT, ForwardGrad, squeeze_copy_out);
 
 fn squeeze_copy_dim_out(_: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
     record::check_out("squeeze_copy", [self_, out])?;
@@ -129,6 +139,7 @@ fn squeeze_copy_dim_out(_: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tenso
 }
 
 register!(SQUEEZE_COPY_DIM_OUT, Autograd, squeeze_copy_dim_out);
+register!(SQUEEZE_COPY_DIM_OUT, ForwardGrad, squeeze_copy_dim_out);
 
 fn squeeze_copy_dims_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("squeeze_copy", [self_, out])?;
@@ -137,6 +148,7 @@ fn squeeze_copy_dims_out(_: DispatchKeySet, self_: &Tensor, dim: &[i64], out: &T
 }
 
 register!(SQUEEZE_COPY_DIMS_OUT, Autograd, squeeze_copy_dims_out);
+register!(SQUEEZE_COPY_DIMS_OUT, ForwardGrad, squeeze_copy_dims_out);
 
 fn t_copy_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     record::check_out("t_copy", [self_, out])?;
@@ -145,6 +157,7 @@ fn t_copy_out(_: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 register!(T_COPY_OUT, Autograd, t_copy_out);
+register!(T_COPY_OUT, ForwardGrad, t_copy_out);
 
 fn transpose_copy_int_out(
     _: DispatchKeySet,
@@ -159,6 +172,7 @@ fn transpose_copy_int_out(
 }
 
 register!(TRANSPOSE_COPY_INT_OUT, Autograd, transpose_copy_int_out);
+register!(TRANSPOSE_COPY_INT_OUT, ForwardGrad, transpose_copy_int_out);
 
 fn unfold_copy_out(
     _: DispatchKeySet,
@@ -174,6 +188,7 @@ fn unfold_copy_out(
 }
 
 register!(UNFOLD_COPY_OUT, Autograd, unfold_copy_out);
+register!(UNFOLD_COPY_OUT, ForwardGrad, unfold_copy_out);
 
 fn unsqueeze_copy_out(_: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
     record::check_out("unsqueeze_copy", [self_, out])?;
@@ -182,6 +197,7 @@ fn unsqueeze_copy_out(_: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor)
 }
 
 register!(UNSQUEEZE_COPY_OUT, Autograd, unsqueeze_copy_out);
+register!(UNSQUEEZE_COPY_OUT, ForwardGrad, unsqueeze_copy_out);
 
 fn view_copy_out(_: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
     record::check_out("view_copy", [self_, out])?;
@@ -190,6 +206,7 @@ fn view_copy_out(_: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) 
 }
 
 register!(VIEW_COPY_OUT, Autograd, view_copy_out);
+register!(VIEW_COPY_OUT, ForwardGrad, view_copy_out);
 
 fn split_copy_tensor_out(
     _: DispatchKeySet,
@@ -204,6 +221,7 @@ fn split_copy_tensor_out(
 }
 
 register!(SPLIT_COPY_TENSOR_OUT, Autograd, split_copy_tensor_out);
+register!(SPLIT_COPY_TENSOR_OUT, ForwardGrad, split_copy_tensor_out);
 
 fn split_with_sizes_copy_out(
     _: DispatchKeySet,
@@ -218,6 +236,7 @@ fn split_with_sizes_copy_out(
 }
 
 register!(SPLIT_WITH_SIZES_COPY_OUT, Autograd, split_with_sizes_copy_out);
+register!(SPLIT_WITH_SIZES_COPY_OUT, ForwardGrad, split_with_sizes_copy_out);
 
 fn unbind_copy_int_out(_: DispatchKeySet, self_: &Tensor, dim: i64, out: &[Tensor]) -> Result<()> {
     record::check_out_of("unbind_copy", &[&self_, &out])?;
@@ -226,6 +245,7 @@ fn unbind_copy_int_out(_: DispatchKeySet, self_: &Tensor, dim: i64, out: &[Tenso
 }
 
 register!(UNBIND_COPY_INT_OUT, Autograd, unbind_copy_int_out);
+register!(UNBIND_COPY_INT_OUT, ForwardGrad, unbind_copy_int_out);
 
 fn as_strided_scatter_out(
     _: DispatchKeySet,
@@ -242,3 +262,4 @@ fn as_strided_scatter_out(
 }
 
 register!(AS_STRIDED_SCATTER_OUT, Autograd, as_strided_scatter_out);
+register!(AS_STRIDED_SCATTER_OUT, ForwardGrad, as_strided_scatter_out);

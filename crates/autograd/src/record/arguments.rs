@@ -1,6 +1,7 @@
 //! Arguments that are not plain tensors: optional ones and lists, their edges, and their gradients.
 
 use crate::engine::Context;
+use crate::forward;
 use crate::grad_mode::is_grad_enabled;
 use crate::node::{Edges, Gradients};
 use crate::saved_variable::{SavedVariable, Unpacked};
@@ -92,7 +93,12 @@ pub fn check_out_of(name: &str, inputs: &[&dyn Input]) -> Result<()> {
         "{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments \
          requires grad."
     );
-    Ok(())
+    if !forward::is_dual_level_open() {
+        return Ok(());
+    }
+    inputs.iter().try_for_each(|input| {
+        input.visit(&mut |tensor| tensor.map_or(Ok(()), |tensor| forward::check_out(name, &[tensor])))
+    })
 }
 
 /// A tensor that is not among the inputs with gradients, if it is used.

@@ -6,6 +6,7 @@
 mod anomaly;
 mod engine;
 mod families;
+mod forward;
 mod functions;
 mod gradients;
 mod hooks;

@@ -1,0 +1,135 @@
+//! Forward mode: tensors that carry a tangent, the derivative along one direction, through every operator.
+//!
+//! An open [`dual_level`] puts the key `ForwardGrad` in force for its thread, so that outside one nothing is paid. Its kernels,
+//! one for each operator with a derivative, are generated from `derivatives.yaml`: they pack the arguments in a list and go
+//! through [`call`] or [`in_place`], which run the operator below and then find the tangents of its results in one of four
+//! [ways](Way). Operators without such a kernel are made of others, or have no derivative.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `slot` | levels, and where tangents are kept |
+//! | `call` | the ordinary kernel |
+//! | `ways` | from tangents of arguments to tangents of results |
+//! | `in_place` | kernels of operators that write |
+//! | `generated` | the kernels |
+//!
+//! Tangents are computed by ordinary recorded calls with `ForwardGrad` left out, so backward passes go through them; and what
+//! nodes save carries its tangent, so a backward pass inside a level gives gradients with tangents.
+
+mod call;
+mod generated;
+mod in_place;
+mod slot;
+mod ways;
+
+pub use call::{Call, Sum, Way, call};
+pub use in_place::{copy_, in_place, overwritten, refused, view_in_place};
+pub use slot::{DualLevel, dual_level, is_dual_level_open};
+
+pub(crate) use call::{list, results2, results3, results4, tensor};
+pub(crate) use slot::{Slot, alias_with, attach, is_dual, put, shared_slot, slot, strided_part, tangent};
+
+use flambeau_core::{DispatchKey, DispatchKeySet, Result, ThreadKeysGuard, ensure};
+use flambeau_ops::{Tensor, ops};
+
+/// Until it is dropped, calls on this thread carry no tangents.
+pub(crate) fn below() -> ThreadKeysGuard {
+    ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::ForwardGrad))
+}
+
+/// Another handle on `primal` that carries `tangent` until the level is closed. It shares the elements of both.
+///
+/// # Errors
+/// `Autograd` where no level is open, `primal` has a tangent already, or the two differ in sizes, type or device.
+///
+/// ```
+/// use flambeau_autograd::forward::{dual_level, make_dual, unpack_dual};
+/// use flambeau_ops::{Tensor, ops};
+/// let _level = dual_level()?;
+/// let x = make_dual(&Tensor::from([3.0f64]), &Tensor::from([1.0f64]))?;
+/// let (square, slope) = unpack_dual(&ops::square(&x)?)?;
+/// assert_eq!(square.to_vec::<f64>()?, [9.0]);
+/// assert_eq!(slope.map(|slope| slope.to_vec::<f64>()).transpose()?, Some(vec![6.0]));
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+pub fn make_dual(primal: &Tensor, tangent: &Tensor) -> Result<Tensor> {
+    ensure!(
+        is_dual_level_open(),
+        Autograd,
+        "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+    );
+    ensure!(
+        primal.is_floating_point(),
+        InvalidArgument,
+        "Expected primal to be floating point or complex, but got: {}",
+        primal.dtype()
+    );
+    ensure!(
+        tangent.is_floating_point(),
+        InvalidArgument,
+        "Expected tangent to be floating point or complex, but got: {}",
+        tangent.dtype()
+    );
+    ensure!(
+        !is_dual(primal),
+        Autograd,
+        "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not supported."
+    );
+    ensure!(
+        primal.sizes() == tangent.sizes(),
+        Autograd,
+        "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not \
+         supported. Tensor is of size {:?} while the given forward gradient is of size {:?}.",
+        primal.sizes(),
+        tangent.sizes()
+    );
+    ensure!(
+        primal.dtype() == tangent.dtype() && primal.device() == tangent.device(),
+        Autograd,
+        "expected a tangent of type {} on {} but got one of type {} on {}",
+        primal.dtype(),
+        primal.device(),
+        tangent.dtype(),
+        tangent.device()
+    );
+    let dual = {
+        let _below = below();
+        ops::alias(primal)?
+    };
+    put(&dual, tangent.clone())?;
+    Ok(dual)
+}
+
+/// The tensor without its tangent, and the tangent, if it has one in the level that is open.
+///
+/// # Errors
+/// Those of making handles.
+pub fn unpack_dual(tensor: &Tensor) -> Result<(Tensor, Option<Tensor>)> {
+    if !is_dual_level_open() {
+        return Ok((tensor.clone(), None));
+    }
+    let found = tangent(tensor)?;
+    if found.is_none() {
+        return Ok((tensor.clone(), None));
+    }
+    // No view in the sense of autograd: that would see the tangent.
+    let _below = below();
+    let _untracked = ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::ADInplaceOrView));
+    Ok((ops::alias(tensor)?, found))
+}
+
+/// Refuses an `out=` call on tensors with tangents.
+#[inline]
+pub(crate) fn check_out(name: &str, inputs: &[&Tensor]) -> Result<()> {
+    if is_dual_level_open() { refuse_duals(name, inputs) } else { Ok(()) }
+}
+
+#[cold]
+fn refuse_duals(name: &str, inputs: &[&Tensor]) -> Result<()> {
+    ensure!(
+        !inputs.iter().any(|input| is_dual(input)),
+        NotImplemented,
+        "Trying to use forward AD with {name}_out that does not support it because it is an out= function"
+    );
+    Ok(())
+}

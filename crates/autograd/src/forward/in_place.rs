@@ -1,0 +1,143 @@
+//! Kernels of operators that write their first argument: what is written takes the tangent's place in the same memory.
+
+use super::call::tensors;
+use super::slot::{is_dual, put, tangent};
+use super::{below, tensor, ways};
+use crate::variable::requires_grad;
+use crate::{is_grad_enabled, view};
+use flambeau_core::{Result, bail, ensure};
+use flambeau_ops::dispatch::{OperatorInfo, Value};
+use flambeau_ops::{Tensor, ops};
+
+fn any_dual(given: &[Value]) -> bool {
+    given.iter().flat_map(tensors).any(|(_, tensor)| is_dual(tensor))
+}
+
+fn is_recorded(given: &[Value]) -> bool {
+    is_grad_enabled() && given.iter().flat_map(tensors).any(|(_, tensor)| requires_grad(tensor))
+}
+
+fn plainly(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
+    let _below = below();
+    operator.call_boxed(given).map(drop)
+}
+
+fn written(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<Tensor> {
+    match given.first() {
+        Some(Value::Tensor(self_)) => Ok(self_.clone()),
+        _ => bail!(Internal, "{}: expected a tensor to write", operator.name()),
+    }
+}
+
+/// An operator that has a functional `twin`: the twin's result is copied with its tangent. The twin takes the arguments in the
+/// same order, or, where it is given, in `order`.
+///
+/// # Errors
+/// Those of both.
+pub fn in_place(
+    operator: &'static dyn OperatorInfo,
+    twin: &'static dyn OperatorInfo,
+    order: &[usize],
+    given: &[Value],
+) -> Result<()> {
+    if !any_dual(given) {
+        return plainly(operator, given);
+    }
+    let self_ = written(operator, given)?;
+    let mut read = given.to_vec();
+    if is_recorded(given) {
+        // What a node saves must stay as it was.
+        read[0] = Value::Tensor(ops::clone(&self_, None)?);
+    }
+    if !order.is_empty() {
+        read = order.iter().filter_map(|place| read.get(*place).cloned()).collect();
+    }
+    let result = tensor(twin.call_boxed(&read)?)?;
+    if result.sizes() != self_.sizes() {
+        // It says why that is refused.
+        plainly(operator, given)?;
+        bail!(
+            Internal,
+            "{}: expected sizes {:?} but got {:?}",
+            operator.name(),
+            self_.sizes(),
+            result.sizes()
+        );
+    }
+    ops::copy_(&self_, &result, false)
+}
+
+/// `copy_`: the tangent is copied too.
+///
+/// # Errors
+/// Those of `copy_`.
+pub fn copy_(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
+    let new = tangent(src)?;
+    {
+        let _below = below();
+        ops::copy_(self_, src, non_blocking)?;
+    }
+    if self_.is_floating_point() { write(self_, new) } else { Ok(()) }
+}
+
+/// Writes a tangent where `self_` has its own; a view of a tensor without one gives it one.
+fn write(self_: &Tensor, new: Option<Tensor>) -> Result<()> {
+    let before = tangent(self_)?;
+    let _below = below();
+    let place = match (before, &new) {
+        (None, None) => return Ok(()),
+        (Some(before), _) => before,
+        (None, Some(_)) => {
+            let owner = view::base(self_).unwrap_or(self_);
+            put(owner, ways::zeros_like(owner)?)?;
+            match tangent(self_)? {
+                Some(place) => place,
+                None => bail!(Internal, "a tangent was put and is not there"),
+            }
+        }
+    };
+    match new {
+        Some(new) => ops::copy_(&place, &new, false),
+        None => ops::zero_(&place),
+    }
+}
+
+/// An operator that writes what does not depend on what was there, nor on anything with a tangent.
+///
+/// # Errors
+/// Those of the operator.
+pub fn overwritten(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
+    plainly(operator, given)?;
+    write(&written(operator, given)?, None)
+}
+
+/// An operator that changes how its argument looks at its memory: another handle on the tangent does so too.
+///
+/// # Errors
+/// Those of the operator.
+pub fn view_in_place(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
+    let self_ = written(operator, given)?;
+    let before = tangent(&self_)?;
+    plainly(operator, given)?;
+    let Some(before) = before else { return Ok(()) };
+    let _below = below();
+    let after = ops::alias(&before)?;
+    let mut given = given.to_vec();
+    given[0] = Value::Tensor(after.clone());
+    operator.call_boxed(&given)?;
+    put(&self_, after)
+}
+
+/// An operator of which no tangent is known.
+///
+/// # Errors
+/// `NotImplemented` where an argument has a tangent, else those of the operator.
+pub fn refused(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
+    ensure!(
+        !any_dual(given),
+        NotImplemented,
+        "Trying to use forward AD with {} that does not support it because it has not been implemented yet.",
+        operator.name()
+    );
+    plainly(operator, given)
+}

@@ -1,0 +1,231 @@
+//! Where a tangent is kept: in a slot that a tensor shares with the aliases that nodes save of it, until its level is closed.
+//!
+//! A node saves its result before the tangent of the result is known, so what is shared is the place and not the tangent.
+
+use super::below;
+use crate::handle;
+use crate::hooks::watch_saving;
+use crate::spin_lock::SpinLock;
+use crate::variable::{Variable, add_autograd_key, variable, variable_or_init};
+use crate::view;
+use flambeau_core::{DispatchKey, DispatchKeySet, Result, ThreadKeysGuard, bail, ensure, shape};
+use flambeau_ops::{Tensor, ops};
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// The tangent of one tensor, if it has one yet, in one level.
+pub(crate) struct Slot {
+    level: u64,
+    tangent: SpinLock<Option<Tensor>>,
+}
+
+thread_local! {
+    /// The number of the level that is open on this thread; 0 for none.
+    static LEVEL: Cell<u64> = const { Cell::new(0) };
+    /// The slots made in it.
+    static SLOTS: RefCell<Vec<Weak<Slot>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// From how many slots on the list of them is searched for those that are gone.
+const MANY: usize = 1024;
+
+impl Slot {
+    fn new(tangent: Option<Tensor>) -> Arc<Slot> {
+        let slot = Arc::new(Slot { level: LEVEL.get(), tangent: SpinLock::new(tangent) });
+        SLOTS.with_borrow_mut(|slots| {
+            // Doubling keeps the search a constant part of the work.
+            if slots.len() >= MANY && slots.len() == slots.capacity() {
+                slots.retain(|slot| slot.strong_count() > 0);
+            }
+            slots.push(Arc::downgrade(&slot));
+        });
+        slot
+    }
+
+    fn is_current(&self) -> bool {
+        self.level == LEVEL.get()
+    }
+
+    fn get(&self) -> Option<Tensor> {
+        if self.is_current() { self.tangent.lock().clone() } else { None }
+    }
+
+    /// Puts a tangent where none is, or gives it back.
+    fn fill(&self, tangent: Tensor) -> Option<Tensor> {
+        let mut place = self.tangent.lock();
+        if !self.is_current() || place.is_some() {
+            return Some(tangent);
+        }
+        *place = Some(tangent);
+        None
+    }
+}
+
+/// Whether a dual level is open on this thread.
+#[inline]
+pub fn is_dual_level_open() -> bool {
+    LEVEL.get() != 0
+}
+
+/// A level of dual numbers, open on this thread until it is dropped; the tangents end with it.
+#[must_use = "the level is open as long as the guard lives"]
+pub struct DualLevel {
+    _keys: ThreadKeysGuard,
+    not_send: PhantomData<*const ()>,
+}
+
+/// Opens a level in which [`make_dual`](super::make_dual) gives tensors tangents, and operators carry them along.
+///
+/// # Errors
+/// `Autograd` where one is open on this thread: levels do not nest.
+pub fn dual_level() -> Result<DualLevel> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    ensure!(!is_dual_level_open(), Autograd, "Nested forward mode AD is not supported at the moment");
+    LEVEL.set(NEXT.fetch_add(1, Ordering::Relaxed));
+    watch_saving(true);
+    let keys = ThreadKeysGuard::include(DispatchKeySet::of(DispatchKey::ForwardGrad));
+    Ok(DualLevel { _keys: keys, not_send: PhantomData })
+}
+
+impl Drop for DualLevel {
+    fn drop(&mut self) {
+        LEVEL.set(0);
+        watch_saving(false);
+        // A tangent may be part of a graph that keeps its slot, so none goes by itself. Nothing is dropped under a lock.
+        let slots = SLOTS.try_with(RefCell::take).unwrap_or_default();
+        for slot in slots.iter().filter_map(Weak::upgrade) {
+            let tangent = slot.tangent.lock().take();
+            drop(tangent);
+        }
+    }
+}
+
+fn own_slot(variable: &Variable) -> Option<Arc<Slot>> {
+    variable.state.lock().tangent.clone().filter(|slot| slot.is_current())
+}
+
+/// The slot of `tensor` itself, in the level that is open.
+pub(crate) fn slot(tensor: &Tensor) -> Option<Arc<Slot>> {
+    own_slot(variable(tensor)?)
+}
+
+/// Whether `tensor` has a tangent, of its own or as a view.
+pub(crate) fn is_dual(tensor: &Tensor) -> bool {
+    let has = |variable: &Variable| own_slot(variable).is_some_and(|slot| slot.tangent.lock().is_some());
+    let Some(own) = variable(tensor) else { return false };
+    has(own) || own.view.get().and_then(|view| variable(&view.base)).is_some_and(has)
+}
+
+/// The tangent of `tensor`: its own, or, of a view, what the view sees of that of its base.
+///
+/// # Errors
+/// Those of `as_strided`.
+pub(crate) fn tangent(tensor: &Tensor) -> Result<Option<Tensor>> {
+    let own = |tensor: &Tensor| slot(tensor).and_then(|slot| slot.get());
+    if let Some(tangent) = own(tensor) {
+        return Ok(Some(tangent));
+    }
+    let Some(base) = view::base(tensor) else { return Ok(None) };
+    let Some(of_base) = own(base) else { return Ok(None) };
+    strided_part(&of_base, base, tensor.sizes(), tensor.strides(), tensor.storage_offset()).map(Some)
+}
+
+/// What `as_strided` of `primal` with this geometry is of `tangent`, which is laid out as `primal` is.
+pub(crate) fn strided_part(
+    tangent: &Tensor,
+    primal: &Tensor,
+    sizes: &[i64],
+    strides: &[i64],
+    offset: i64,
+) -> Result<Tensor> {
+    let _below = below();
+    let offset = offset - primal.storage_offset() + tangent.storage_offset();
+    ops::as_strided(tangent, sizes, strides, Some(offset))
+}
+
+/// Gives `tensor` a tangent, in the place that saved aliases of it wait for if it has none yet.
+///
+/// # Errors
+/// Those of copying, where the tangent is laid out otherwise.
+pub(crate) fn put(tensor: &Tensor, tangent: Tensor) -> Result<()> {
+    let tangent = laid_out_like(tensor, tangent)?;
+    let Some(variable) = variable_or_init(tensor, Variable::default) else {
+        bail!(Autograd, "the tangents of this tensor are kept by another crate");
+    };
+    add_autograd_key(tensor);
+    let left = match own_slot(variable) {
+        Some(slot) => slot.fill(tangent),
+        None => Some(tangent),
+    };
+    if let Some(tangent) = left {
+        replace(variable, Slot::new(Some(tangent)));
+    }
+    Ok(())
+}
+
+fn replace(variable: &Variable, slot: Arc<Slot>) {
+    let before = variable.state.lock().tangent.replace(slot);
+    drop(before);
+}
+
+/// The tangent in the memory order of its tensor, so that whatever is a view of the one is a view of the other.
+fn laid_out_like(tensor: &Tensor, tangent: Tensor) -> Result<Tensor> {
+    let (sizes, strides) = (tensor.sizes(), tensor.strides());
+    let same = (0..sizes.len()).all(|dim| sizes[dim] < 2 || strides[dim] == tangent.strides()[dim]);
+    if same || tensor.numel() == 0 {
+        return Ok(tangent);
+    }
+    let _below = below();
+    let copy = if shape::is_non_overlapping_and_dense(sizes, strides) {
+        handle::empty_strided(sizes, strides, tangent.dtype(), tangent.device())?
+    } else if shape::has_internal_overlap(sizes, strides) {
+        return Ok(tangent);
+    } else {
+        let room = shape::extent(sizes, strides)?.unwrap_or(0) + 1;
+        let room = ops::new_zeros(&tangent, &[room], None, None, None, None)?;
+        ops::as_strided(&room, sizes, strides, Some(0))?
+    };
+    ops::copy_(&copy, &tangent, false)?;
+    Ok(copy)
+}
+
+/// The slot for an alias of `tensor` that a node saves. A result gets one that its tangent is put into later.
+///
+/// # Errors
+/// Those of [`tangent`].
+pub(crate) fn shared_slot(tensor: &Tensor, is_output: bool) -> Result<Option<Arc<Slot>>> {
+    if !is_dual_level_open() {
+        return Ok(None);
+    }
+    if let Some(slot) = slot(tensor) {
+        return Ok(Some(slot));
+    }
+    if let Some(tangent) = tangent(tensor)? {
+        return Ok(Some(Slot::new(Some(tangent))));
+    }
+    let variable = if is_output { variable_or_init(tensor, Variable::default) } else { None };
+    Ok(variable.map(|variable| {
+        let slot = Slot::new(None);
+        replace(variable, slot.clone());
+        slot
+    }))
+}
+
+/// Gives `tensor` the tangent that is in a slot, or will be.
+pub(crate) fn attach(tensor: &Tensor, slot: Arc<Slot>) {
+    if let Some(variable) = variable_or_init(tensor, Variable::default) {
+        replace(variable, slot);
+    }
+}
+
+/// Another handle on the same elements, with this tangent and no history.
+///
+/// # Errors
+/// Those of making a handle.
+pub(crate) fn alias_with(tensor: &Tensor, slot: Arc<Slot>) -> Result<Tensor> {
+    let handle = handle::alias(tensor)?;
+    attach(&handle, slot);
+    Ok(handle)
+}
