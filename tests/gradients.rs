@@ -1,33 +1,20 @@
 //! Derivatives of both orders against central differences, in float64; and gradients that add up on one leaf.
 
-use flambeau_autograd::{Autograd, grad, gradcheck, gradgradcheck};
-use flambeau_core::{DispatchKey, ErrorKind, Result, ScalarType, ensure};
+use flambeau_autograd::{grad, gradcheck, gradgradcheck};
+use flambeau_core::{DispatchKey, ErrorKind, Result};
 use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::{OperatorInfo, Value};
-use flambeau_ops::ops::{OPERATORS, clone};
+use flambeau_ops::ops::OPERATORS;
 use flambeau_tests::array::Array;
-use flambeau_tests::call::{array, is_in_place, operator, outcome, tensor, values};
+use flambeau_tests::call::{array, operator, outcome, tensor};
 use flambeau_tests::compare::{Bound, difference};
-use flambeau_tests::layout::{Layout, lay_out};
-use flambeau_tests::op_db;
+use flambeau_tests::leaves::{LAYOUTS, differentiable, marked, replaced, rows, samples, split, takes_part};
 use flambeau_tests::report::Report;
-use flambeau_tests::row::{Arg, Check, Row};
+use flambeau_tests::row::{Arg, Check};
 
 /// A Jacobian takes two calls per element, and a second one as many for each of the first.
 const FIRST_ORDER: usize = 36;
 const SECOND_ORDER: usize = 12;
-
-/// Size-1 dimensions and repeated elements are no layouts of leaves that are perturbed element by element.
-const LAYOUTS: &[Option<Layout>] = &[None, Some(Layout::Transposed), Some(Layout::Sliced)];
-
-fn sizes(args: &[Arg]) -> usize {
-    let of = |arg: &Arg| match arg {
-        Arg::Tensor(a) => a.data.len(),
-        Arg::Tensors(list) => list.iter().map(|a| a.data.len()).sum(),
-        _ => 0,
-    };
-    args.iter().map(of).max().unwrap_or(0)
-}
 
 /// Operators that a second call may not follow before the backward pass of the first.
 const ONCE: &[(&str, &str)] =
@@ -42,86 +29,6 @@ const DRAWN: &str =
 
 const TRACKED: &str = "the second call writes the running statistics that the first has saved, and the backward pass \
                        refuses; PyTorch lets it pass";
-
-const HALF: &str = "a sample converts to half precision, whose steps are larger than the differences";
-const REPEATED: &str = "a sample writes one place twice: the gradient is that of either write, as in PyTorch";
-const SMALLER_INDEX: &str =
-    "a sample has an index smaller than its source, for which PyTorch has no gradient either";
-
-/// Rows left out here, with the reason.
-const LEFT_OUT: &[(&str, &str)] = &[
-    ("scatter.src", SMALLER_INDEX),
-    ("scatter_add", SMALLER_INDEX),
-    ("index_copy", REPEATED),
-    ("index_put", REPEATED),
-    ("_to_copy", HALF),
-    ("to.device", HALF),
-    ("to.dtype", HALF),
-    ("to.dtype_layout", HALF),
-    ("to.other", HALF),
-    ("type_as", HALF),
-    ("view", "odd strides are refused, as they should be"),
-    ("view_as", "odd strides are refused, as they should be"),
-];
-
-/// Rows whose names are listed are left out, for the reason beside.
-fn marked(rows: Vec<Row>, left_out: &[(&str, &'static str)]) -> Vec<Row> {
-    let reason = |name: &str| left_out.iter().find(|(row, _)| *row == name).map(|(_, reason)| *reason);
-    let mark = |row: Row| match reason(row.name) {
-        Some(reason) => row.skip(Check::Gradients, reason).skip(Check::SecondGradients, reason),
-        None => row,
-    };
-    rows.into_iter().map(mark).collect()
-}
-
-fn rows() -> Vec<Row> {
-    marked(op_db::rows(), LEFT_OUT)
-}
-
-fn samples(row: &Row, most: usize) -> impl Iterator<Item = (usize, &Vec<Arg>)> {
-    row.samples.iter().enumerate().filter(move |(_, args)| sizes(args) <= most)
-}
-
-/// The call as a function of its tensors under test alone, and those tensors as leaves.
-fn split(args: &[Arg], layout: Option<Layout>) -> (Vec<Tensor>, Vec<Value>) {
-    let mut leaves = vec![];
-    let constant = |arg: &Arg| match arg {
-        Arg::Constant(a) => Arg::Typed(a.clone(), ScalarType::F64),
-        other => other.clone(),
-    };
-    let args: Vec<Arg> = args.iter().map(constant).collect();
-    let all = values(&args, &mut |a: &Array| {
-        let plain = tensor(a, ScalarType::F64);
-        let leaf = layout.and_then(|layout| lay_out(&plain, layout)).unwrap_or(plain);
-        leaf.requires_grad_(true).unwrap();
-        leaves.push(leaf.clone());
-        leaf
-    });
-    (leaves, all)
-}
-
-/// The arguments with the tensors under test replaced, in order.
-fn replaced(args: &[Arg], all: &[Value], inputs: &[Tensor]) -> Vec<Value> {
-    let mut inputs = inputs.iter().cloned();
-    let mut next = || inputs.next().unwrap();
-    let value = |(arg, value): (&Arg, &Value)| match arg {
-        Arg::Tensor(_) => Value::Tensor(next()),
-        Arg::Tensors(list) => Value::Tensors(list.iter().map(|_| next()).collect()),
-        _ => value.clone(),
-    };
-    args.iter().zip(all).map(value).collect()
-}
-
-fn differentiable(op: &dyn OperatorInfo, given: &[Value]) -> Result<Vec<Tensor>> {
-    let mut given = given.to_vec();
-    if let (Some(Value::Tensor(leaf)), true) = (given.first(), is_in_place(op)) {
-        given[0] = Value::Tensor(clone(leaf, None)?);
-    }
-    let results = outcome(op, &given)?;
-    let recorded: Vec<Tensor> = results.into_iter().filter(|result| result.requires_grad()).collect();
-    ensure!(!recorded.is_empty(), Autograd, "expected a result with a history");
-    Ok(recorded)
-}
 
 type Checker = fn(&dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>, &[Tensor]) -> Result<()>;
 
@@ -145,10 +52,6 @@ fn check(which: Check, most: usize, checker: Checker) {
         }
     }
     report.finish();
-}
-
-fn takes_part(row: &Row) -> bool {
-    row.differentiable && row.types.contains(&ScalarType::F64)
 }
 
 #[test]

@@ -132,6 +132,8 @@ pub enum Check {
     Gradients,
     /// Second derivatives.
     SecondGradients,
+    /// First derivatives in forward mode, and second ones by both modes.
+    Tangents,
 }
 
 type Reference = Box<dyn Fn(&[Arg]) -> Vec<Array> + Send + Sync>;
