@@ -2,7 +2,8 @@
 
 use crate::Tensor;
 use flambeau_core::{
-    Access, Device, DimVec, Geometry, MemoryFormat, Result, ScalarType, Storage, StorageGuards, ensure, shape,
+    Access, Device, DimVec, Geometry, MemoryFormat, Result, ScalarType, Storage, StorageGuards, bail, ensure,
+    shape,
 };
 use smallvec::SmallVec;
 
@@ -315,19 +316,23 @@ pub fn with_guards<R>(
     writes: &[&Tensor],
     body: impl FnOnce() -> Result<R>,
 ) -> Result<R> {
-    let wanted = accesses(reads, writes);
-    let _guards = acquire(name, &wanted)?;
-    body()
+    let mut body = Some(body);
+    let mut result = None;
+    guarded(name, reads, writes, &mut || result = body.take().map(|body| body()))?;
+    match result {
+        Some(result) => result,
+        None => bail!(Internal, "{name}: the body of a guarded call did not run"),
+    }
 }
 
-fn acquire<'a>(name: &str, wanted: &'a [(&'a Storage, Access)]) -> Result<StorageGuards<'a>> {
-    StorageGuards::acquire(wanted).map_err(|e| e.context(name))
-}
-
-/// What guards on `reads` and `writes` are asked for.
-fn accesses<'t>(reads: &[&'t Tensor], writes: &[&'t Tensor]) -> SmallVec<[(&'t Storage, Access); 6]> {
+/// Not generic: there are hundreds of bodies.
+fn guarded(name: &str, reads: &[&Tensor], writes: &[&Tensor], body: &mut dyn FnMut()) -> Result<()> {
     let reads = reads.iter().map(|t| (t.storage(), Access::Read));
-    reads.chain(writes.iter().map(|t| (t.storage(), Access::Write))).collect()
+    let wanted: SmallVec<[(&Storage, Access); 6]> =
+        reads.chain(writes.iter().map(|t| (t.storage(), Access::Write))).collect();
+    let _guards = StorageGuards::acquire(&wanted).map_err(|e| e.context(name))?;
+    body();
+    Ok(())
 }
 
 /// Whether two tensors share memory without being the same view of it, as far as the blocks of memory they span tell.

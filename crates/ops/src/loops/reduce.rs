@@ -10,6 +10,7 @@
 //! of another type than the fold's, go through tiles.
 #![expect(unsafe_code, reason = "declares what folds of raw elements promise")]
 
+mod accumulator;
 mod arg;
 mod blocks;
 mod cascade;
@@ -36,6 +37,7 @@ use crate::structured::{TensorSpec, with_guards};
 use crate::tensor_iterator::{DimMask, Reduction};
 use crate::vectorized::{EveryIsa, Float, Number};
 use crate::{Tensor, dispatch_all_types, ops};
+use accumulator::AnyFold;
 use blocks::{Floats, FoldKernel, FoldRows, Folding, Numbers};
 use flambeau_core::{Element, Result, Scalar, ScalarType};
 use smallvec::SmallVec;
@@ -190,13 +192,23 @@ where
     FoldKernel<T, F>: EveryIsa<T>,
     FoldRows<T, F>: EveryIsa,
 {
-    let fold = Folding::<T, F>::new(lanes, finish, identity);
-    with_targets(input, [out], mask, [T::SCALAR_TYPE], |reduction, targets| {
-        let source = Source::new(input, T::SCALAR_TYPE)?;
+    run_any(input, out, mask, T::SCALAR_TYPE, &Folding::<T, F>::new(lanes, finish, identity))
+}
+
+/// Folds elements of type `kernel`, over whichever walk suits the geometry.
+fn run_any(
+    input: &Tensor,
+    out: &Tensor,
+    mask: DimMask,
+    kernel: ScalarType,
+    fold: &dyn AnyFold,
+) -> Result<()> {
+    with_targets(input, [out], mask, [kernel], |reduction, targets| {
+        let source = Source::new(input, kernel)?;
         if columns::suits(reduction) {
             columns::fold_columns(reduction, source, targets[0], fold);
         } else {
-            lines::fold_lines(reduction, source, targets, [size_of::<T>()], fold);
+            lines::fold_lines(reduction, source, targets, [kernel.size()], fold);
         }
         Ok(())
     })

@@ -1,7 +1,8 @@
 //! The vector kernels of a fold: a dense block into one value, and rows into a row of accumulators.
 #![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
-use super::{BLOCK, CHUNK, Finish, FloatFold, LineFold, NumberFold};
+use super::accumulator::{Accumulator, AnyFold};
+use super::{BLOCK, CHUNK, Finish, FloatFold, NumberFold};
 use crate::vectorized::{
     Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, Placed, Vector, dispatch,
 };
@@ -48,9 +49,9 @@ lane_fold!(Floats, FloatFold, FloatLanes);
 /// A fold of elements of `T` and what becomes of its result.
 #[derive(Clone, Copy)]
 pub(crate) struct Folding<T, F> {
-    pub(super) lanes: F,
-    pub(super) finish: Finish,
-    pub(super) identity: T,
+    lanes: F,
+    finish: Finish,
+    identity: T,
 }
 
 impl<T: Element, F> Folding<T, F> {
@@ -59,41 +60,52 @@ impl<T: Element, F> Folding<T, F> {
     }
 }
 
-impl<T, F> LineFold<1> for Folding<T, F>
+impl<T, F> AnyFold for Folding<T, F>
 where
     T: Element + Convert,
     F: Copy + Send + Sync,
     FoldKernel<T, F>: EveryIsa<T>,
+    FoldRows<T, F>: EveryIsa,
 {
-    type State = T;
-
-    fn empty(self) -> T {
-        self.identity
+    fn identity(&self) -> Accumulator {
+        Accumulator::of(self.identity)
     }
 
-    #[inline]
-    unsafe fn block(self, from: *const u8, n: usize, _: usize) -> T {
+    unsafe fn block(&self, from: *const u8, n: usize) -> Accumulator {
+        let kernel = FoldKernel { from: from.cast(), n, pairs: false, lanes: self.lanes };
         // SAFETY: `from` is valid for `n` elements.
-        unsafe { dispatch(FoldKernel { from: from.cast(), n, pairs: false, lanes: self.lanes }) }
+        Accumulator::of(unsafe { dispatch(kernel) })
     }
 
-    #[inline]
-    unsafe fn run(self, from: *const u8, n: usize, first: usize, _: usize) -> T {
-        // SAFETY: this function's condition: the kernel takes any number of blocks.
-        unsafe { self.block(from, n, first) }
+    fn combine(&self, a: Accumulator, b: Accumulator) -> Accumulator {
+        // SAFETY: accumulators of this fold hold elements of `T`.
+        unsafe {
+            let pair = [a, b].map(|acc| acc.as_ptr().cast::<T>().read_unaligned());
+            Accumulator::of(dispatch(FoldKernel {
+                from: pair.as_ptr(),
+                n: 2,
+                pairs: true,
+                lanes: self.lanes,
+            }))
+        }
     }
 
-    #[inline]
-    fn combine(self, a: T, b: T) -> T {
-        let pair = [a, b];
-        // SAFETY: the pair is two elements.
-        unsafe { dispatch(FoldKernel { from: pair.as_ptr(), n: 2, pairs: true, lanes: self.lanes }) }
+    unsafe fn rows(&self, rows: &[*const u8], to: *mut u8, n: usize, accumulators: bool) {
+        let (rows, count, to) = (rows.as_ptr(), rows.len(), to.cast::<T>());
+        // SAFETY: the rows and `to` hold `n` elements.
+        unsafe {
+            dispatch(FoldRows { rows, count, to, n, accumulators, lanes: self.lanes, element: PhantomData })
+        }
     }
 
-    #[inline]
-    unsafe fn write(self, state: T, to: [*mut u8; 1]) {
-        // SAFETY: `to` takes one element.
-        unsafe { to[0].cast::<T>().write_unaligned(self.finish.apply(state)) }
+    unsafe fn write(&self, from: *const u8, n: usize, to: *mut u8, stride: isize) {
+        for i in 0..n {
+            // SAFETY: `from` holds `n` accumulators, and each address takes a result.
+            unsafe {
+                let value = from.cast::<T>().add(i).read_unaligned();
+                to.offset(i as isize * stride).cast::<T>().write_unaligned(self.finish.apply(value));
+            }
+        }
     }
 }
 
@@ -266,13 +278,13 @@ pub(super) fn first_lane<I: Isa, T: Lanes<I>>(vector: T::Vector) -> T {
 
 /// Folds rows into a row of accumulators; or combines one row of accumulators with another.
 pub(crate) struct FoldRows<T, F> {
-    pub(super) rows: *const *const u8,
-    pub(super) count: usize,
-    pub(super) to: *mut T,
-    pub(super) n: usize,
-    pub(super) accumulators: bool,
-    pub(super) lanes: F,
-    pub(super) element: PhantomData<T>,
+    rows: *const *const u8,
+    count: usize,
+    to: *mut T,
+    n: usize,
+    accumulators: bool,
+    lanes: F,
+    element: PhantomData<T>,
 }
 
 impl<T, F: Placed> Placed for FoldRows<T, F> {

@@ -1,13 +1,10 @@
 //! Reductions whose kept dimension is dense: rows of accumulators stay in cache while the rows of the input pass by.
 #![expect(unsafe_code, reason = "element access behind the guards that the caller holds")]
 
-use super::blocks::{FoldRows, Folding};
-use super::{LineFold, Source, Steps};
+use super::accumulator::AnyFold;
+use super::{Source, Steps};
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{GRAIN, Reduction};
-use crate::vectorized::{Convert, EveryIsa, dispatch};
-use flambeau_core::Element;
-use std::marker::PhantomData;
 
 /// Columns of a task: a page of f32, so that a row of the input costs no more than one translation of an address.
 const COLUMNS: usize = 1024;
@@ -46,6 +43,9 @@ unsafe impl Sync for Shared {}
 struct Plan<'r> {
     reduction: &'r Reduction,
     source: Source,
+    fold: &'r dyn AnyFold,
+    /// Eight bytes of what changes nothing.
+    identity: u64,
     columns: usize,
     chunks: usize,
 }
@@ -57,6 +57,11 @@ struct Task {
 }
 
 impl Plan<'_> {
+    /// Words that hold a row of accumulators.
+    fn words(&self) -> usize {
+        COLUMNS / size_of::<u64>() * self.source.size()
+    }
+
     fn task(&self, index: usize) -> Task {
         Task { strip: index / self.chunks, chunk: index % self.chunks }
     }
@@ -71,38 +76,34 @@ impl Plan<'_> {
 }
 
 /// Folds rows into `to`.
-pub(super) fn fold_columns<T, F>(reduction: &Reduction, source: Source, to: *mut u8, fold: Folding<T, F>)
-where
-    T: Element + Convert,
-    F: Copy + Send + Sync,
-    FoldRows<T, F>: EveryIsa,
-    Folding<T, F>: LineFold<1, State = T>,
-{
+pub(super) fn fold_columns(reduction: &Reduction, source: Source, to: *mut u8, fold: &dyn AnyFold) {
     let columns = reduction.kept.first().map_or(1, |dim| dim.size as usize);
     let strips = reduction.outputs() / columns * columns.div_ceil(COLUMNS);
     let chunks = reduction.count().div_ceil(ROWS);
-    let plan = Plan { reduction, source, columns, chunks };
+    let identity = fold.identity().repeated(source.size());
+    let plan = Plan { reduction, source, fold, identity, columns, chunks };
     let to = Shared(to);
     let per_task = columns.min(COLUMNS) * reduction.count().min(ROWS);
     let grain = (GRAIN / per_task).max(1);
     if chunks == 1 {
         parallel_for(0..strips, grain, |range| {
-            let mut work = Work::new(plan, fold);
+            let mut work = Work::new(plan);
             range.for_each(|strip| {
                 work.fold(&Task { strip, chunk: 0 });
-                write(&plan, strip, &work.total, to, fold);
+                write(&plan, strip, &work.total, to);
             });
         });
         return;
     }
-    let mut partials = vec![fold.identity; strips * chunks * COLUMNS];
+    let words = plan.words();
+    let mut partials = vec![identity; strips * chunks * words];
     let slots = Shared(partials.as_mut_ptr().cast());
     parallel_for(0..strips * chunks, grain, |range| {
-        let (mut work, slots) = (Work::new(plan, fold), &slots);
+        let (mut work, slots) = (Work::new(plan), &slots);
         range.for_each(|index| {
             work.fold(&plan.task(index));
             // SAFETY: the slot of this task is written by nobody else.
-            unsafe { slots.0.cast::<T>().add(index * COLUMNS).copy_from(work.total.as_ptr(), COLUMNS) };
+            unsafe { slots.0.cast::<u64>().add(index * words).copy_from(work.total.as_ptr(), words) };
         });
     });
     parallel_for(0..strips, (GRAIN / (chunks * COLUMNS)).max(1), |range| {
@@ -110,103 +111,71 @@ where
         range.for_each(|strip| {
             // SAFETY: the slots of this strip, which no other task touches now.
             let parts = unsafe {
-                let first = slots.0.cast::<T>().add(strip * chunks * COLUMNS);
-                std::slice::from_raw_parts_mut(first, chunks * COLUMNS)
+                let first = slots.0.cast::<u64>().add(strip * chunks * words);
+                std::slice::from_raw_parts_mut(first, chunks * words)
             };
-            write(&plan, strip, combine_rows(parts, fold), to, fold);
+            write(&plan, strip, combine_rows(&plan, parts), to);
         });
     });
 }
 
 /// Rows of accumulators, joined as a tree; the first of them in the end.
-fn combine_rows<T: Element, F: Copy>(parts: &mut [T], fold: Folding<T, F>) -> &[T]
-where
-    FoldRows<T, F>: EveryIsa,
-{
-    let rows = parts.len() / COLUMNS;
+fn combine_rows<'p>(plan: &Plan<'_>, parts: &'p mut [u64]) -> &'p [u64] {
+    let words = plan.words();
+    let rows = parts.len() / words;
     let mut step = 1;
     while step < rows {
         for row in (0..rows - step).step_by(2 * step) {
-            let (before, after) = parts.split_at_mut((row + step) * COLUMNS);
-            combine(&mut before[row * COLUMNS..][..COLUMNS], &after[..COLUMNS], fold);
+            let (before, after) = parts.split_at_mut((row + step) * words);
+            combine(plan, &mut before[row * words..][..words], &after[..words], COLUMNS);
         }
         step *= 2;
     }
-    &parts[..COLUMNS]
+    &parts[..words]
 }
 
-fn combine<T: Element, F: Copy>(to: &mut [T], from: &[T], fold: Folding<T, F>)
-where
-    FoldRows<T, F>: EveryIsa,
-{
-    let rows = [from.as_ptr().cast::<u8>()];
-    fold_rows(&rows, to, to.len().min(from.len()), true, fold);
+/// Combines `n` accumulators with those that come after.
+fn combine(plan: &Plan<'_>, to: &mut [u64], from: &[u64], n: usize) {
+    debug_assert!(n <= COLUMNS && to.len() == plan.words() && from.len() == plan.words());
+    // SAFETY: both are rows of `COLUMNS` accumulators.
+    unsafe { plan.fold.rows(&[from.as_ptr().cast()], to.as_mut_ptr().cast(), n, true) };
 }
 
-/// Folds `n` columns of `rows` into `to`.
-fn fold_rows<T: Element, F: Copy>(
-    rows: &[*const u8],
-    to: &mut [T],
-    n: usize,
-    accumulators: bool,
-    fold: Folding<T, F>,
-) where
-    FoldRows<T, F>: EveryIsa,
-{
-    let (rows, count, to) = (rows.as_ptr(), rows.len(), to.as_mut_ptr());
-    // SAFETY: every caller's rows hold `n` elements, and `to` does.
-    unsafe {
-        dispatch(FoldRows { rows, count, to, n, accumulators, lanes: fold.lanes, element: PhantomData })
-    }
-}
-
-fn write<T, F>(plan: &Plan<'_>, strip: usize, row: &[T], to: Shared, fold: Folding<T, F>)
-where
-    T: Element + Copy,
-    Folding<T, F>: LineFold<1, State = T>,
-{
+/// Writes the results of a strip's accumulators.
+fn write(plan: &Plan<'_>, strip: usize, row: &[u64], to: Shared) {
     let (_, offset, n) = plan.strip(strip);
     let stride = plan.reduction.kept.first().map_or(0, |dim| dim.output);
-    for (i, &value) in row.iter().take(n).enumerate() {
-        let to = to.0.wrapping_offset(offset + (i as i64 * stride) as isize);
-        // SAFETY: the address of an output element of this strip.
-        unsafe { fold.write(value, [to]) };
-    }
+    debug_assert!(n <= COLUMNS && row.len() == plan.words());
+    // SAFETY: the addresses of the output elements of this strip.
+    unsafe { plan.fold.write(row.as_ptr().cast(), n, to.0.wrapping_offset(offset), stride as isize) };
 }
 
 /// What a thread needs for its tasks.
-struct Work<'r, T, F> {
+struct Work<'r> {
     plan: Plan<'r>,
-    fold: Folding<T, F>,
-    level: Vec<T>,
-    total: Vec<T>,
-    tile: Vec<T>,
+    level: Vec<u64>,
+    total: Vec<u64>,
+    tile: Vec<u64>,
     direct: bool,
 }
 
-impl<'r, T, F> Work<'r, T, F>
-where
-    T: Element + Convert,
-    F: Copy + Send + Sync,
-    FoldRows<T, F>: EveryIsa,
-{
-    fn new(plan: Plan<'r>, fold: Folding<T, F>) -> Self {
+impl<'r> Work<'r> {
+    fn new(plan: Plan<'r>) -> Self {
         let direct = plan.source.is_direct(plan.reduction.kept.first().map_or(0, |dim| dim.input));
-        let row = || vec![fold.identity; COLUMNS];
-        let tile = if direct { vec![] } else { vec![fold.identity; TILE_ROWS * COLUMNS] };
-        Work { plan, fold, level: row(), total: row(), tile, direct }
+        let rows = |count: usize| vec![plan.identity; count * plan.words()];
+        Work { plan, level: rows(1), total: rows(1), tile: rows(if direct { 0 } else { TILE_ROWS }), direct }
     }
 
     fn fold(&mut self, task: &Task) {
         let (offset, _, n) = self.plan.strip(task.strip);
         let start = task.chunk * ROWS;
         let end = self.plan.reduction.count().min(start + ROWS);
-        self.total.fill(self.fold.identity);
+        self.total.fill(self.plan.identity);
         let mut steps = Steps::new(&self.plan.reduction.reduced, start);
         for first in (start..end).step_by(LEVEL) {
-            self.level.fill(self.fold.identity);
+            self.level.fill(self.plan.identity);
             self.fold_level(offset, n, LEVEL.min(end - first), &mut steps);
-            combine(&mut self.total[..n], &self.level[..n], self.fold);
+            combine(&self.plan, &mut self.total, &self.level, n);
         }
     }
 
@@ -219,7 +188,9 @@ where
                 *address = self.row(offset + steps.input, n, i);
                 steps.advance(1);
             }
-            fold_rows(&addresses[..count], &mut self.level, n, false, self.fold);
+            let level = self.level.as_mut_ptr().cast();
+            // SAFETY: the rows have `n` elements, and a level takes `COLUMNS`.
+            unsafe { self.plan.fold.rows(&addresses[..count], level, n, false) };
         }
     }
 
@@ -228,10 +199,10 @@ where
         if self.direct {
             return self.plan.source.at(offset);
         }
-        let to: *mut u8 = self.tile[place * COLUMNS..].as_mut_ptr().cast();
+        let to: *mut u8 = self.tile[place * self.plan.words()..].as_mut_ptr().cast();
         let stride = self.plan.reduction.input.size() as i64;
         // SAFETY: the strip has `n` columns, and a row of the tile takes `COLUMNS`.
-        unsafe { self.plan.source.copy(offset, stride, to, size_of::<T>() as i64, n) };
+        unsafe { self.plan.source.copy(offset, stride, to, self.plan.source.size() as i64, n) };
         to
     }
 }

@@ -1,0 +1,87 @@
+//! A fold as the walks know it: without its formula and without the type of its elements, so that they are compiled once for
+//! all folds and types.
+#![expect(unsafe_code, reason = "declares what a fold promises, and reads elements as bytes")]
+
+use super::LineFold;
+use flambeau_core::Element;
+
+/// An element of up to eight bytes, in the first of these.
+#[derive(Clone, Copy)]
+pub(super) struct Accumulator([u8; 8]);
+
+impl Accumulator {
+    /// Of an element.
+    #[inline]
+    pub(super) fn of<T: Element>(value: T) -> Self {
+        const { assert!(size_of::<T>() <= 8) };
+        let mut bytes = [0; 8];
+        // SAFETY: an element is no larger.
+        unsafe { bytes.as_mut_ptr().cast::<T>().write_unaligned(value) };
+        Accumulator(bytes)
+    }
+
+    /// Where the element is.
+    #[inline]
+    pub(super) fn as_ptr(&self) -> *const u8 {
+        self.0.as_ptr()
+    }
+
+    /// Eight bytes full of this element, of `size` bytes.
+    pub(super) fn repeated(self, size: usize) -> u64 {
+        u64::from_ne_bytes(std::array::from_fn(|i| self.0[i % size]))
+    }
+}
+
+/// A fold with its kernels. Accumulators and elements are of one type, which only the fold knows.
+pub(super) trait AnyFold: Sync {
+    /// What changes nothing.
+    fn identity(&self) -> Accumulator;
+
+    /// The fold of `n` dense elements, at most a [`CHUNK`](super::CHUNK).
+    ///
+    /// # Safety
+    /// - `from` is valid for reading them.
+    unsafe fn block(&self, from: *const u8, n: usize) -> Accumulator;
+
+    /// Of two accumulators, the first for earlier elements.
+    fn combine(&self, a: Accumulator, b: Accumulator) -> Accumulator;
+
+    /// Folds `n` columns of `rows` into the accumulators at `to`; `accumulators` tells that the rows are such too.
+    ///
+    /// # Safety
+    /// - The rows are valid for reading `n` elements, and `to` for writing them.
+    unsafe fn rows(&self, rows: &[*const u8], to: *mut u8, n: usize, accumulators: bool);
+
+    /// Writes the results of `n` dense accumulators `stride` bytes apart.
+    ///
+    /// # Safety
+    /// - `from` is valid for reading them, and `to` for writing.
+    unsafe fn write(&self, from: *const u8, n: usize, to: *mut u8, stride: isize);
+}
+
+impl LineFold<1> for &dyn AnyFold {
+    type State = Accumulator;
+
+    fn empty(self) -> Accumulator {
+        self.identity()
+    }
+
+    unsafe fn block(self, from: *const u8, n: usize, _: usize) -> Accumulator {
+        // SAFETY: this function's condition.
+        unsafe { AnyFold::block(self, from, n) }
+    }
+
+    unsafe fn run(self, from: *const u8, n: usize, _: usize, _: usize) -> Accumulator {
+        // SAFETY: this function's condition: the kernel takes any number of blocks.
+        unsafe { AnyFold::block(self, from, n) }
+    }
+
+    fn combine(self, a: Accumulator, b: Accumulator) -> Accumulator {
+        AnyFold::combine(self, a, b)
+    }
+
+    unsafe fn write(self, state: Accumulator, to: [*mut u8; 1]) {
+        // SAFETY: `to` takes one element, which is in the state.
+        unsafe { AnyFold::write(self, state.as_ptr(), 1, to[0], 0) }
+    }
+}
