@@ -276,10 +276,35 @@ fn add_product(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    if beta.to_bool() {
+    if !beta.to_bool() {
+        return product(name, a, b, out, beta, alpha);
+    }
+    if !spread_row(name, self_, out)? {
         copy::copy_(out, &view::expand(self_, out.sizes(), false)?, false)?;
     }
     product(name, a, b, out, beta, alpha)
+}
+
+/// Bytes that are copied sooner than an iterator is built and threads are woken.
+const FEW: usize = 1 << 14;
+
+/// Writes a dense vector into each row of a small contiguous matrix, as layers with a bias do; or returns that this is none.
+fn spread_row(name: &str, vector: &Tensor, out: &Tensor) -> Result<bool> {
+    let ([rows, columns], [length]) = (out.sizes(), vector.sizes()) else { return Ok(false) };
+    let bytes = *columns as usize * out.dtype().size();
+    let dense = length == columns && vector.is_contiguous() && out.is_contiguous();
+    if !dense || vector.dtype() != out.dtype() || !out.device().is_cpu() || bytes * *rows as usize > FEW {
+        return Ok(false);
+    }
+    with_guards(name, &[vector], &[out], || {
+        let (from, to): (*const u8, *mut u8) = (vector.data_ptr().cast(), out.data_ptr().cast());
+        for row in 0..*rows as usize {
+            // SAFETY: both are guarded and dense, of one type: `vector` is one row, `out` has `rows` of them. They share no
+            // storage, as for the product that follows (`TensorSpec::for_out`).
+            unsafe { to.add(row * bytes).copy_from_nonoverlapping(from, bytes) };
+        }
+        Ok(true)
+    })
 }
 
 /// `out = alpha * a b + beta * out`. Three dimensions are a batch of matrices; one is a row of `a` or a column of `b`.

@@ -172,7 +172,7 @@ class Module(HasState, Converts):
     # Attributes.
 
     def __getattr__(self, name: str) -> Any:
-        # Every `self.weight` in every `forward` comes here, so there is no loop.
+        # Every `self.weight` in every `forward` comes here, so there is no loop, and parameters come first.
         own = self.__dict__
         if "_modules" in own:
             if name in (members := own["_parameters"]):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def broadcast(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
     """Both in the shape that they have together; the same tensors where they have it already."""
-    if x1.shape == x2.shape:
+    if x1.is_same_size(x2):
         return x1, x2
     dims = max(x1.ndim, x2.ndim)
     pairs = zip(*([1] * (dims - x.ndim) + list(x.shape) for x in (x1, x2)))

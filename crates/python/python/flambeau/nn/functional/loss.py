@@ -42,7 +42,7 @@ def _weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
 
 
 def _warn_of_sizes(input: Tensor, target: Tensor) -> None:
-    if input.shape != target.shape:
+    if not input.is_same_size(target):
         import warnings
 
         warnings.warn(
