@@ -42,17 +42,33 @@ pub enum SavedWhat {
     Property(Property),
 }
 
-/// What the formulas of one operator need. Where a tensor is kept, its properties are not kept apart.
+/// What the formulas of one operator need. A property is kept apart only where some formula wants it without the values of
+/// its tensor, and the tensor may not be there: which formulas are wanted is known when the call is recorded.
 pub fn saved<'a>(formulas: impl IntoIterator<Item = &'a Typed>) -> Vec<Saved> {
+    let needs: Vec<BTreeSet<Saved>> = formulas.into_iter().map(needs).collect();
+    let whole = |variable: &Variable| Saved { variable: variable.clone(), what: SavedWhat::Tensor };
+    let kept = |variable: &Variable| {
+        let tensor = whole(variable);
+        let is_output = matches!(variable, Variable::Output(_));
+        if is_output {
+            needs.iter().any(|needs| needs.contains(&tensor))
+        } else {
+            needs.iter().all(|needs| needs.contains(&tensor))
+        }
+    };
+    let redundant = |saved: &&Saved| {
+        let users = || needs.iter().filter(|needs| needs.contains(saved));
+        matches!(saved.what, SavedWhat::Property(_))
+            && (kept(&saved.variable) || users().all(|needs| needs.contains(&whole(&saved.variable))))
+    };
+    let all: BTreeSet<&Saved> = needs.iter().flatten().collect();
+    all.into_iter().filter(|saved| !redundant(saved)).cloned().collect()
+}
+
+fn needs(formula: &Typed) -> BTreeSet<Saved> {
     let mut found = BTreeSet::new();
-    formulas.into_iter().for_each(|formula| visit(formula, &mut found));
-    let whole: BTreeSet<Variable> = found
-        .iter()
-        .filter(|saved| saved.what == SavedWhat::Tensor)
-        .map(|saved| saved.variable.clone())
-        .collect();
-    let redundant = |saved: &Saved| saved.what != SavedWhat::Tensor && whole.contains(&saved.variable);
-    found.into_iter().filter(|saved| !redundant(saved)).collect()
+    visit(formula, &mut found);
+    found
 }
 
 fn visit(formula: &Typed, found: &mut BTreeSet<Saved>) {

@@ -180,7 +180,8 @@ impl<'a> Node<'a> {
             .collect();
         let all = saved(self.formulas.iter().filter_map(typed));
         let field = |kept: Saved| {
-            let mine = |used: &Saved| used.variable == kept.variable;
+            let inside = |used: &Saved| kept.what == SavedWhat::Tensor && !all.contains(used);
+            let mine = |used: &Saved| used.variable == kept.variable && (*used == kept || inside(used));
             let used_by: Vec<usize> = (0..uses.len()).filter(|index| uses[*index].iter().any(mine)).collect();
             let (name, ty) = self.source(&kept.variable)?;
             let name = match kept.what {
@@ -193,7 +194,7 @@ impl<'a> Node<'a> {
             let held = held(kept.what, &ty);
             Ok(Field { name, variable: kept.variable, what: kept.what, ty, held, used_by, always })
         };
-        all.into_iter().map(field).collect()
+        all.iter().cloned().map(field).collect()
     }
 
     /// Name and type of an argument or a result.

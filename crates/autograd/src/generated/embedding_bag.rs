@@ -15,7 +15,8 @@ pub(super) struct EmbeddingBagBackward0 {
     pub(super) per_sample_weights: Option<SavedVariable>,
     pub(super) scale_grad_by_freq: bool,
     pub(super) sparse: bool,
-    pub(super) weight: SavedVariable,
+    pub(super) weight: Option<SavedVariable>,
+    pub(super) weight_size0: i64,
     pub(super) result1: SavedVariable,
     pub(super) result2: SavedVariable,
     pub(super) result3: SavedVariable,
@@ -29,7 +30,6 @@ impl Backward for EmbeddingBagBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let indices = &self.indices.unpack(cx)?;
         let offsets = &self.offsets.unpack(cx)?;
-        let weight = &self.weight.unpack(cx)?;
         let result1 = &self.result1.unpack(cx)?;
         record::gradients(
             cx,
@@ -45,7 +45,7 @@ impl Backward for EmbeddingBagBackward0 {
                         result1,
                         result2,
                         result3,
-                        weight.size(0)?,
+                        self.weight_size0,
                         self.scale_grad_by_freq,
                         self.mode,
                         self.sparse,
@@ -54,6 +54,7 @@ impl Backward for EmbeddingBagBackward0 {
                     )
                 },
                 &|| {
+                    let weight = &record::unpack(&self.weight, cx)?;
                     ops::_embedding_bag_per_sample_weights_backward(
                         grad,
                         weight,
@@ -104,7 +105,8 @@ fn _embedding_bag(
             per_sample_weights: record::saved_optional(edges[0].is_some(), per_sample_weights)?,
             scale_grad_by_freq,
             sparse,
-            weight: SavedVariable::input(weight, 0)?,
+            weight: record::saved_input(edges[1].is_some(), weight, 0)?,
+            weight_size0: weight.size(0)?,
             result1: SavedVariable::output(&result1, 1)?,
             result2: SavedVariable::output(&result2, 2)?,
             result3: SavedVariable::output(&result3, 3)?,

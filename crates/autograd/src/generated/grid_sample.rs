@@ -44,7 +44,8 @@ register!(GRID_SAMPLER_3D_OUT, ForwardGrad, grid_sampler_3d_out);
 pub(super) struct GridSampleBackward0 {
     pub(super) align_corners: bool,
     pub(super) grid: SavedVariable,
-    pub(super) input: SavedVariable,
+    pub(super) input: Option<SavedVariable>,
+    pub(super) input_sizes: DimVec,
     pub(super) interpolation_mode: i64,
     pub(super) orders: DimVec,
     pub(super) padding_mode: i64,
@@ -57,7 +58,6 @@ impl Backward for GridSampleBackward0 {
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let grid = &self.grid.unpack(cx)?;
-        let input = &self.input.unpack(cx)?;
         record::gradients(
             cx,
             [
@@ -65,7 +65,7 @@ impl Backward for GridSampleBackward0 {
                     ops::_grid_sample_transposed(
                         grad,
                         grid,
-                        input.sizes(),
+                        &self.input_sizes,
                         &self.orders,
                         self.interpolation_mode,
                         self.padding_mode,
@@ -73,6 +73,7 @@ impl Backward for GridSampleBackward0 {
                     )
                 },
                 &|| {
+                    let input = &record::unpack(&self.input, cx)?;
                     ops::_grid_sample_grid_backward(
                         grad,
                         input,
@@ -105,7 +106,8 @@ fn _grid_sample(
         let backward = GridSampleBackward0 {
             align_corners,
             grid: SavedVariable::input(grid, 1)?,
-            input: SavedVariable::input(input, 0)?,
+            input: record::saved_input(edges[1].is_some(), input, 0)?,
+            input_sizes: DimVec::from_slice(input.sizes()),
             interpolation_mode,
             orders: DimVec::from_slice(orders),
             padding_mode,

@@ -208,7 +208,8 @@ fn put_(_: DispatchKeySet, self_: &Tensor, index: &Tensor, source: &Tensor, accu
     let backward = PutBackward0 {
         accumulate,
         index: SavedVariable::other(index)?,
-        source: SavedVariable::input(source, 1)?,
+        source: record::saved_input(edges[0].is_some(), source, 1)?,
+        source_sizes: DimVec::from_slice(source.sizes()),
     };
     {
         let _below = record::below();
@@ -222,7 +223,8 @@ register!(PUT_, Autograd, put_);
 pub(super) struct PutBackward0 {
     pub(super) accumulate: bool,
     pub(super) index: SavedVariable,
-    pub(super) source: SavedVariable,
+    pub(super) source: Option<SavedVariable>,
+    pub(super) source_sizes: DimVec,
 }
 
 impl Backward for PutBackward0 {
@@ -232,18 +234,18 @@ impl Backward for PutBackward0 {
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let index = &self.index.unpack(cx)?;
-        let source = &self.source.unpack(cx)?;
         record::gradients(
             cx,
             [
                 &|| {
+                    let source = &record::unpack(&self.source, cx)?;
                     Ok(if self.accumulate {
                         grad.clone()
                     } else {
                         ops::put(grad, index, &ops::zeros_like(source, None, None, None, None, None)?, false)?
                     })
                 },
-                &|| ops::reshape(&ops::take(grad, index)?, source.sizes()),
+                &|| ops::reshape(&ops::take(grad, index)?, &self.source_sizes),
             ],
         )
     }
@@ -264,7 +266,8 @@ fn put(
         let backward = PutBackward0 {
             accumulate,
             index: SavedVariable::other(index)?,
-            source: SavedVariable::input(source, 1)?,
+            source: record::saved_input(edges[0].is_some(), source, 1)?,
+            source_sizes: DimVec::from_slice(source.sizes()),
         };
         record::set_history(&mut result, edges, backward);
     }

@@ -10,7 +10,10 @@ use flambeau_ops::{Tensor, ops};
 pub(super) struct AddbmmBackward0 {
     pub(super) alpha: Scalar,
     pub(super) batch1: Option<SavedVariable>,
+    pub(super) batch1_size0: i64,
+    pub(super) batch1_size1: i64,
     pub(super) batch2: Option<SavedVariable>,
+    pub(super) batch2_size2: i64,
     pub(super) beta: Scalar,
 }
 
@@ -25,11 +28,14 @@ impl Backward for AddbmmBackward0 {
             [
                 &|| formulas::maybe_multiply(grad, self.beta),
                 &|| {
-                    let batch1 = &record::unpack(&self.batch1, cx)?;
                     let batch2 = &record::unpack(&self.batch2, cx)?;
                     formulas::maybe_multiply(
                         &ops::bmm(
-                            &ops::expand(grad, &[batch1.size(0)?, batch1.size(1)?, batch2.size(2)?], false)?,
+                            &ops::expand(
+                                grad,
+                                &[self.batch1_size0, self.batch1_size1, self.batch2_size2],
+                                false,
+                            )?,
                             &ops::transpose_int(batch2, 1, 2)?,
                         )?,
                         self.alpha,
@@ -37,11 +43,14 @@ impl Backward for AddbmmBackward0 {
                 },
                 &|| {
                     let batch1 = &record::unpack(&self.batch1, cx)?;
-                    let batch2 = &record::unpack(&self.batch2, cx)?;
                     formulas::maybe_multiply(
                         &ops::bmm(
                             &ops::transpose_int(batch1, 1, 2)?,
-                            &ops::expand(grad, &[batch1.size(0)?, batch1.size(1)?, batch2.size(2)?], false)?,
+                            &ops::expand(
+                                grad,
+                                &[self.batch1_size0, self.batch1_size1, self.batch2_size2],
+                                false,
+                            )?,
                         )?,
                         self.alpha,
                     )
@@ -66,8 +75,11 @@ fn addbmm(
     if let Some(edges) = record::recorded_edges([self_, batch1, batch2])? {
         let backward = AddbmmBackward0 {
             alpha,
-            batch1: record::saved_input(edges[1].is_some() || edges[2].is_some(), batch1, 1)?,
-            batch2: record::saved_input(edges[1].is_some() || edges[2].is_some(), batch2, 2)?,
+            batch1: record::saved_input(edges[2].is_some(), batch1, 1)?,
+            batch1_size0: batch1.size(0)?,
+            batch1_size1: batch1.size(1)?,
+            batch2: record::saved_input(edges[1].is_some(), batch2, 2)?,
+            batch2_size2: batch2.size(2)?,
             beta,
         };
         record::set_history(&mut result, edges, backward);
@@ -93,8 +105,11 @@ fn addbmm_(
     let edges = record::edges([self_, batch1, batch2])?;
     let backward = AddbmmBackward0 {
         alpha,
-        batch1: record::saved_input(edges[1].is_some() || edges[2].is_some(), batch1, 1)?,
-        batch2: record::saved_input(edges[1].is_some() || edges[2].is_some(), batch2, 2)?,
+        batch1: record::saved_input(edges[2].is_some(), batch1, 1)?,
+        batch1_size0: batch1.size(0)?,
+        batch1_size1: batch1.size(1)?,
+        batch2: record::saved_input(edges[1].is_some(), batch2, 2)?,
+        batch2_size2: batch2.size(2)?,
         beta,
     };
     {

@@ -4,7 +4,7 @@
 
 use crate::record::register;
 use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DispatchKeySet, Result, Scalar};
+use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
 pub(super) struct MseLossBackward0 {
@@ -66,8 +66,10 @@ register!(MSE_LOSS_OUT, ForwardGrad, mse_loss_out);
 pub(super) struct MseLossBackwardBackward0 {
     pub(super) grad_output: Option<SavedVariable>,
     pub(super) reduction: i64,
-    pub(super) self_: SavedVariable,
-    pub(super) target: SavedVariable,
+    pub(super) self_: Option<SavedVariable>,
+    pub(super) self_sizes: DimVec,
+    pub(super) target: Option<SavedVariable>,
+    pub(super) target_sizes: DimVec,
 }
 
 impl Backward for MseLossBackwardBackward0 {
@@ -76,20 +78,22 @@ impl Backward for MseLossBackwardBackward0 {
 
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
-        let target = &self.target.unpack(cx)?;
         record::gradients(
             cx,
             [
-                &|| ops::mse_loss_backward(grad, self_, target, self.reduction),
+                &|| {
+                    let self_ = &record::unpack(&self.self_, cx)?;
+                    let target = &record::unpack(&self.target, cx)?;
+                    ops::mse_loss_backward(grad, self_, target, self.reduction)
+                },
                 &|| {
                     let grad_output = &record::unpack(&self.grad_output, cx)?;
                     ops::mul_scalar(
                         &formulas::reduced_grad(
                             &ops::mul_tensor(grad, grad_output)?,
                             self.reduction,
-                            self_.sizes(),
-                            target.sizes(),
+                            &self.self_sizes,
+                            &self.target_sizes,
                         )?,
                         Scalar::Int(2),
                     )
@@ -100,8 +104,8 @@ impl Backward for MseLossBackwardBackward0 {
                         &formulas::reduced_grad(
                             &ops::mul_tensor(grad, grad_output)?,
                             self.reduction,
-                            self_.sizes(),
-                            target.sizes(),
+                            &self.self_sizes,
+                            &self.target_sizes,
                         )?,
                         Scalar::Int(-2),
                     )
@@ -126,8 +130,10 @@ fn mse_loss_backward(
         let backward = MseLossBackwardBackward0 {
             grad_output: record::saved_input(edges[1].is_some() || edges[2].is_some(), grad_output, 0)?,
             reduction,
-            self_: SavedVariable::input(self_, 1)?,
-            target: SavedVariable::input(target, 2)?,
+            self_: record::saved_input(edges[0].is_some(), self_, 1)?,
+            self_sizes: DimVec::from_slice(self_.sizes()),
+            target: record::saved_input(edges[0].is_some(), target, 2)?,
+            target_sizes: DimVec::from_slice(target.sizes()),
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -721,7 +727,8 @@ register!(BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT, ForwardGrad, binary_cross_entrop
 pub(super) struct KlDivBackward0 {
     pub(super) log_target: bool,
     pub(super) reduction: i64,
-    pub(super) self_: SavedVariable,
+    pub(super) self_: Option<SavedVariable>,
+    pub(super) self_sizes: DimVec,
     pub(super) target: SavedVariable,
 }
 
@@ -731,20 +738,20 @@ impl Backward for KlDivBackward0 {
 
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        let self_ = &self.self_.unpack(cx)?;
         let target = &self.target.unpack(cx)?;
         record::gradients(
             cx,
             [
                 &|| {
                     ops::neg(&ops::_chain(
-                        &formulas::reduced_grad(grad, self.reduction, self_.sizes(), target.sizes())?,
+                        &formulas::reduced_grad(grad, self.reduction, &self.self_sizes, target.sizes())?,
                         &if self.log_target { ops::exp(target)? } else { Tensor::clone(target) },
                     )?)
                 },
                 &|| {
+                    let self_ = &record::unpack(&self.self_, cx)?;
                     ops::_chain(
-                        &formulas::reduced_grad(grad, self.reduction, self_.sizes(), target.sizes())?,
+                        &formulas::reduced_grad(grad, self.reduction, &self.self_sizes, target.sizes())?,
                         &if self.log_target {
                             ops::mul_tensor(
                                 &ops::exp(target)?,
@@ -783,7 +790,8 @@ fn kl_div(
         let backward = KlDivBackward0 {
             log_target,
             reduction,
-            self_: SavedVariable::input(self_, 0)?,
+            self_: record::saved_input(edges[1].is_some(), self_, 0)?,
+            self_sizes: DimVec::from_slice(self_.sizes()),
             target: SavedVariable::input(target, 1)?,
         };
         record::set_history(&mut result, edges, backward);

@@ -4,12 +4,14 @@
 
 use crate::record::register;
 use crate::{Backward, Context, Gradients, SavedVariable, formulas, record};
-use flambeau_core::{DispatchKeySet, Result, Scalar};
+use flambeau_core::{DimVec, DispatchKeySet, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
 pub(super) struct MmBackward0 {
     pub(super) mat2: Option<SavedVariable>,
+    pub(super) mat2_strides: DimVec,
     pub(super) self_: Option<SavedVariable>,
+    pub(super) self_strides: DimVec,
 }
 
 impl Backward for MmBackward0 {
@@ -23,11 +25,11 @@ impl Backward for MmBackward0 {
             [
                 &|| {
                     let mat2 = &record::unpack(&self.mat2, cx)?;
-                    ops::mm(grad, &ops::t(mat2)?)
+                    formulas::mm_in_layout(grad, &ops::t(mat2)?, &self.self_strides)
                 },
                 &|| {
                     let self_ = &record::unpack(&self.self_, cx)?;
-                    ops::mm(&ops::t(self_)?, grad)
+                    formulas::mm_in_layout(&ops::t(self_)?, grad, &self.mat2_strides)
                 },
             ],
         )
@@ -42,7 +44,9 @@ fn mm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     if let Some(edges) = record::recorded_edges([self_, mat2])? {
         let backward = MmBackward0 {
             mat2: record::saved_input(edges[0].is_some(), mat2, 1)?,
+            mat2_strides: DimVec::from_slice(mat2.strides()),
             self_: record::saved_input(edges[1].is_some(), self_, 0)?,
+            self_strides: DimVec::from_slice(self_.strides()),
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -117,7 +121,9 @@ pub(super) struct AddmmBackward0 {
     pub(super) alpha: Scalar,
     pub(super) beta: Scalar,
     pub(super) mat1: Option<SavedVariable>,
+    pub(super) mat1_strides: DimVec,
     pub(super) mat2: Option<SavedVariable>,
+    pub(super) mat2_strides: DimVec,
 }
 
 impl Backward for AddmmBackward0 {
@@ -132,11 +138,17 @@ impl Backward for AddmmBackward0 {
                 &|| formulas::maybe_multiply(grad, self.beta),
                 &|| {
                     let mat2 = &record::unpack(&self.mat2, cx)?;
-                    formulas::maybe_multiply(&ops::mm(grad, &ops::t(mat2)?)?, self.alpha)
+                    formulas::maybe_multiply(
+                        &formulas::mm_in_layout(grad, &ops::t(mat2)?, &self.mat1_strides)?,
+                        self.alpha,
+                    )
                 },
                 &|| {
                     let mat1 = &record::unpack(&self.mat1, cx)?;
-                    formulas::maybe_multiply(&ops::mm(&ops::t(mat1)?, grad)?, self.alpha)
+                    formulas::maybe_multiply(
+                        &formulas::mm_in_layout(&ops::t(mat1)?, grad, &self.mat2_strides)?,
+                        self.alpha,
+                    )
                 },
             ],
         )
@@ -160,7 +172,9 @@ fn addmm(
             alpha,
             beta,
             mat1: record::saved_input(edges[2].is_some(), mat1, 1)?,
+            mat1_strides: DimVec::from_slice(mat1.strides()),
             mat2: record::saved_input(edges[1].is_some(), mat2, 2)?,
+            mat2_strides: DimVec::from_slice(mat2.strides()),
         };
         record::set_history(&mut result, edges, backward);
     }
@@ -187,7 +201,9 @@ fn addmm_(
         alpha,
         beta,
         mat1: record::saved_input(edges[2].is_some(), mat1, 1)?,
+        mat1_strides: DimVec::from_slice(mat1.strides()),
         mat2: record::saved_input(edges[1].is_some(), mat2, 2)?,
+        mat2_strides: DimVec::from_slice(mat2.strides()),
     };
     {
         let _below = record::below();

@@ -454,6 +454,7 @@ register!(CLAMP_OUT, ForwardGrad, clamp_out);
 
 pub(super) struct ClampBackward1 {
     pub(super) max: Option<SavedVariable>,
+    pub(super) max_is_some: bool,
     pub(super) min: Option<SavedVariable>,
     pub(super) self_: SavedVariable,
     pub(super) result: SavedVariable,
@@ -473,7 +474,7 @@ impl Backward for ClampBackward1 {
             [
                 &|| {
                     let max = &record::unpack_optional(&self.max, cx)?;
-                    Ok(if min.as_ref().is_some() && max.as_ref().is_some() {
+                    Ok(if min.as_ref().is_some() && self.max_is_some {
                         ops::where_scalarother(
                             &ops::logical_and(
                                 &ops::eq_tensor(&ops::clamp_tensor(self_, min.as_ref(), None)?, self_)?,
@@ -487,8 +488,7 @@ impl Backward for ClampBackward1 {
                     })
                 },
                 &|| {
-                    let max = &record::unpack_optional(&self.max, cx)?;
-                    Ok(if max.as_ref().is_some() {
+                    Ok(if self.max_is_some {
                         ops::where_scalarother(
                             &ops::logical_and(
                                 &ops::eq_tensor(result, &ops::clamp_tensor(self_, min.as_ref(), None)?)?,
@@ -529,7 +529,8 @@ fn clamp_tensor(
     };
     if let Some(edges) = record::recorded_edges_of(&[&self_, &min, &max])? {
         let backward = ClampBackward1 {
-            max: record::saved_optional(edges[0].is_some() || edges[1].is_some(), max)?,
+            max: record::saved_optional(edges[0].is_some(), max)?,
+            max_is_some: max.is_some(),
             min: record::saved_optional(true, min)?,
             self_: SavedVariable::input(self_, 0)?,
             result: SavedVariable::output(&result, 0)?,
@@ -553,7 +554,8 @@ fn clamp__tensor(
     }
     record::check_inplace(self_)?;
     let edges = record::edges_of(&[&self_, &min, &max])?;
-    let saved_max = record::saved_optional(edges[0].is_some() || edges[1].is_some(), max)?;
+    let saved_max = record::saved_optional(edges[0].is_some(), max)?;
+    let saved_max_is_some = max.is_some();
     let saved_min = record::saved_optional(true, min)?;
     let saved_self = record::original_always(self_)?;
     {
@@ -562,6 +564,7 @@ fn clamp__tensor(
     }
     let backward = ClampBackward1 {
         max: saved_max,
+        max_is_some: saved_max_is_some,
         min: saved_min,
         self_: saved_self,
         result: SavedVariable::output(self_, 0)?,

@@ -1,5 +1,5 @@
-//! The simplest calls: contiguous inputs of one shape, type and device, of which one may be a number, and an output just like
-//! them. A call of no input but with a contiguous output is as simple.
+//! The simplest calls: contiguous inputs of one shape, type and device, of which one may be a number or a tensor of one without
+//! dimensions, and an output just like them. A call of no input but with a contiguous output is as simple.
 
 use super::operand::{Handle, Operand, Operands, Output};
 use super::{Config, TensorIterator};
@@ -32,7 +32,10 @@ impl<'a> TensorIterator<'a> {
         inputs: &[&'a Tensor; N],
         config: Config,
     ) -> Result<bool> {
-        let Some(first) = inputs.iter().copied().find(|t| !t.is_wrapped_number()) else { return Ok(false) };
+        let tensors = || inputs.iter().copied().filter(|t| !t.is_wrapped_number());
+        let Some(first) = tensors().find(|t| t.dim() > 0).or_else(|| tensors().next()) else {
+            return Ok(false);
+        };
         let (geometry, dtype, device) = (first.geometry(), first.dtype(), first.device());
         if !geometry.is_contiguous()
             || (config.promote_integers_to_float && !dtype.is_floating_point())
@@ -55,7 +58,10 @@ impl<'a> TensorIterator<'a> {
                 }
                 number = Some(i);
             } else if !t.is_same(first) && !alike(t) {
-                return Ok(false);
+                if number.is_some() || t.dim() != 0 || t.dtype() != dtype || t.device() != device {
+                    return Ok(false);
+                }
+                number = Some(i);
             }
         }
         let result = config.output_dtype.unwrap_or(dtype);
@@ -65,10 +71,12 @@ impl<'a> TensorIterator<'a> {
                     .map_err(|e| e.context(self.name))?,
             ),
             Output::InPlace(t) | Output::Given(t) => {
-                let apart = |i: &Tensor| {
-                    !Storage::ptr_eq(i.storage(), t.storage()) || i.storage_offset() == t.storage_offset()
+                // A number must not be among the elements that are written.
+                let apart = |(i, input): (usize, &&Tensor)| {
+                    !Storage::ptr_eq(input.storage(), t.storage())
+                        || (input.storage_offset() == t.storage_offset() && number != Some(i))
                 };
-                if result != dtype || !alike(t) || !inputs.iter().all(|i| apart(i)) {
+                if result != dtype || !alike(t) || !inputs.iter().enumerate().all(apart) {
                     return Ok(false);
                 }
                 Handle::Borrowed(t)

@@ -1,0 +1,13 @@
+//! Derivatives of products of matrices.
+
+use flambeau_core::Result;
+use flambeau_ops::{Tensor, ops};
+
+/// `a b`, the gradient of a matrix whose columns and rows are `strides` apart: if its columns are dense, so are those of the
+/// product. So the gradient of a layer's weight, which enters the product transposed, comes out as dense as the weight.
+pub fn mm_in_layout(a: &Tensor, b: &Tensor, strides: &[i64]) -> Result<Tensor> {
+    match *strides {
+        [1, column] if column != 1 => ops::t(&ops::mm(&ops::t(b)?, &ops::t(a)?)?),
+        _ => ops::mm(a, b),
+    }
+}
