@@ -10,7 +10,7 @@ use crate::{Outcome, root};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Runs only the workloads whose name holds this text.
+    /// Runs only the workloads whose name matches this regular expression.
     #[arg(long, default_value = "")]
     filter: String,
     /// Threads, on both sides.
@@ -19,9 +19,15 @@ pub(crate) struct Options {
     /// A Python that has torch: runs PyTorch too, before and after, and prints ratios.
     #[arg(long, value_name = "PYTHON")]
     against: Option<String>,
+    /// Runs PyTorch also with a glibc that keeps freed memory, the fair opponent for large results.
+    #[arg(long, requires = "against")]
+    keep: bool,
     /// A tenth of a second a workload instead of half a second.
     #[arg(long)]
     quick: bool,
+    /// Lets criterion time them: it keeps a history, and says what has changed.
+    #[arg(long, conflicts_with = "against")]
+    history: bool,
 }
 
 /// One workload's times, as either side prints them.
@@ -34,43 +40,117 @@ struct Measured {
 
 const TORCH: &str = "crates/flambeau/benches/workloads/torch_workloads.py";
 
+/// Workloads that are run together, so that both sides meet the machine as it is at that minute.
+const FAMILIES: [&str; 8] =
+    ["dispatch", "elementwise", "fused|copy", "reduce", "index", "linalg", "nn", "e2e"];
+
+/// What makes glibc keep what it has got from the system.
+const KEEP: &str = "glibc.malloc.mmap_threshold=17179869184:glibc.malloc.trim_threshold=17179869184";
+
+/// The runs of each workload, by the name of who ran it.
+type Runs = BTreeMap<&'static str, BTreeMap<String, Vec<Measured>>>;
+
+const OURS: &str = "flambeau";
+const THEIRS: &str = "PyTorch";
+const KEEPING: &str = "PyTorch, keep";
+
 pub(crate) fn run(options: &Options) -> Outcome {
-    let Some(python) = &options.against else {
-        for m in ours(options)? {
-            println!("{:32} {:>12}", m.name, nanoseconds(m.median_ns));
-        }
-        return Ok(ExitCode::SUCCESS);
-    };
-    // Both orders, so that neither side always has the warmer or the busier machine.
-    let (first, torch, again, last) =
-        (ours(options)?, theirs(python, options)?, theirs(python, options)?, ours(options)?);
-    compare(&by_name([first, last]), &by_name([torch, again]))
-}
-
-/// The runs of each workload.
-type Runs = BTreeMap<String, Vec<Measured>>;
-
-fn by_name(runs: [Vec<Measured>; 2]) -> Runs {
-    let mut by_name = Runs::new();
-    runs.into_iter().flatten().for_each(|m| by_name.entry(m.name.clone()).or_default().push(m));
-    by_name
-}
-
-fn compare(ours: &Runs, torch: &Runs) -> Outcome {
-    println!("{:32} {:>12} {:>12} {:>8}", "workload", "flambeau", "PyTorch", "ratio");
-    let mean = |runs: &[Measured]| runs.iter().map(|m| m.median_ns).sum::<f64>() / runs.len() as f64;
-    let (mut logs, mut rows, mut wrong) = (0.0, 0, 0);
-    for (name, runs) in ours {
-        let Some(theirs) = torch.get(name) else { continue };
-        let (a, b) = (mean(runs), mean(theirs));
-        let agree = same_check(runs[0].check, theirs[0].check);
-        let note = if agree { "" } else { "  results differ" };
-        println!("{name:32} {:>12} {:>12} {:>8.2}{note}", nanoseconds(a), nanoseconds(b), b / a);
-        logs += (b / a).ln();
-        rows += 1;
-        wrong += usize::from(!agree);
+    if options.history {
+        let mut command = cargo_bench();
+        command.args(arguments(options)).args(["--criterion", &options.filter]);
+        let status = command.current_dir(root()).status()?;
+        return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
-    println!("geometric mean {:.2}", (logs / f64::from(rows.max(1))).exp());
+    let runs = all(options)?;
+    let opponents = [THEIRS, KEEPING].map(|who| runs.get(who).map(|theirs| (who, theirs)));
+    compare(&runs[OURS], &opponents.into_iter().flatten().collect::<Vec<_>>())
+}
+
+/// Runs all, family by family, in both orders, so that neither side always has the warmer or the busier machine.
+fn all(options: &Options) -> Result<Runs, Box<dyn std::error::Error>> {
+    let mut sides = vec![OURS];
+    sides.extend(options.against.as_ref().map(|_| THEIRS));
+    sides.extend(options.keep.then_some(KEEPING));
+    let turns: Vec<_> = match sides.len() {
+        1 => sides,
+        _ => sides.iter().chain(sides.iter().rev()).copied().collect(),
+    };
+    let bar = indicatif::ProgressBar::new((FAMILIES.len() * turns.len()) as u64).with_style(
+        indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} {elapsed}, {eta} left")?,
+    );
+    let mut runs = Runs::from([(OURS, BTreeMap::new())]);
+    for family in FAMILIES {
+        for who in &turns {
+            bar.set_message(format!("{family}: {who}"));
+            for one in measured(&mut command(who, options, family))? {
+                runs.entry(who).or_default().entry(one.name.clone()).or_default().push(one);
+            }
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(runs)
+}
+
+fn command(who: &str, options: &Options, family: &str) -> Command {
+    let mut command = match who {
+        OURS => cargo_bench(),
+        _ => Command::new(options.against.as_deref().unwrap_or("python3")),
+    };
+    if who == KEEPING {
+        command.env("GLIBC_TUNABLES", KEEP);
+    }
+    if who != OURS {
+        command.arg(TORCH);
+    }
+    command.args(arguments(options)).args([&options.filter, &format!("^({family})[.]")]);
+    command
+}
+
+fn cargo_bench() -> Command {
+    let mut command = Command::new("cargo");
+    command.args(["bench", "--quiet", "--package", "flambeau", "--bench", "workloads", "--"]);
+    command
+}
+
+fn arguments(options: &Options) -> [String; 4] {
+    let seconds = if options.quick { "0.1" } else { "0.5" };
+    ["--threads", &options.threads.to_string(), "--seconds", seconds].map(str::to_owned)
+}
+
+/// Prints each workload's time, and those of the opponents with their ratio to ours.
+fn compare(
+    ours: &BTreeMap<String, Vec<Measured>>,
+    opponents: &[(&str, &BTreeMap<String, Vec<Measured>>)],
+) -> Outcome {
+    let mean = |runs: &[Measured]| runs.iter().map(|m| m.median_ns).sum::<f64>() / runs.len() as f64;
+    print!("{:32} {OURS:>12}", "workload");
+    opponents.iter().for_each(|(who, _)| print!(" {who:>14} {:>8}", "ratio"));
+    println!();
+    let mut logs = vec![(0.0, 0u32); opponents.len()];
+    let mut wrong = 0;
+    for (name, runs) in ours {
+        print!("{name:32} {:>12}", nanoseconds(mean(runs)));
+        for ((_, theirs), logs) in opponents.iter().zip(&mut logs) {
+            let Some(theirs) = theirs.get(name) else {
+                print!(" {:>14} {:>8}", "", "");
+                continue;
+            };
+            let ratio = mean(theirs) / mean(runs);
+            let agree = same_check(runs[0].check, theirs[0].check);
+            print!(
+                " {:>14} {ratio:>8.2}{}",
+                nanoseconds(mean(theirs)),
+                if agree { "" } else { " results differ" }
+            );
+            *logs = (logs.0 + ratio.ln(), logs.1 + 1);
+            wrong += usize::from(!agree);
+        }
+        println!();
+    }
+    for ((who, _), (sum, rows)) in opponents.iter().zip(logs) {
+        println!("geometric mean {:.2} ({who}, {rows} workloads)", (sum / f64::from(rows.max(1))).exp());
+    }
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -90,21 +170,6 @@ fn nanoseconds(ns: f64) -> String {
         n if n < 1e6 => format!("{:.2} us", n / 1e3),
         n => format!("{:.2} ms", n / 1e6),
     }
-}
-
-fn arguments(options: &Options) -> [String; 3] {
-    let seconds = if options.quick { "0.1" } else { "0.5" };
-    [options.filter.clone(), options.threads.to_string(), seconds.to_string()]
-}
-
-fn ours(options: &Options) -> Result<Vec<Measured>, Box<dyn std::error::Error>> {
-    let mut command = Command::new("cargo");
-    command.args(["bench", "--quiet", "--package", "flambeau", "--bench", "workloads", "--"]);
-    measured(command.args(arguments(options)))
-}
-
-fn theirs(python: &str, options: &Options) -> Result<Vec<Measured>, Box<dyn std::error::Error>> {
-    measured(Command::new(python).arg(TORCH).args(arguments(options)))
 }
 
 fn measured(command: &mut Command) -> Result<Vec<Measured>, Box<dyn std::error::Error>> {

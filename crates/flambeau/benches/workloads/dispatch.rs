@@ -1,16 +1,9 @@
 //! Pure overhead: the smallest calls.
 
 use super::Workload;
-use super::data::fill;
-use flambeau_autograd::Autograd;
-use flambeau_core::{Result, ScalarType, bail};
-use flambeau_ops::Tensor;
-
-fn leaf(sizes: &[i64], seed: u32) -> Result<Tensor> {
-    let x = fill(sizes, seed)?;
-    x.requires_grad_(true)?;
-    Ok(x)
-}
+use super::data::{fill, leaf};
+use flambeau::core::bail;
+use flambeau::{Autograd, ScalarType, Tensor};
 
 pub(super) fn workloads() -> Vec<Workload> {
     vec![

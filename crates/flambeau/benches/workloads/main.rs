@@ -1,17 +1,23 @@
 //! The workloads by which the library is measured against others; `cargo xtask bench` runs them and compares.
 //!
 //! Rules: a call is repeated until a sample takes 200 us; samples are taken for half a second, at least 7 and at most 300. Inputs
-//! are made outside the timed call, dropping the result is inside. Prints one JSON object a line.
+//! are made outside the timed call, dropping the result is inside. Prints one JSON object a line, or leaves a history for
+//! criterion to compare the next run with.
 
 mod data;
 mod dispatch;
 mod elementwise;
+mod index;
 mod linalg;
 mod measure;
+mod models;
+mod nn;
 mod reduce;
 
-use flambeau_core::Result;
-use flambeau_ops::Tensor;
+use clap::Parser;
+use criterion::Criterion;
+use flambeau::{Result, Tensor};
+use std::time::Duration;
 
 /// A workload: its name, and a function that builds the inputs and returns the call to time.
 struct Workload {
@@ -29,18 +35,54 @@ impl Workload {
     ) -> Self {
         Workload { name: name.into(), setup: Box::new(move || setup().map(|call| Box::new(call) as Call)) }
     }
+
+    /// An operator on one input.
+    fn of(
+        name: impl Into<String>,
+        make: impl Fn() -> Result<Tensor> + 'static,
+        op: fn(&Tensor) -> Result<Tensor>,
+    ) -> Self {
+        Workload::new(name, move || {
+            let x = make()?;
+            Ok(move || op(&x))
+        })
+    }
+}
+
+/// Times the workloads.
+#[derive(Parser)]
+struct Options {
+    /// Regular expressions, all of which the names must match.
+    filters: Vec<regex::Regex>,
+    /// Threads.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Seconds of samples for each workload.
+    #[arg(long, default_value_t = 0.5)]
+    seconds: f64,
+    /// Lets criterion time them, which keeps a history and says what has changed.
+    #[arg(long)]
+    criterion: bool,
+    /// What cargo says to every benchmark.
+    #[arg(long, hide = true)]
+    bench: bool,
 }
 
 fn main() -> Result<()> {
-    let mut args = std::env::args().skip(1).filter(|a| a != "--bench");
-    let filter = args.next().unwrap_or_default();
-    let threads = args.next().and_then(|n| n.parse().ok()).unwrap_or(1);
-    let seconds = args.next().and_then(|s| s.parse().ok()).unwrap_or(0.5);
-    flambeau_ops::parallel::set_num_threads(threads);
-    let all = [dispatch::workloads(), elementwise::workloads(), reduce::workloads(), linalg::workloads()];
-    for workload in all.into_iter().flatten().filter(|w| w.name.contains(&filter)) {
+    let options = Options::parse();
+    flambeau::set_num_threads(options.threads);
+    let mut criterion = Criterion::default().measurement_time(Duration::from_secs_f64(options.seconds));
+    let families = [dispatch::workloads, elementwise::workloads, reduce::workloads, index::workloads];
+    let more = [linalg::workloads, nn::workloads, models::workloads];
+    let all = families.into_iter().chain(more).flat_map(|family| family());
+    for workload in all.filter(|w| options.filters.iter().all(|filter| filter.is_match(&w.name))) {
         let mut call = (workload.setup)()?;
-        println!("{}", measure::measure(&workload.name, &mut call, seconds)?);
+        if options.criterion {
+            call()?;
+            criterion.bench_function(&workload.name, |bencher| bencher.iter(&mut call));
+        } else {
+            println!("{}", measure::measure(&workload.name, &mut call, options.seconds)?);
+        }
     }
     Ok(())
 }

@@ -1,16 +1,66 @@
-//! Sums.
+//! Reductions, scans, norms, sorting.
 
 use super::Workload;
-use super::data::fill;
+use super::data::{asking, fill, leaf, positive};
+use super::measure::backward_of;
+use flambeau::{Result, ScalarType, Tensor, ops};
+
+type Op = fn(&Tensor) -> Result<Tensor>;
+
+const SQUARE: [(&str, Op); 9] = [
+    ("sum_dim0", |x| x.sum_dim_intlist(Some(&[0]), false)),
+    ("sum_dim1", |x| x.sum_dim_intlist(Some(&[1]), false)),
+    ("mean_dim1", |x| x.mean_dim(Some(&[1]), false)),
+    ("max_dim1", |x| x.max_dim(1, false).map(|(values, _)| values)),
+    ("argmax_dim1", |x| x.argmax(Some(1), false)),
+    ("var_dim1", |x| x.var_correction(Some(&[1]))),
+    ("softmax.4096x4096", |x| x.softmax(1, None)),
+    ("log_softmax.4096x4096", |x| x.log_softmax(1, None)),
+    ("cumsum_dim1", |x| x.cumsum(1)),
+];
+const VOCABULARY: [(&str, Op); 2] =
+    [("softmax.512x50257", |x| x.softmax(1, None)), ("log_softmax.512x50257", |x| x.log_softmax(1, None))];
 
 pub(super) fn workloads() -> Vec<Workload> {
-    [("1e3", 1_000i64), ("1e5", 100_000), ("1e7", 10_000_000)]
-        .into_iter()
-        .map(|(size, n)| {
-            Workload::new(format!("reduce.sum_all.{size}"), move || {
-                let x = fill(&[n], 1)?;
-                Ok(move || x.sum())
+    let on = |name: &str, sizes: &'static [i64], op: Op| {
+        Workload::of(format!("reduce.{name}"), move || fill(sizes, 1), op)
+    };
+    let mut all = vec![
+        on("sum_all.1e3", &[1_000], |x| x.sum()),
+        on("sum_all.1e5", &[100_000], |x| x.sum()),
+        on("sum_all.1e7", &[10_000_000], |x| x.sum()),
+    ];
+    all.extend(SQUARE.map(|(name, op)| on(name, &[4096, 4096], op)));
+    all.extend(VOCABULARY.map(|(name, op)| on(name, &[512, 50257], op)));
+    all.extend(norms());
+    all.push(on("sort.1000x1000", &[1000, 1000], |x| x.sort(1, false).map(|(values, _)| values)));
+    all.push(on("topk10.1000x10000", &[1000, 10000], |x| {
+        x.topk(10, 1, true, true).map(|(values, _)| values)
+    }));
+    all
+}
+
+fn layer_norm(x: &Tensor, w: &Tensor, b: &Tensor) -> Result<Tensor> {
+    Tensor::layer_norm(x, &[1024], Some(w), Some(b), 1e-5, true)
+}
+
+fn norms() -> Vec<Workload> {
+    vec![
+        Workload::new("reduce.layer_norm.fwd", || {
+            let (x, w, b) = (fill(&[4096, 1024], 1)?, positive(&[1024], 2)?, fill(&[1024], 3)?);
+            Ok(move || layer_norm(&x, &w, &b))
+        }),
+        Workload::new("reduce.layer_norm.fwd_bwd", || {
+            let (x, w, b) = (leaf(&[4096, 1024], 1)?, asking(positive(&[1024], 2)?)?, leaf(&[1024], 3)?);
+            let leaves = vec![x.clone(), w.clone(), b.clone()];
+            Ok(backward_of(leaves, 0, move || layer_norm(&x, &w, &b)))
+        }),
+        Workload::new("reduce.batch_norm.train_fwd", || {
+            let (x, w, b) = (fill(&[32, 64, 56, 56], 1)?, positive(&[64], 2)?, fill(&[64], 3)?);
+            let (mean, var) = (Tensor::zeros(&[64], ScalarType::F32)?, Tensor::ones(&[64], ScalarType::F32)?);
+            Ok(move || {
+                ops::batch_norm(&x, Some(&w), Some(&b), Some(&mean), Some(&var), true, 0.1, 1e-5, true)
             })
-        })
-        .collect()
+        }),
+    ]
 }
