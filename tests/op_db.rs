@@ -21,6 +21,7 @@ mod moment;
 mod norm;
 mod order;
 mod overload;
+mod pairwise_distance;
 mod piecewise;
 mod polynomial;
 mod pool;
@@ -79,6 +80,7 @@ pub fn rows() -> Vec<Row> {
         spatial::rows,
         bags::rows,
         sampled::rows,
+        pairwise_distance::rows,
     ];
     families.iter().flat_map(|family| family()).collect()
 }

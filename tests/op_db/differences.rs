@@ -217,7 +217,7 @@ fn gradients() -> Vec<Row> {
 }
 
 /// The p-norm of numbers.
-fn norm(x: impl Iterator<Item = f64>, p: f64) -> f64 {
+pub(super) fn norm(x: impl Iterator<Item = f64>, p: f64) -> f64 {
     let x: Vec<f64> = x.map(f64::abs).collect();
     match p {
         0.0 => x.iter().filter(|x| **x != 0.0).count() as f64,

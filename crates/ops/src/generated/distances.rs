@@ -566,3 +566,46 @@ fn corrcoef_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("corrcoef", given, 1)?;
     corrcoef(arguments.tensor()?).map(IntoValues::into_values)
 }
+
+/// A kernel of `pairwise_distance`.
+pub type PairwiseDistanceFn = fn(DispatchKeySet, &Tensor, &Tensor, f64, f64, bool) -> Result<Tensor>;
+
+/// The operator `pairwise_distance`.
+pub static PAIRWISE_DISTANCE: Operator<PairwiseDistanceFn> = Operator::new(
+    "pairwise_distance",
+    "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor",
+    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, pairwise_distance_composite as PairwiseDistanceFn)],
+    pairwise_distance_boxed,
+);
+
+/// The p-norm of `x1 - x2 + eps` along the last dimension.
+///
+/// `pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor`
+#[inline]
+pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
+    let (keys, kernel) = PAIRWISE_DISTANCE.select(x1.key_set() | x2.key_set())?;
+    kernel(keys, x1, x2, p, eps, keepdim)
+}
+
+fn pairwise_distance_composite(
+    _keys: DispatchKeySet,
+    x1: &Tensor,
+    x2: &Tensor,
+    p: f64,
+    eps: f64,
+    keepdim: bool,
+) -> Result<Tensor> {
+    native::distances::pairwise_distance(x1, x2, p, eps, keepdim)
+}
+
+fn pairwise_distance_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("pairwise_distance", given, 5)?;
+    pairwise_distance(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.float()?,
+        arguments.float()?,
+        arguments.bool()?,
+    )
+    .map(IntoValues::into_values)
+}

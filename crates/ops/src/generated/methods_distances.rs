@@ -51,4 +51,9 @@ impl Tensor {
     pub fn corrcoef(&self) -> Result<Tensor> {
         super::distances::corrcoef(self)
     }
+
+    /// The p-norm of `x1 - x2 + eps` along the last dimension.
+    pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
+        super::distances::pairwise_distance(x1, x2, p, eps, keepdim)
+    }
 }

@@ -409,6 +409,7 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &SUM_TO_SIZE,
     &COV,
     &CORRCOEF,
+    &PAIRWISE_DISTANCE,
     &DIV_TENSOR_MODE,
     &DIV__TENSOR_MODE,
     &DIV_OUT_MODE,

@@ -2,7 +2,7 @@
 
 use crate::loops::reduce::computing_type;
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, Result, Scalar, ScalarType, bail, ensure, shape};
+use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, shape};
 
 /// The p-norm of a difference.
 pub fn dist(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
@@ -99,7 +99,7 @@ pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Te
     // The small number is PyTorch's, against a division by 0.
     let down = norm.add_scalar(1e-7, 1)?.reciprocal()?.mul_scalar(maxnorm)?;
     let factor = ops::where_scalarother(&norm.gt_scalar(maxnorm)?, &down, Scalar::Int(1))?;
-    self_.mul(&factor.to(self_.dtype())?)
+    ops::contiguous(&self_.mul(&factor.to(self_.dtype())?)?, MemoryFormat::Contiguous)
 }
 
 /// `self_` added up to `size`, to which it does not broadcast but from which it might have come.
@@ -213,4 +213,10 @@ pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
         }
         rank => bail!(Internal, "corrcoef: expected a matrix but got {rank} dimensions"),
     }
+}
+
+/// The p-norm of `x1 - x2 + eps` along the last dimension; `eps` keeps derivatives of a root away from 0.
+pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
+    let apart = x1.sub(x2)?.add_scalar(eps, 1)?;
+    ops::norm_scalaropt_dim(&apart, Some(Scalar::Float(p)), &[-1], keepdim)
 }

@@ -2,7 +2,7 @@
 
 //! The names in Python of the operators in `distances`.
 
-use crate::arguments::{Overload, Signature, float, int, ints, scalar, tensor};
+use crate::arguments::{Overload, Signature, boolean, float, int, ints, scalar, tensor};
 use crate::call::{Binding, function, method};
 use flambeau_core::Scalar;
 use flambeau_ops::ops;
@@ -69,6 +69,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     ),
     function!("", CORRCOEF, "corrcoef(Tensor input)\n\nHow rows of samples vary together, from -1 to 1."),
     method!(CORRCOEF, "corrcoef()\n\nHow rows of samples vary together, from -1 to 1."),
+    function!(
+        "",
+        PAIRWISE_DISTANCE,
+        "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-6, bool keepdim=False)\n\nThe p-norm of `x1 - x2 + eps` along the last dimension."
+    ),
 ];
 
 static DIST: Signature = Signature {
@@ -264,6 +269,31 @@ static CORRCOEF: Signature = Signature {
         call: |a| {
             let self_ = a.tensor(0)?;
             a.returns(|| ops::corrcoef(&self_))
+        },
+    }],
+};
+
+static PAIRWISE_DISTANCE: Signature = Signature {
+    name: "pairwise_distance",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("x1"),
+            tensor("x2"),
+            float("p").or("2"),
+            float("eps").or("1e-6"),
+            boolean("keepdim").or("False"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (x1, x2, p, eps, keepdim) = (
+                a.tensor(0)?,
+                a.tensor(1)?,
+                a.float_or(2, 2.0)?,
+                a.float_or(3, 1e-6)?,
+                a.boolean_or(4, false)?,
+            );
+            a.returns(|| ops::pairwise_distance(&x1, &x2, p, eps, keepdim))
         },
     }],
 };
