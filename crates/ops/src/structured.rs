@@ -20,6 +20,8 @@ use smallvec::SmallVec;
 pub struct TensorSpec {
     sizes: DimVec,
     format: MemoryFormat,
+    /// Those of a new tensor, where no format says them.
+    strides: Option<DimVec>,
     dtype: ScalarType,
     device: Device,
     of_another_type: OfAnotherType,
@@ -42,6 +44,7 @@ impl TensorSpec {
         TensorSpec {
             sizes: DimVec::from_slice(sizes),
             format: MemoryFormat::Contiguous,
+            strides: None,
             dtype,
             device,
             of_another_type: OfAnotherType::Refused,
@@ -73,6 +76,11 @@ impl TensorSpec {
         TensorSpec { format, ..self }
     }
 
+    /// With strides of its own, unless an `out` that is resized has it.
+    pub fn with_strides(self, strides: DimVec) -> Self {
+        TensorSpec { strides: Some(strides), ..self }
+    }
+
     /// Its sizes.
     pub fn sizes(&self) -> &[i64] {
         &self.sizes
@@ -88,6 +96,10 @@ impl TensorSpec {
     /// # Errors
     /// As [`Geometry::contiguous`], and `OutOfMemory`; each names the operator.
     pub fn allocate(&self, name: &str) -> Result<Tensor> {
+        if let Some(strides) = &self.strides {
+            let made = Tensor::empty_with_strides(&self.sizes, strides, self.dtype, self.device);
+            return made.map_err(|e| e.context(name));
+        }
         let made = match self.format {
             MemoryFormat::Contiguous | MemoryFormat::Preserve => {
                 Tensor::empty_contiguous(&self.sizes, self.dtype, self.device)

@@ -2,7 +2,7 @@
 
 use crate::tensor_iterator::{Config, TensorIterator};
 use crate::{Tensor, loops, ops};
-use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
+use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, bail, ensure};
 
 /// Shape and type of [`where_self`].
 pub fn where_self_meta<'a>(
@@ -98,16 +98,21 @@ pub fn masked_fill_tensor_(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Res
     fill_where("masked_fill_.Tensor", self_, mask, &value_like("masked_fill_.Tensor", self_, value)?)
 }
 
+/// PyTorch fills a copy that is in plain order, whatever the order of `self`.
+fn in_plain_order(filled: Tensor) -> Result<Tensor> {
+    ops::contiguous(&filled, MemoryFormat::Contiguous)
+}
+
 /// A number where the mask holds, `self_` elsewhere.
 pub fn masked_fill_scalar(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
     check_mask("masked_fill.Scalar", mask)?;
-    ops::where_self(mask, &number_like("masked_fill.Scalar", self_, value)?, self_)
+    in_plain_order(ops::where_self(mask, &number_like("masked_fill.Scalar", self_, value)?, self_)?)
 }
 
 /// The only element of `value` where the mask holds, `self_` elsewhere.
 pub fn masked_fill_tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
     check_mask("masked_fill.Tensor", mask)?;
-    ops::where_self(mask, &value_like("masked_fill.Tensor", self_, value)?, self_)
+    in_plain_order(ops::where_self(mask, &value_like("masked_fill.Tensor", self_, value)?, self_)?)
 }
 
 /// Where the condition holds: the indices along each dimension.

@@ -94,7 +94,7 @@ impl Way {
             return Ok(input.clone());
         }
         if p == 1.0 {
-            return input.mul_scalar(0);
+            return input.mul(&ops::zeros(&[], Some(input.dtype()), None, Some(input.device()), None)?);
         }
         match self.noise(input, p)? {
             (factor, None) => input.mul(&factor),

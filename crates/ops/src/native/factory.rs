@@ -167,10 +167,17 @@ pub(super) fn dense_strides(tensor: &Tensor) -> Result<DimVec> {
     if shape::is_non_overlapping_and_dense(tensor.sizes(), tensor.strides()) {
         return Ok(DimVec::from_slice(tensor.strides()));
     }
-    let abstracted =
-        Tensor::empty_with_strides(tensor.sizes(), tensor.strides(), tensor.dtype(), Device::META)?;
+    pointwise_strides(&[tensor])
+}
+
+/// The strides of what a pointwise operator makes of these.
+pub(super) fn pointwise_strides(operands: &[&Tensor]) -> Result<DimVec> {
+    let abstracted = |operand: &&Tensor| {
+        Tensor::empty_with_strides(operand.sizes(), operand.strides(), ScalarType::F32, Device::META)
+    };
+    let abstracted: Vec<Tensor> = operands.iter().map(abstracted).collect::<Result<_>>()?;
     let mut iter = TensorIterator::functional("empty_like");
-    iter.add_input(&abstracted);
+    abstracted.iter().for_each(|operand| iter.add_input(operand));
     iter.build(Config::SAME)?;
     Ok(DimVec::from_slice(iter.take_result()?.strides()))
 }

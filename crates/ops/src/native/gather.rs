@@ -339,7 +339,7 @@ fn reduction(name: &str, reduce: &str) -> Result<Combine> {
 }
 
 fn copied(self_: &Tensor) -> Result<Tensor> {
-    copy::clone(self_, Some(MemoryFormat::Preserve))
+    copy::clone(self_, Some(MemoryFormat::Contiguous))
 }
 
 /// `self_[index[i][j]][j] = src[i][j]`, for dimension 0.

@@ -123,7 +123,7 @@ fn put_slices(
 }
 
 fn copied(self_: &Tensor) -> Result<Tensor> {
-    copy::clone(self_, Some(MemoryFormat::Preserve))
+    copy::clone(self_, Some(MemoryFormat::Contiguous))
 }
 
 /// Adds `alpha` times the slices of `source`, in the order of `index`.
@@ -160,7 +160,7 @@ pub fn index_fill_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> R
 
 /// As [`index_fill_`], into a copy.
 pub fn index_fill(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
-    let made = copied(self_)?;
+    let made = copy::clone(self_, Some(MemoryFormat::Preserve))?;
     index_fill_(&made, dim, index, value)?;
     Ok(made)
 }
@@ -198,7 +198,7 @@ pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tens
 
 /// As [`index_fill_tensor_`], into a copy.
 pub fn index_fill_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
-    let made = copied(self_)?;
+    let made = copy::clone(self_, Some(MemoryFormat::Preserve))?;
     index_fill_tensor_(&made, dim, index, value)?;
     Ok(made)
 }

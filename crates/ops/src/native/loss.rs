@@ -8,6 +8,7 @@ pub use classes::*;
 use formulas::*;
 pub use margin::*;
 
+use super::factory::pointwise_strides;
 use super::reduce::as_dtype;
 use crate::loops::reduce::{Finish, Sum, computing_type, sum_fold};
 use crate::loops::{self, FloatFormula};
@@ -51,8 +52,15 @@ fn loss_meta(name: &str, args: &[&Tensor], reduction: i64) -> Result<TensorSpec>
     }
     let dtype = result_type(args.iter().copied())?;
     ensure!(dtype.is_floating_point(), NotImplemented, "\"{name}\" not implemented for '{dtype}'");
-    let sizes = if reduction == Reduction::None { sizes.as_slice() } else { &[] };
-    Ok(TensorSpec::new(sizes, dtype, args[0].device()))
+    if reduction != Reduction::None {
+        return Ok(TensorSpec::new(&[], dtype, args[0].device()));
+    }
+    let spec = TensorSpec::new(&sizes, dtype, args[0].device());
+    if args.iter().all(|arg| arg.is_contiguous()) {
+        Ok(spec)
+    } else {
+        Ok(spec.with_strides(pointwise_strides(args)?))
+    }
 }
 
 /// Evaluates a formula of broadcast arguments into `out`.

@@ -39,7 +39,12 @@ pub fn matrix_norm(
         _ => bail!(InvalidArgument, "linalg.matrix_norm: Order {ord} not supported."),
     }
     let sums = ops::linalg_vector_norm(self_, Scalar::Int(1), Some(&[summed]), true, dtype)?;
-    let norm = if ord > 0.0 { sums.amax(&[compared], true)? } else { sums.amin(&[compared], true)? };
+    let norm = match ord > 0.0 {
+        // The greatest of no sums is that of an empty sum.
+        true if sums.size(compared)? == 0 => sums.sum_dim_intlist(Some(&[compared]), true)?,
+        true => sums.amax(&[compared], true)?,
+        false => sums.amin(&[compared], true)?,
+    };
     if keepdim { Ok(norm) } else { norm.squeeze_dims(&[row, column]) }
 }
 

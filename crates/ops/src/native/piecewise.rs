@@ -4,7 +4,7 @@ use super::formulas::chained;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Float, Vector};
 use crate::{Tensor, ops};
-use flambeau_core::{Generator, Result, Scalar, ensure};
+use flambeau_core::{Generator, MemoryFormat, Result, Scalar, ensure};
 
 formulas! { float_kernel(FloatFormula, Float) -> V:
     /// x, and 0 from -lambd to lambd.
@@ -237,7 +237,8 @@ pub fn rrelu_with_noise(
         return ops::leaky_relu(self_, middle);
     }
     draw_slopes(self_, noise, (lower, upper), generator)?;
-    ops::mul_tensor(self_, noise)
+    // The result has the order of the first.
+    ops::mul_tensor(noise, self_)
 }
 
 /// The same in place.
@@ -282,7 +283,7 @@ pub fn rrelu(
     training: bool,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
-    let noise = ops::empty_like(self_, None, None, None, None, None)?;
+    let noise = ops::empty_like(self_, None, None, None, None, Some(MemoryFormat::Contiguous))?;
     ops::rrelu_with_noise(self_, &noise, lower, upper, training, generator)
 }
 

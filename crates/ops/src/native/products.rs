@@ -267,10 +267,7 @@ pub fn vander(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
 
 /// The same in increasing order, for every vector of a batch.
 pub fn linalg_vander(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
-    let Some(length) = x.sizes().last() else {
-        bail!(Shape, "linalg.vander: expected x to have at least one dimension");
-    };
-    let columns = n.unwrap_or(*length);
+    let columns = n.unwrap_or(x.sizes().last().copied().unwrap_or(1));
     ensure!(columns > 1, InvalidArgument, "linalg.vander: N must be greater than 1.");
     powers(x, columns)
 }

@@ -3,7 +3,7 @@
 use crate::loops::{self, generate_by_word, generate_by_word64, generate_normal};
 use crate::vectorized::Convert;
 use crate::{Tensor, dispatch_all_types, ops};
-use flambeau_core::{Element, Generator, Result, Scalar, ScalarType, ensure};
+use flambeau_core::{Element, Generator, MemoryFormat, Result, Scalar, ScalarType, ensure};
 
 /// The generator given, or the one of the process.
 pub(super) fn generator_or_default(generator: Option<&Generator>) -> &Generator {
@@ -273,14 +273,14 @@ pub fn bernoulli_tensor(self_: &Tensor, p: &Tensor, generator: Option<&Generator
 
 /// Ones with the probabilities that `self_` gives, and zeros.
 pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    let made = ops::empty_like(self_, None, None, None, None, None)?;
+    let made = ops::empty_like(self_, None, None, None, None, Some(MemoryFormat::Contiguous))?;
     bernoulli_tensor(&made, self_, generator)?;
     Ok(made)
 }
 
 /// Ones of probability `p`, and zeros, in the sizes of `self_`.
 pub fn bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    let made = ops::empty_like(self_, None, None, None, None, None)?;
+    let made = ops::empty_like(self_, None, None, None, None, Some(MemoryFormat::Contiguous))?;
     bernoulli_float(&made, p, generator)?;
     Ok(made)
 }

@@ -1,5 +1,6 @@
 //! Copies in another arrangement: repeated, reversed, rotated, padded.
 
+use super::factory::dense_strides;
 use super::slices::{fill, with_slices};
 use super::stored::Stored;
 use super::view::wrap_dims;
@@ -133,8 +134,7 @@ pub fn repeat_interleave_int(
 /// The indices of the dimensions `dims` in reverse order.
 pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let dims = wrap_dims("flip", dims, self_.dim())?;
-    let made =
-        TensorSpec::like(self_, self_.sizes()).with_format(self_.suggest_memory_format()).allocate("flip")?;
+    let made = TensorSpec::like(self_, self_.sizes()).with_strides(dense_strides(self_)?).allocate("flip")?;
     if made.device().is_meta() || made.numel() == 0 {
         return Ok(made);
     }

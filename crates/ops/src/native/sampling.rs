@@ -288,14 +288,15 @@ fn draw_without_replacement(
 
 /// Normal numbers in the sizes of `like`.
 fn standard(like: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    let made = ops::empty_like(like, None, None, None, None, None)?;
+    let made = ops::empty_like(like, None, None, None, None, Some(MemoryFormat::Contiguous))?;
     ops::normal_(&made, 0.0, std, generator)?;
     Ok(made)
 }
 
 /// Normal numbers of a mean each.
 pub fn normal_tensor_float(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    ops::add_tensor(mean, &standard(mean, std, generator)?, Scalar::Int(1))
+    // The result has the order of the first.
+    ops::add_tensor(&standard(mean, std, generator)?, mean, Scalar::Int(1))
 }
 
 /// Normal numbers of a standard deviation each.
@@ -315,6 +316,6 @@ pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Option<&Gene
     let sizes = shape::broadcast(mean.sizes(), std.sizes()).map_err(|e| e.context("normal"))?;
     let std = ops::expand(std, &sizes, false)?;
     let deviation = normal_float_tensor(0.0, &std, generator)?;
-    let made = ops::add_tensor(mean, &deviation, Scalar::Int(1))?;
+    let made = ops::add_tensor(&deviation, mean, Scalar::Int(1))?;
     ops::_to_copy(&made, Some(mean.dtype()), None, None, None, false, None)
 }

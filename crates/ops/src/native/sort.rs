@@ -3,6 +3,7 @@
 //! An element becomes a number that orders like it, beside its index; so equal elements keep their order, whatever the
 //! algorithm, and results are the same for every thread count.
 
+use super::factory::dense_strides;
 use super::slices::with_slices;
 use super::stored::{Numeric, Stored};
 use super::{copy, gather, view};
@@ -195,7 +196,7 @@ pub fn sort_meta(
     _descending: bool,
 ) -> Result<(TensorSpec, TensorSpec)> {
     shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("sort"))?;
-    let values = TensorSpec::like(self_, self_.sizes()).with_format(self_.suggest_memory_format());
+    let values = TensorSpec::like(self_, self_.sizes()).with_strides(dense_strides(self_)?);
     Ok((values.clone(), values.with_dtype(ScalarType::I64)))
 }
 

@@ -136,7 +136,7 @@ impl Resizing {
             let step = given.unwrap_or(n as f64 / size as f64) as f32;
             // The exact one looks at the middle of the new element, the other one at its beginning.
             let middle = if self.kind == Kind::NearestExact { 0.5 } else { 0.0 };
-            let place = if n == size { at } else { (((at as f32 + middle) * step) as i64).min(last) };
+            let place = (((at as f32 + middle) * step) as i64).min(last);
             return vec![(place, 1.0)];
         }
         let step = match self.align_corners {

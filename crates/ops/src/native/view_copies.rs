@@ -1,7 +1,7 @@
 //! Views copied at once: the operators whose names end in `_copy`, and those that write a copy through a view.
 
 use crate::{Tensor, ops};
-use flambeau_core::{MemoryFormat, Result, shape};
+use flambeau_core::{MemoryFormat, Result, Storage, shape};
 
 fn copied(view: Tensor) -> Result<Tensor> {
     ops::clone(&view, Some(MemoryFormat::Contiguous))
@@ -49,8 +49,13 @@ copies! {
     unfold_copy = unfold(dimension: i64, size: i64, step: i64);
     /// A copy of `unsqueeze`.
     unsqueeze_copy = unsqueeze(dim: i64);
-    /// A copy of `view`.
-    view_copy = view(size: &[i64]);
+}
+
+/// A copy in other sizes: where no view has those, `reshape` makes it.
+pub fn view_copy(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    let made = ops::reshape(self_, size)?;
+    let is_view = Storage::ptr_eq(made.storage(), self_.storage());
+    if is_view { copied(made) } else { Ok(made) }
 }
 
 fn all_copied(views: Vec<Tensor>) -> Result<Vec<Tensor>> {
