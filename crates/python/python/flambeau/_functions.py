@@ -26,6 +26,7 @@ __all__ = [
     "cdist",
     "einsum",
     "get_rng_state",
+    "histogramdd",
     "inf",
     "is_complex",
     "is_floating_point",
@@ -169,6 +170,57 @@ def cdist(
     if compute_mode not in DISTANCES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     return _flambeau.cdist(x1, x2, p, DISTANCES[compute_mode])
+
+
+def histogramdd(
+    input: Tensor,
+    bins: int | Sequence[int] | Sequence[Tensor],
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Any:
+    """How many points, the rows of `input`, lie in each box of a grid: edges of each coordinate, or so many even ones."""
+    if input.ndim < 2:
+        raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
+    points = input.reshape(-1, input.shape[-1]).unbind(-1)
+    parts: list[Any] = [bins] * len(points) if isinstance(bins, int) else list(bins)
+    if len(parts) != len(points):
+        raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
+    if range is not None and len(range) != 2 * len(points):
+        raise RuntimeError(f"torch.histogramdd: for a {len(points)}-dimensional histogram range should have {2 * len(points)} elements")
+    edges: list[Tensor] = []
+    for nr, (row, part) in enumerate(zip(points, parts)):
+        ends = None if range is None else range[2 * nr : 2 * nr + 2]
+        edges.append(part if isinstance(part, _flambeau.Tensor) else _flambeau.histogram(row, part, range=ends).bin_edges)
+    hist = _counted(points, edges, weight)
+    if density:
+        hist = hist / hist.sum()
+        for nr, row in enumerate(edges):
+            hist = hist / row.diff().reshape([-1] + [1] * (len(edges) - 1 - nr))
+    from .return_types import make
+
+    return make("histogramdd", ("hist", "bin_edges"))(hist, tuple(edges))
+
+
+def _counted(points: Sequence[Tensor], edges: Sequence[Tensor], weight: Tensor | None) -> Tensor:
+    """The sums of the weights of the points in each box. Boxes have their lower edges, the last ones also their upper."""
+    box = _flambeau.zeros_like(points[0], dtype=_flambeau.int64)
+    inside = _flambeau.ones_like(points[0], dtype=_flambeau.bool)
+    for row, ends in zip(points, edges):
+        place = _flambeau.bucketize(row.contiguous(), ends, right=True) - 1
+        inside = inside & (row >= ends[0]) & (row <= ends[-1])
+        box = box * (len(ends) - 1) + place.clamp(0, len(ends) - 2)
+    weights = _flambeau.ones_like(points[0]) if weight is None else weight.reshape(-1)
+    sizes = [len(ends) - 1 for ends in edges]
+    hist = _flambeau.zeros([_product(sizes)], dtype=weights.dtype)
+    return hist.index_add(0, box[inside], weights[inside]).reshape(sizes)
+
+
+def _product(numbers: Sequence[int]) -> int:
+    found = 1
+    for number in numbers:
+        found *= number
+    return found
 
 
 def meshgrid(*tensors: Tensors, indexing: str | None = None) -> tuple[Tensor, ...]:

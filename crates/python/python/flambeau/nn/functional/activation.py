@@ -137,6 +137,11 @@ def rrelu(
     return (flambeau.rrelu_ if inplace else flambeau.rrelu)(input, lower, upper, training)
 
 
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """`rrelu` in place."""
+    return rrelu(input, lower, upper, training, inplace=True)
+
+
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half times the sigmoid of the second."""
     if input.ndim == 0:

@@ -146,6 +146,54 @@ def cross_entropy(
     return _nn.cross_entropy_loss(input, target, weight, number, ignore_index, label_smoothing)
 
 
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: None = None,
+) -> Tensor:
+    """`cross_entropy` of `linear(input, linear_weight, linear_bias)`, whose sizes are `[C, d1, ..., in]` of a weight and a target
+    for each of the `d1, ...`. There are no options: the scores are made as a whole.
+    """
+    if options is not None:
+        raise NotImplementedError("linear_cross_entropy: there are no options yet; scores are made as a whole")
+    classes, width = tuple(linear_weight.shape[:-1]), input.shape[-1]
+    _check_linear(input, linear_weight, linear_bias)
+    flat = None if linear_bias is None else linear_bias.reshape(-1)
+    scores = flambeau._nn.linear(input, linear_weight.reshape(-1, width), flat).reshape((*input.shape[:-1], *classes))
+    if target.shape == scores.shape and ignore_index is not None:
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(
+        scores, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing
+    )
+
+
+def _check_linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    if not 1 <= input.ndim <= 2:
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.ndim}")
+    if weight.ndim < 2:
+        raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {weight.ndim}")
+    if input.shape[-1] != weight.shape[-1]:
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), "
+            f"got {input.shape[-1]} and {weight.shape[-1]}, respectively"
+        )
+    if bias is not None and bias.shape != weight.shape[:-1]:
+        raise RuntimeError(f"expected linear_bias shape {tuple(weight.shape[:-1])}, got {tuple(bias.shape)}")
+    if weight.ndim > 2 and input.ndim == 1:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(weight.shape)} requires batched input, "
+            f"(N, {input.shape[-1]}), got unbatched input with shape {tuple(input.shape)}"
+        )
+
+
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -246,9 +294,8 @@ def hinge_embedding_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """`x` where `y` is 1, and how much it is short of the margin where `y` is -1."""
-    near = input.masked_fill(target == -1, 0)
-    far = (margin - input).clamp_min(0).masked_fill(target == 1, 0)
-    loss = near + far
+    far = flambeau.where(target != 1, (margin - input).clamp_min(0), 0)
+    loss = far + flambeau.where(target != -1, input, 0)
     return _reduced(loss, reduction, size_average, reduce)
 
 

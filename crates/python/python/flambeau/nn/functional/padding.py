@@ -40,7 +40,6 @@ def _places(mode: str, before: int, after: int, size: int) -> list[int]:
     """Where in a dimension of `size` each place of the padded one is taken from."""
     if mode != "circular":
         return [PLACES[mode](place, size) for place in range(-before, size + after)]
-    # What a negative padding cuts off does not come back on the other side.
     kept = range(max(-before, 0), size - max(-after, 0))
     return [kept[place % len(kept)] for place in range(-max(before, 0), len(kept) + max(after, 0))]
 
@@ -53,7 +52,9 @@ def _check(mode: str, before: int, after: int, size: int, dim: int) -> None:
         )
     if mode == "circular" and max(before, after) > size:
         raise RuntimeError("Padding value causes wrapping around more than once.")
-    if size == 0 or size + before + after <= 0:
+    # What is cut off does not come back on the other side.
+    kept = size + min(before, 0) + min(after, 0) if mode == "circular" else size
+    if kept <= 0 or size + before + after <= 0:
         raise RuntimeError(f"padding ({before}, {after}) leaves nothing of dimension {dim} of size {size}")
 
 
