@@ -117,7 +117,8 @@ def are_nearer(exact, result, mine):
 def out(case, theirs, ours, has_values=True):
     """With results to write into: of the right sizes, of others, and of another type."""
     result, error = attempt(theirs, case.theirs())
-    if error is not None or not tensors(result) or any(t.layout != torch.strided for t in tensors(result)):
+    nested = isinstance(result, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in result)
+    if error is not None or not tensors(result) or nested or any(t.layout != torch.strided for t in tensors(result)):
         return []
     found = []
     kinds = {"alike": torch.empty_like, "empty": lambda t: t.new_empty(0), "int8": lambda t: torch.empty_like(t, dtype=torch.int8),

@@ -1,12 +1,13 @@
 """Calls every operator of PyTorch's operator database that Flambeau has in both, from Python, and says where they disagree.
 
-    python tests/parity/python/run.py [--filter REGEX] [--dtypes float32,int64] [--samples 40] [--seed 0] [--out DIR] [--again]
+    python tests/parity/python/run.py [--filter REGEX] [--dtypes float32,int64] [--samples 40] [--least 200] [--out DIR] [--again]
 
 The Python that runs this needs torch, expecttest, pytest and flambeau. Each entry of the database runs in a child of its own,
 that a crash or a hang ends alone, and leaves DIR/<entry>.json; entries that have one are not run again unless `--again` says
 so. Compared are results and refusals of the function, the method, the in-place form, the Python operator and `out=`, in
 every type both have, with strides as the database gives them and with gaps; gradients of first and second order; and the
-database's calls that must fail. A disagreement that is meant is a row of the last table of `docs/differences.md`.
+database's calls that must fail. An entry whose samples make fewer than `--least` cases gets more, derived from them
+(`derived.py`). A disagreement that is meant is a row of the last table of `docs/differences.md`.
 """
 
 import argparse
@@ -25,6 +26,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 import cases
+import derived
 import names
 from convert import DTYPES, Outside
 
@@ -67,8 +69,8 @@ def spread(samples, limit):
     return [samples[int(i * step)] for i in range(int(len(samples) / step))]
 
 
-def samples_of(entry, dtype, options, requires_grad=False):
-    torch.manual_seed(SEED)
+def samples_of(entry, dtype, options, requires_grad=False, seed=0):
+    torch.manual_seed(SEED + seed)
     make = entry.reference_inputs if options.reference else entry.sample_inputs
     try:
         return spread(make("cpu", dtype, requires_grad=requires_grad), options.samples)
@@ -109,6 +111,24 @@ def backwards(entry, dtype, report, options):
         report.note("backward", str(dtype)[6:], cases.backward, cases.Case(sample), *found[0][1:], twice)
 
 
+def further(entry, types, report, options):
+    """Derived calls, until there are as many cases as are wanted: forwards, and backwards where that is defined."""
+    found, _ = names.variants(entry)
+    has_values = not names.is_random(entry)
+    for number, dtype in enumerate(types):
+        left = options.least - report.count["cases"]
+        differentiable = has_values and entry.supports_autograd and dtype in entry.supported_backward_dtypes("cpu")
+        backward = differentiable and dtype in (torch.float32, torch.float64)
+        share = -(-left // (len(types) - number))
+        samples = lambda seed: samples_of(entry, dtype, options, backward, seed)
+        for sample in derived.more(samples, found[0][1], entry.name, share // 2 + 1 if backward else share) if left > 0 else ():
+            report.note("function", str(dtype)[6:], cases.forward, cases.Case(sample), *found[0][1:], has_values)
+            report.count["derived"] += 1
+            if backward:
+                report.note("backward", str(dtype)[6:], cases.backward, cases.Case(sample), *found[0][1:], False)
+                report.count["derived"] += 1
+
+
 def errors(entry, report):
     """The database's calls that must fail."""
     if entry.error_inputs_func is None:
@@ -128,8 +148,11 @@ def check(entry, options):
         missing.update(forwards(entry, dtype, report, options))
         if dtype in (torch.float32, torch.float64):
             backwards(entry, dtype, report, options)
+    chosen = [dtype for dtype in types if not options.dtypes or str(dtype)[6:] in options.dtypes]
+    # Those with gradients last: what the others could not make falls to them.
+    further(entry, sorted(chosen, key=lambda dtype: dtype.is_floating_point), report, options)
     errors(entry, report)
-    return {"name": entry.full_name, "count": report.count, "missing": sorted(missing), "found": list(report.found.values())}
+    return {"name": entry.full_name, "types": len(types), "count": report.count, "missing": sorted(missing), "found": list(report.found.values())}
 
 
 def in_child(entry, path, options):
@@ -153,7 +176,7 @@ def in_child(entry, path, options):
         words = error.read_text() if error.exists() else f"ended by signal {status & 127}"
         error.unlink(missing_ok=True)
         found = {"variant": "run", "kind": "crash", "count": 1, "dtypes": [], "shown": [{"dtype": "", "words": words, "call": ""}]}
-        path.write_text(json.dumps({"name": entry.full_name, "count": {"disagreements": 1}, "missing": [], "found": [found]}))
+        path.write_text(json.dumps({"name": entry.full_name, "types": 1, "count": {"disagreements": 1}, "missing": [], "found": [found]}))
 
 
 def meant():
@@ -174,13 +197,15 @@ def is_meant(name, found, rows):
 
 def summary(folder, entries, absent, options):
     """A table of the disagreements, and the counts."""
-    rows, total, left, explained = meant(), collections.Counter(), [], 0
+    rows, total, left, explained, least = meant(), collections.Counter(), [], 0, []
     for entry in entries:
         path = folder / f"{entry.full_name}.json"
         if not path.exists():
             continue
         report = json.loads(path.read_text())
         total.update(report["count"])
+        if report["types"]:
+            least.append((report["count"].get("cases", 0), report["name"]))
         for found in report["found"]:
             if is_meant(report["name"], found, rows):
                 explained += found["count"]
@@ -194,10 +219,18 @@ def summary(folder, entries, absent, options):
             print(f"    {shown['words'][:300]}\n        {shown['dtype']} {shown['call'][:240]}")
     print(f"\nof {len(op_db)} entries {len(entries)} are here and {len(absent)} are not:\n{', '.join(sorted({e.name for e in absent}))}\n")
     open_ = sum(found["count"] for _, found in left)
-    print(f"{len(entries)} entries, {total['cases']} cases ({total['outside']} more with what only PyTorch has), "
+    few = [f"{name} {count}" for count, name in sorted(least) if count < options.least]
+    print(f"fewest cases of the {len(least)} entries that have a type of ours: {min(least, default=(0, ''))[0]}" + (f"; fewer than {options.least}: {', '.join(few)}" if few else ""))
+    print(f"{len(entries)} entries, {total['cases']} cases, of which {total['derived']} derived ({total['outside']} more with what only PyTorch has), "
           f"{total['disagreements']} disagreements: {explained} meant, {open_} open in {len({name for name, _ in left})} entries")
     (folder / "summary.json").write_text(json.dumps({"left": left, "absent": sorted(e.full_name for e in absent), "count": total}))
     return open_
+
+
+def bar(done, all_, width=20):
+    """How far a run is."""
+    full = width * done // all_
+    return f"[{'#' * full}{'.' * (width - full)}] {done}/{all_}"
 
 
 def main():
@@ -206,6 +239,7 @@ def main():
     parser.add_argument("--filter", default="", help="a regular expression of entries")
     parser.add_argument("--dtypes", type=lambda text: text.split(","), help="types of elements")
     parser.add_argument("--samples", type=int, default=40, help="samples for an entry and a type")
+    parser.add_argument("--least", type=int, default=200, help="cases of an entry; what its samples lack is derived from them")
     parser.add_argument("--shown", type=int, default=1, help="examples of each disagreement")
     parser.add_argument("--reference", action="store_true", help="the database's reference inputs, which are more")
     parser.add_argument("--seed", type=int, default=0)
@@ -226,7 +260,7 @@ def main():
         start = time.time()
         in_child(entry, path, options)
         count = json.loads(path.read_text())["count"]
-        print(f"[{number + 1}/{len(chosen)}] {entry.full_name}: {count.get('cases', 0)} cases, "
+        print(f"{bar(number + 1, len(chosen))} {entry.full_name}: {count.get('cases', 0)} cases, "
               f"{count.get('disagreements', 0)} disagreements, {time.time() - start:.1f} s", flush=True)
     sys.exit(1 if summary(options.out, chosen, absent, options) else 0)
 
