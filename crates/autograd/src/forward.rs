@@ -27,6 +27,7 @@ pub use in_place::{copy_, in_place, overwritten, refused, view_in_place};
 pub use slot::{DualLevel, dual_level, is_dual_level_open};
 
 pub(crate) use call::{list, results2, results3, results4, tensor};
+pub(crate) use in_place::set;
 pub(crate) use slot::{Slot, alias_with, attach, is_dual, put, shared_slot, slot, strided_part, tangent};
 
 use flambeau_core::{DispatchKey, DispatchKeySet, Result, ThreadKeysGuard, ensure};

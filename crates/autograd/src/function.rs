@@ -7,7 +7,7 @@ use crate::record;
 use crate::saved_variable::{SavedVariable, Unpacked};
 use crate::variable::{set_gradient_edge, variable};
 use crate::view::{self, CreationMeta};
-use crate::{formulas, handle, no_grad};
+use crate::{formulas, forward, handle, no_grad};
 use flambeau_core::{Result, bail, ensure};
 use flambeau_ops::Tensor;
 use parking_lot::Mutex;
@@ -70,6 +70,18 @@ pub trait Function: Send + Sync + 'static {
     /// # Errors
     /// The implementation's. A panic becomes an error too.
     fn backward(&self, cx: &BackwardContext<'_>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>;
+
+    /// The tangents of the outputs, one for each, from those of the inputs: forward mode. Runs right after
+    /// [`forward`](Self::forward), recorded.
+    ///
+    /// # Errors
+    /// The implementation's; `NotImplemented` where there is none.
+    fn jvp(&self, _cx: &JvpContext<'_>, _tangents: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+        bail!(
+            NotImplemented,
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+    }
 }
 
 /// What a forward tells about itself.
@@ -134,12 +146,21 @@ impl BackwardContext<'_> {
     }
 }
 
+/// What a jvp can ask for.
+pub struct JvpContext<'a> {
+    /// The inputs of the forward.
+    pub inputs: &'a [Tensor],
+    /// What it returned.
+    pub outputs: &'a [Tensor],
+}
+
 /// Calls `function` on `inputs` and records it.
 ///
 /// # Errors
 /// Those of its forward, and `Autograd` where an input was written that may not be.
 pub fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
     let recording = record::any_requires_grad(inputs.iter().copied());
+    let dual = forward::is_dual_level_open() && inputs.iter().any(|input| forward::is_dual(input));
     let edges = if recording { record::edges_of_all(inputs)? } else { Edges::new() };
     let inputs: Vec<Tensor> = inputs.iter().map(|input| (*input).clone()).collect();
     let mut cx = ForwardContext {
@@ -150,38 +171,84 @@ pub fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>
         materialize: true,
     };
     let mut outputs = {
-        let _unrecorded = no_grad();
+        let (_unrecorded, _below) = (no_grad(), dual.then(forward::below));
         function.forward(&mut cx, &inputs)?
     };
-    if !recording {
+    if !recording && !dual {
         return Ok(outputs);
     }
     let ForwardContext { saved, dirty, non_differentiable, materialize, .. } = cx;
-    check_dirty(function.name(), &dirty, &outputs)?;
+    check_dirty(function.name(), &dirty, &outputs, recording)?;
     for output in &mut outputs {
         if is_among(output, &inputs) && !is_among(output, &dirty) {
             *output = view_as_is(output)?;
         }
     }
-    let saved = save(&saved, &outputs)?;
-    let node = new_node(FunctionNode {
-        header: NodeHeader::new(edges, &outputs.iter().collect::<Vec<_>>()),
-        saves: !saved.is_empty(),
-        saved: Mutex::new(Some(saved.into())),
-        function,
-        materialize,
-    });
-    attach(&node, &outputs, &dirty, &non_differentiable)?;
+    let tangents = if dual { Some(tangents(&function, &inputs, &outputs, materialize)?) } else { None };
+    if recording {
+        let saved = save(&saved, &outputs)?;
+        let node = new_node(FunctionNode {
+            header: NodeHeader::new(edges, &outputs.iter().collect::<Vec<_>>()),
+            saves: !saved.is_empty(),
+            saved: Mutex::new(Some(saved.into())),
+            function,
+            materialize,
+        });
+        attach(&node, &outputs, &dirty, &non_differentiable)?;
+    }
+    for (output, tangent) in outputs.iter().zip(tangents.into_iter().flatten()) {
+        if output.is_floating_point() && !is_among(output, &non_differentiable) {
+            forward::set(output, tangent, is_among(output, &dirty))?;
+        }
+    }
     Ok(outputs)
+}
+
+/// The tangents of the outputs; those of inputs that have none are zeros, or `None` if so asked for.
+fn tangents<F: Function>(
+    function: &F,
+    inputs: &[Tensor],
+    outputs: &[Tensor],
+    materialize: bool,
+) -> Result<Vec<Option<Tensor>>> {
+    let given = |input: &Tensor| match forward::tangent(input)? {
+        None if materialize && input.is_floating_point() => formulas::zeros(input.sizes(), input).map(Some),
+        tangent => Ok(tangent),
+    };
+    let given: Vec<Option<Tensor>> = inputs.iter().map(given).collect::<Result<_>>()?;
+    let _below = forward::below();
+    let made = function.jvp(&JvpContext { inputs, outputs }, &given)?;
+    ensure!(
+        made.len() == outputs.len(),
+        Autograd,
+        "{}: the jvp returned {} tangents where the forward returned {} outputs",
+        function.name(),
+        made.len(),
+        outputs.len()
+    );
+    for (i, (tangent, output)) in made.iter().zip(outputs).enumerate() {
+        let fits = |tangent: &Tensor| tangent.sizes() == output.sizes() && tangent.dtype() == output.dtype();
+        ensure!(
+            tangent.as_ref().is_none_or(fits),
+            Autograd,
+            "{}: expected tangent {i} of the jvp to have the sizes and the type of output {i}, {:?} and {}",
+            function.name(),
+            output.sizes(),
+            output.dtype()
+        );
+    }
+    Ok(made)
 }
 
 fn is_among(tensor: &Tensor, others: &[Tensor]) -> bool {
     others.iter().any(|other| other.is_same(tensor))
 }
 
-fn check_dirty(name: &str, dirty: &[Tensor], outputs: &[Tensor]) -> Result<()> {
+fn check_dirty(name: &str, dirty: &[Tensor], outputs: &[Tensor], recording: bool) -> Result<()> {
     for input in dirty {
-        record::check_inplace(input)?;
+        if recording {
+            record::check_inplace(input)?;
+        }
         ensure!(
             is_among(input, outputs),
             Autograd,

@@ -1,5 +1,6 @@
 //! Analytic gradients against central differences in f64, for first and second derivatives.
 
+use crate::forward::{dual_level, make_dual, unpack_dual};
 use crate::tensor::Autograd;
 use crate::{grad, no_grad};
 use flambeau_core::{Result, ScalarType, bail, ensure, shape};
@@ -18,11 +19,23 @@ pub struct GradCheck {
     pub nondet_tol: f64,
     /// Whether missing gradients of outputs are tried too.
     pub check_undefined_grad: bool,
+    /// Whether tangents are compared with the differences.
+    pub check_forward_ad: bool,
+    /// Whether gradients are.
+    pub check_backward_ad: bool,
 }
 
 impl Default for GradCheck {
     fn default() -> Self {
-        GradCheck { eps: 1e-6, atol: 1e-5, rtol: 1e-3, nondet_tol: 0.0, check_undefined_grad: true }
+        GradCheck {
+            eps: 1e-6,
+            atol: 1e-5,
+            rtol: 1e-3,
+            nondet_tol: 0.0,
+            check_undefined_grad: true,
+            check_forward_ad: false,
+            check_backward_ad: true,
+        }
     }
 }
 
@@ -65,7 +78,7 @@ impl GradCheck {
         for o in 0..f(inputs)?.len() {
             self.check_output(o, &|inputs: &[Tensor]| pick(f(inputs)?, o), inputs)?;
         }
-        if self.check_undefined_grad {
+        if self.check_undefined_grad && self.check_backward_ad {
             check_undefined(&f, inputs)?;
         }
         Ok(())
@@ -104,6 +117,15 @@ impl GradCheck {
         let wanted: Vec<usize> = (0..inputs.len()).filter(|i| inputs[*i].requires_grad()).collect();
         let numeric =
             wanted.iter().map(|i| self.numeric(f, inputs, *i)).collect::<Result<Vec<Jacobian>>>()?;
+        if self.check_forward_ad {
+            for (numeric, i) in numeric.iter().zip(&wanted) {
+                let columns = forward_jacobian(f, inputs, *i)?;
+                self.compare(&columns, numeric, o, *i, " computed with forward mode")?;
+            }
+        }
+        if !self.check_backward_ad {
+            return Ok(());
+        }
         // Made after the differences were, since those write to the inputs.
         let output = &f(inputs)?;
         if !output.requires_grad() {
@@ -115,7 +137,7 @@ impl GradCheck {
         let analytic = jacobians(output, &leaves)?;
         let again = jacobians(output, &leaves)?;
         for (n, i) in wanted.iter().enumerate() {
-            self.compare(&analytic[n], &numeric[n], o, *i)?;
+            self.compare(&analytic[n], &numeric[n], o, *i, "")?;
             ensure!(
                 difference(&analytic[n], &again[n]) <= self.nondet_tol,
                 Autograd,
@@ -151,14 +173,14 @@ impl GradCheck {
         Ok(jacobian)
     }
 
-    fn compare(&self, analytic: &Jacobian, numeric: &Jacobian, o: usize, i: usize) -> Result<()> {
+    fn compare(&self, analytic: &Jacobian, numeric: &Jacobian, o: usize, i: usize, how: &str) -> Result<()> {
         let close = |(a, n): (&f64, &f64)| (a - n).abs() <= self.atol + self.rtol * n.abs();
         let rows = analytic.iter().zip(numeric);
         let all = rows.clone().all(|(a, n)| a.len() == n.len() && a.iter().zip(n).all(close));
         ensure!(
             all && analytic.len() == numeric.len(),
             Autograd,
-            "Jacobian mismatch for output {o} with respect to input {i},\nnumerical:{numeric:?}\nanalytical:{analytic:?}\n"
+            "Jacobian{how} mismatch for output {o} with respect to input {i},\nnumerical:{numeric:?}\nanalytical:{analytic:?}\n"
         );
         Ok(())
     }
@@ -191,6 +213,28 @@ fn check_inputs(inputs: &[Tensor]) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Column by column: the tangents of the output for each unit vector as the tangent of input `i`.
+fn forward_jacobian(
+    f: &dyn Fn(&[Tensor]) -> Result<Tensor>,
+    inputs: &[Tensor],
+    i: usize,
+) -> Result<Jacobian> {
+    let (input, numel) = (&inputs[i], inputs[i].numel() as usize);
+    let column = |element: usize| {
+        let mut unit = vec![0.0; numel];
+        unit[element] = 1.0;
+        let _level = dual_level()?;
+        let mut given = inputs.to_vec();
+        given[i] = make_dual(input, &Tensor::from_vec(unit, input.sizes())?)?;
+        let output = f(&given)?;
+        match unpack_dual(&output)?.1 {
+            Some(tangent) => values(&tangent),
+            None => Ok(vec![0.0; output.numel() as usize]),
+        }
+    };
+    (0..numel).map(column).collect()
 }
 
 /// Row by row: the gradients for each unit vector as the gradient of the output.

@@ -7,7 +7,7 @@
 //! | [`saved_variable`] | tensors that a node keeps for its backward |
 //! | [`engine`] | the walk: [`backward`] and [`grad`] |
 //! | [`view`], `copy_slices` | views and in-place operators |
-//! | [`forward`](mod@forward) | forward mode: tensors with tangents |
+//! | [`forward`](mod@forward), [`functional`] | forward mode; Jacobians and Hessians by both modes |
 //! | [`record`], `generated` | what recording kernels call, and the kernels |
 //! | `checkpoint` | parts of a computation that run again instead of keeping tensors: [`checkpoint`] |
 //! | [`grad_mode`], [`hooks`], [`anomaly`], [`function`] | the rest of the contract |
@@ -33,6 +33,7 @@ pub mod engine;
 pub mod formulas;
 pub mod forward;
 pub mod function;
+pub mod functional;
 mod generated;
 pub mod grad_mode;
 pub mod gradcheck;

@@ -1,6 +1,7 @@
 //! Autograd's methods on tensors and nodes.
 
 use crate::engine::backward;
+use crate::forward;
 use crate::hooks::{HookHandle, NodeHooks, PostAccumulateHook, PostHook, PreHook, TensorHook};
 use crate::node::NodePtr;
 use crate::record::is_leaf;
@@ -313,13 +314,17 @@ impl NodeHandle for NodePtr {
     }
 }
 
-/// What a printed tensor says of its gradient: `requires_grad=True`, or which node made it.
+/// What a printed tensor says of its gradient, `requires_grad=True`, or which node made it, and of its tangent.
 fn describe(tensor: &Tensor) -> Option<String> {
-    match tensor.grad_fn() {
+    let history = match tensor.grad_fn() {
         Ok(Some(node)) => Some(format!("grad_fn=<{}>", node.name())),
         Ok(None) => tensor.requires_grad().then(|| "requires_grad=True".to_string()),
         Err(_) => Some("grad_fn=<Invalid>".to_string()),
-    }
+    };
+    let tangent = forward::unpack_dual(tensor).ok().and_then(|(_, tangent)| tangent);
+    let tangent = tangent.map(|tangent| format!("tangent={tangent}"));
+    let said: Vec<String> = history.into_iter().chain(tangent).collect();
+    (!said.is_empty()).then(|| said.join(", "))
 }
 
 inventory::submit! { flambeau_ops::tensor::display::Suffix(describe) }

@@ -1,5 +1,6 @@
 //! Gradients in Python: what hangs on a tensor, the walk backwards, and which calls are recorded.
 
+mod forward;
 mod function;
 mod gradcheck;
 mod graph;
@@ -95,6 +96,7 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run_backward, module)?)?;
     module.add_function(wrap_pyfunction!(run_grad, module)?)?;
     modes::install(module)?;
+    forward::install(module)?;
     function::install(module)?;
     gradcheck::install(module)?;
     saving::install(module)?;

@@ -80,6 +80,15 @@ pub fn copy_(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
     if self_.is_floating_point() { write(self_, new) } else { Ok(()) }
 }
 
+/// Gives an output of a custom function its tangent: a new one, or for an input that was written in the place of the one it had.
+pub(crate) fn set(output: &Tensor, new: Option<Tensor>, written: bool) -> Result<()> {
+    match new {
+        new if written => write(output, new),
+        Some(new) => put(output, new),
+        None => Ok(()),
+    }
+}
+
 /// Writes a tangent where `self_` has its own; a view of a tensor without one gives it one.
 fn write(self_: &Tensor, new: Option<Tensor>) -> Result<()> {
     let before = tangent(self_)?;

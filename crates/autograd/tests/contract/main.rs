@@ -7,6 +7,7 @@ mod anomaly;
 mod engine;
 mod families;
 mod forward;
+mod functional;
 mod functions;
 mod gradients;
 mod hooks;

@@ -6,7 +6,8 @@ use crate::arguments::type_name;
 use crate::call::IntoPython;
 use crate::errors::{carry, raise};
 use crate::tensor::tensor_in;
-use flambeau_autograd::function::{BackwardContext, ForwardContext, Function, apply};
+use flambeau_autograd::forward::is_dual_level_open;
+use flambeau_autograd::function::{BackwardContext, ForwardContext, Function, JvpContext, apply};
 use flambeau_core::Result;
 use flambeau_ops::Tensor;
 use parking_lot::Mutex;
@@ -55,6 +56,10 @@ impl Function for PyFunction {
     fn backward(&self, cx: &BackwardContext<'_>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
         Python::attach(|py| self.run_backward(py, cx, grads)).map_err(carry)
     }
+
+    fn jvp(&self, _: &JvpContext<'_>, tangents: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+        Python::attach(|py| self.run_jvp(py, tangents)).map_err(carry)
+    }
 }
 
 impl PyFunction {
@@ -102,6 +107,10 @@ impl PyFunction {
         let tensors: Vec<&Tensor> = items.iter().filter_map(tensor_in).collect();
         cx.save_for_backward(&tensors);
         let _ = self.saved.set(items.iter().map(|item| !item.is_none()).collect());
+        if context.getattr("_for_forward")?.is_none() {
+            let kept = if is_dual_level_open() { saved } else { PyTuple::empty(context.py()).into_any() };
+            context.setattr("_for_forward", kept)?;
+        }
         // The node has them now, and sees whether they are written.
         context.setattr("_to_save", PyTuple::empty(context.py()))
     }
@@ -133,6 +142,52 @@ impl PyFunction {
         let made = class.call_method1("backward", PyTuple::new(py, arguments)?);
         context.setattr("_saved", py.None())?;
         self.read_gradients(&made?)
+    }
+
+    /// The tangents of the tensors among the outputs, from those of the tensors among the arguments.
+    fn run_jvp(&self, py: Python<'_>, tangents: &[Option<Tensor>]) -> PyResult<Vec<Option<Tensor>>> {
+        let (class, context) = (self.class.bind(py), self.context.bind(py));
+        context.setattr("_saved", context.getattr("_for_forward")?)?;
+        let mut tangents = tangents.iter();
+        let tangents = self.arguments.iter().map(|is_tensor| match is_tensor {
+            true => tangents.next().cloned().flatten().into_python(py),
+            false => Ok(py.None().into_bound(py)),
+        });
+        let arguments: Vec<Object<'_>> =
+            [Ok(context.clone())].into_iter().chain(tangents).collect::<PyResult<_>>()?;
+        let made = class.call_method1("jvp", PyTuple::new(py, arguments)?);
+        context.setattr("_saved", py.None())?;
+        context.setattr("_for_forward", PyTuple::empty(py))?;
+        self.read_tangents(&made?)
+    }
+
+    /// One for each tensor among the outputs; beside what is no tensor stands `None`.
+    fn read_tangents(&self, made: &Object<'_>) -> PyResult<Vec<Option<Tensor>>> {
+        let items: Vec<Object<'_>> = match made.cast::<PyTuple>() {
+            Ok(tuple) => tuple.iter().collect(),
+            Err(_) => vec![made.clone()],
+        };
+        let others = self.outputs.get().map_or(&[] as &[_], |returned| &returned.others);
+        if items.len() != others.len() {
+            let message = format!(
+                "{}: the jvp returned {} tangents where the forward returned {} outputs",
+                self.name,
+                items.len(),
+                others.len()
+            );
+            return Err(PyRuntimeError::new_err(message));
+        }
+        let of_tensors = items.iter().zip(others).filter(|(_, other)| other.is_none());
+        let read = |(item, _): (&Object<'_>, _)| match tensor_in(item) {
+            Some(tangent) => Ok(Some(tangent.clone())),
+            None if item.is_none() => Ok(None),
+            None => Err(PyTypeError::new_err(format!(
+                "{}: expected tensors or None from the jvp but got {}",
+                self.name,
+                type_name(item)
+            ))),
+        };
+        of_tensors.map(read).collect()
     }
 
     /// The saved tensors as a tuple, or the error that asking for them is to raise.

@@ -19,6 +19,7 @@ fn _gradcheck(
     inputs: Vec<Object<'_>>,
     tolerances: [f64; 4],
     check_undefined_grad: bool,
+    modes: [bool; 2],
 ) -> PyResult<Option<String>> {
     let inputs = inputs.iter().map(read).collect::<PyResult<Vec<Tensor>>>()?;
     let call = |inputs: &[Tensor]| -> Result<Vec<Tensor>> {
@@ -30,7 +31,9 @@ fn _gradcheck(
         .map_err(carry)
     };
     let [eps, atol, rtol, nondet_tol] = tolerances;
-    let check = GradCheck { eps, atol, rtol, nondet_tol, check_undefined_grad };
+    let [check_forward_ad, check_backward_ad] = modes;
+    let check =
+        GradCheck { eps, atol, rtol, nondet_tol, check_undefined_grad, check_forward_ad, check_backward_ad };
     match detached(py, || check.check(call, &inputs)) {
         Ok(()) => Ok(None),
         Err(error) if is_finding(&error) => Ok(Some(error.message().to_owned())),

@@ -14,7 +14,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from typing import Any
+
     from .._flambeau import Tensor
+    from . import forward_ad as forward_ad, functional as functional
 
     Tensors = Tensor | Sequence[Tensor]
     Gradients = Tensor | Sequence[Tensor | None] | None
@@ -26,6 +29,8 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
+    "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",
@@ -70,3 +75,12 @@ def grad(
         return found
     wanted = [inputs] if isinstance(inputs, _flambeau.Tensor) else inputs
     return tuple(_flambeau.zeros_like(x) if g is None else g for x, g in zip(wanted, found, strict=True))
+
+
+def __getattr__(name: str) -> Any:
+    """Modules that not every program needs are imported when they are first asked for."""
+    if name in ("forward_ad", "functional"):
+        from importlib import import_module
+
+        return import_module(f"flambeau.autograd.{name}")
+    raise AttributeError(f"module 'flambeau.autograd' has no attribute '{name}'")

@@ -19,6 +19,7 @@ class FunctionCtx:
 
     needs_input_grad: tuple[bool, ...] = ()
     _to_save: tuple[Tensor | None, ...] = ()
+    _for_forward: tuple[Tensor | None, ...] | None = None
     _dirty: tuple[Tensor, ...] = ()
     _non_differentiable: tuple[Tensor, ...] = ()
     _materialize = True
@@ -29,7 +30,8 @@ class FunctionCtx:
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keeps tensors for `jvp`, which there is none of yet."""
+        """Keeps tensors for `jvp`, which else finds those of `save_for_backward`."""
+        self._for_forward = tensors
 
     def mark_dirty(self, *inputs: Tensor) -> None:
         """Says that these inputs were written in place; they must be among the outputs."""
@@ -45,21 +47,21 @@ class FunctionCtx:
 
     @property
     def saved_tensors(self) -> Any:
-        """What `save_for_backward` was given, inside `backward`."""
+        """What `save_for_backward` was given, inside `backward`, or `save_for_forward`, inside `jvp`."""
         if isinstance(self._saved, BaseException):
             raise self._saved
         if self._saved is None:
-            raise RuntimeError("saved_tensors can be asked for inside backward only")
+            raise RuntimeError("saved_tensors can be asked for inside backward and jvp only")
         return self._saved
 
     saved_variables = saved_tensors
 
 
 class Function:
-    """A function with a derivative of its own: a class with two static methods, called by `apply`.
+    """A function with a derivative of its own: a class with two static methods or three, called by `apply`.
 
-    `forward(ctx, *args)` returns tensors, `backward(ctx, *grads)` a gradient or None for each argument. Instead,
-    `forward(*args)` may leave the context to `setup_context(ctx, inputs, output)`.
+    `forward(ctx, *args)` returns tensors, `backward(ctx, *grads)` a gradient or None for each argument, `jvp(ctx, *tangents)` a
+    tangent or None for each output. Instead, `forward(*args)` may leave the context to `setup_context(ctx, inputs, output)`.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -87,6 +89,13 @@ class Function:
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
         """Another name for `backward`."""
         raise NotImplementedError
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """The tangents of the outputs, from those of the arguments: forward mode, right after `forward`."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
 
     @classmethod
     def _run_forward(cls, ctx: Any, arguments: tuple[Any, ...]) -> Any:

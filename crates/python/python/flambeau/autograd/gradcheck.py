@@ -29,10 +29,13 @@ def gradcheck(
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
     check_undefined_grad: bool = True,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
 ) -> bool:
     """Whether the gradients that `func` records at `inputs` are those that differences of its values tell.
 
-    Every element of every output and input is looked at, which PyTorch calls the slow mode. Inputs that require grad are of 64
+    With `check_forward_ad` the tangents of forward mode are compared too, and without `check_backward_ad` they alone. Every
+    element of every output and input is looked at, which PyTorch calls the slow mode. Inputs that require grad are of 64
     bits; others, and what is no tensor, are handed on.
     """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
@@ -48,7 +51,8 @@ def gradcheck(
             arguments[place] = tensor
         return _differentiable(func(*arguments))
 
-    found = _flambeau._gradcheck(call, wanted, [eps, atol, rtol, nondet_tol], check_undefined_grad)
+    modes = [check_forward_ad, check_backward_ad]
+    found = _flambeau._gradcheck(call, wanted, [eps, atol, rtol, nondet_tol], check_undefined_grad, modes)
     if found is not None and raise_exception:
         raise GradcheckError(found)
     return found is None
@@ -83,8 +87,13 @@ def gradgradcheck(
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
     check_undefined_grad: bool = True,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
 ) -> bool:
-    """Whether the gradients of gradients are right too, at `inputs` and at gradients of the outputs, random unless given."""
+    """Whether the gradients of gradients are right too, at `inputs` and at gradients of the outputs, random unless given.
+
+    With `check_fwd_over_rev` the tangents of gradients are compared too, and without `check_rev_over_rev` they alone.
+    """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     weights = _weights(func, given, grad_outputs)
 
@@ -105,6 +114,8 @@ def gradgradcheck(
         raise_exception=raise_exception,
         nondet_tol=nondet_tol,
         check_undefined_grad=check_undefined_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
     )
 
 

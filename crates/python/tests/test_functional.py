@@ -1,0 +1,150 @@
+"""Jacobians, Hessians and their products, by both modes and one in another, against derivatives worked out by hand."""
+
+import numpy as np
+import pytest
+
+import flambeau as fl
+from flambeau import func
+from flambeau.autograd import functional
+
+
+def f64(*values):
+    return fl.tensor(values, dtype=fl.float64)
+
+
+A = np.array([[1.0, 2.0, 0.5], [0.25, -1.0, 3.0]])
+
+
+def linear_sine(x):
+    """sin(A x), of which the Jacobian is diag(cos(A x)) A."""
+    return (f64(*A.tolist()) @ x).sin()
+
+
+X = np.array([0.3, -0.2, 0.7])
+JACOBIAN = np.cos(A @ X)[:, None] * A
+
+
+def cubic(x, y):
+    """sum(x^3 y): gradient (3 x^2 y, x^3), Hessian blocks diag(6 x y), diag(3 x^2), 0."""
+    return (x**3 * y).sum()
+
+
+def test_products_with_the_jacobian():
+    x, v, u = f64(*X), f64(1.0, 2.0, -1.0), f64(0.5, -2.0)
+    outputs, slope = functional.jvp(linear_sine, x, v)
+    np.testing.assert_allclose(outputs.numpy(), np.sin(A @ X), rtol=1e-15)
+    np.testing.assert_allclose(slope.numpy(), JACOBIAN @ v.numpy(), rtol=1e-14)
+    outputs, gradient = functional.vjp(linear_sine, x, u)
+    np.testing.assert_allclose(gradient.numpy(), u.numpy() @ JACOBIAN, rtol=1e-14)
+    assert not outputs.requires_grad and not gradient.requires_grad
+    with pytest.raises(RuntimeError, match="can only be None"):
+        functional.jvp(linear_sine, x)
+    with pytest.raises(RuntimeError, match="sizes"):
+        functional.vjp(linear_sine, x, f64(1.0))
+    with pytest.raises(TypeError):
+        functional.jvp(linear_sine, 1.0, v)
+
+
+@pytest.mark.parametrize("strategy", ["reverse-mode", "forward-mode"])
+def test_jacobian(strategy):
+    found = functional.jacobian(linear_sine, f64(*X), strategy=strategy)
+    np.testing.assert_allclose(found.numpy(), JACOBIAN, rtol=1e-14)
+
+    def two(x, y):
+        return x.outer(y), y.sum()
+
+    x, y = f64(1.0, 2.0), f64(3.0, 4.0, 5.0)
+    (by_x, by_y), (none, ones) = functional.jacobian(two, (x, y), strategy=strategy)
+    assert by_x.shape == (2, 3, 2) and by_y.shape == (2, 3, 3)
+    np.testing.assert_array_equal(by_x.numpy(), np.einsum("ik,j->ijk", np.eye(2), y.numpy()))
+    np.testing.assert_array_equal(by_y.numpy(), np.einsum("i,jk->ijk", x.numpy(), np.eye(3)))
+    assert none.tolist() == [0, 0] and ones.tolist() == [1, 1, 1]
+
+
+def test_jacobian_can_be_differentiated():
+    x = f64(0.5, 2.0).requires_grad_()
+    for strategy in ("reverse-mode", "forward-mode"):
+        found = functional.jacobian(lambda x: x**3, x, create_graph=True, strategy=strategy)
+        (gradient,) = fl.autograd.grad(found.sum(), x)
+        np.testing.assert_allclose(gradient.numpy(), [3.0, 12.0], rtol=1e-14)
+    with pytest.raises(RuntimeError, match="strict"):
+        functional.jacobian(lambda x: fl.ones(2, dtype=fl.float64), x, strict=True)
+
+
+@pytest.mark.parametrize("strategy", ["reverse-mode", "forward-mode"])
+def test_hessian(strategy):
+    x, y = f64(1.0, 2.0), f64(3.0, -1.0)
+    (xx, xy), (yx, yy) = functional.hessian(cubic, (x, y), outer_jacobian_strategy=strategy)
+    np.testing.assert_allclose(xx.numpy(), np.diag([18.0, -12.0]))
+    np.testing.assert_allclose(xy.numpy(), np.diag([3.0, 12.0]))
+    np.testing.assert_allclose(yx.numpy(), np.diag([3.0, 12.0]))
+    np.testing.assert_allclose(yy.numpy(), np.zeros((2, 2)))
+    single = functional.hessian(lambda x: (x**4).sum(), x, outer_jacobian_strategy=strategy)
+    np.testing.assert_allclose(single.numpy(), np.diag([12.0, 48.0]))
+    with pytest.raises(RuntimeError, match="single element"):
+        functional.hessian(lambda x: x, x)
+
+
+def test_products_with_the_hessian():
+    x, y = f64(1.0, 2.0), f64(3.0, -1.0)
+    v, w = f64(1.0, 0.5), f64(-2.0, 1.0)
+    expected = ([18.0 - 6.0, -6.0 + 12.0], [3.0, 6.0])
+    for product in (functional.hvp, functional.vhp):
+        value, (by_x, by_y) = product(cubic, (x, y), (v, w))
+        assert value.item() == -5
+        np.testing.assert_allclose(by_x.numpy(), expected[0])
+        np.testing.assert_allclose(by_y.numpy(), expected[1])
+
+
+def test_func_grad():
+    x, y = f64(1.0, 2.0), f64(3.0, -1.0)
+    np.testing.assert_allclose(func.grad(cubic)(x, y).numpy(), [9.0, -12.0])
+    by_x, by_y = func.grad(cubic, argnums=(0, 1))(x, y)
+    np.testing.assert_allclose(by_y.numpy(), [1.0, 8.0])
+    assert not by_x.requires_grad
+    gradient, (value, aux) = func.grad_and_value(lambda x: (x.sum(), "beside"), has_aux=True)(x)
+    assert gradient.tolist() == [1, 1] and value.item() == 3 and aux == "beside"
+    third = func.grad(func.grad(func.grad(lambda x: x**5)))
+    assert third(fl.tensor(2.0, dtype=fl.float64)).item() == pytest.approx(60 * 4)
+    with pytest.raises(RuntimeError, match="scalar"):
+        func.grad(lambda x: x)(x)
+    with pytest.raises(RuntimeError, match="positional"):
+        func.grad(cubic, argnums=2)(x, y)
+
+
+def test_func_products():
+    x, v, u = f64(*X), f64(1.0, 2.0, -1.0), f64(0.5, -2.0)
+    _, slope = func.jvp(linear_sine, (x,), (v,))
+    np.testing.assert_allclose(slope.numpy(), JACOBIAN @ v.numpy(), rtol=1e-14)
+    outputs, pull_back = func.vjp(linear_sine, x)
+    assert not outputs.requires_grad
+    for _ in range(2):
+        np.testing.assert_allclose(pull_back(u)[0].numpy(), u.numpy() @ JACOBIAN, rtol=1e-14)
+    outputs, slopes, aux = func.jvp(lambda x: ((x, x.sum()), 7), (x,), (v,), has_aux=True)
+    assert slopes[1].item() == 2 and aux == 7 and len(outputs) == 2
+
+
+def test_func_jacobians():
+    x = f64(*X)
+    for jacobian in (func.jacrev, func.jacfwd):
+        np.testing.assert_allclose(jacobian(linear_sine)(x).numpy(), JACOBIAN, rtol=1e-14)
+        found, aux = jacobian(lambda x: (x * 2, 1), has_aux=True)(x)
+        np.testing.assert_allclose(found.numpy(), 2 * np.eye(3))
+        assert aux == 1
+        assert jacobian(lambda x: x * 2)(fl.ones(0)).shape == (0, 0)
+    square = lambda x: (x**4).sum()  # noqa: E731
+    for outer in (func.jacrev, func.jacfwd):
+        found = outer(func.jacrev(square))(f64(1.0, 2.0))
+        np.testing.assert_allclose(found.numpy(), np.diag([12.0, 48.0]))
+    np.testing.assert_allclose(func.jacrev(func.jacfwd(square))(f64(1.0, 2.0)).numpy(), np.diag([12.0, 48.0]))
+    np.testing.assert_allclose(func.hessian(square)(f64(1.0, 2.0)).numpy(), np.diag([12.0, 48.0]))
+    with pytest.raises(RuntimeError, match="Nested forward mode"):
+        func.jacfwd(func.jacfwd(square))(f64(1.0))
+
+
+def test_gradients_of_gradients_with_tangents():
+    """Forward mode through two backward passes: the third derivative of x^5 along 1."""
+    second = func.grad(func.grad(lambda x: x**5))
+    x, one = fl.tensor(2.0, dtype=fl.float64), fl.tensor(1.0, dtype=fl.float64)
+    value, slope = func.jvp(second, (x,), (one,))
+    assert value.item() == pytest.approx(20 * 8) and slope.item() == pytest.approx(60 * 4)
