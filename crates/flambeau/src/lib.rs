@@ -14,7 +14,7 @@
 //! |---|---|
 //! | [`Tensor`] | the handle; operators are its methods |
 //! | [`ops`] | every operator as a function of all its arguments |
-//! | [`autograd`] | recording, backward, hooks, custom functions, gradcheck |
+//! | [`autograd`] | recording, backward, forward mode, hooks, custom functions, gradcheck |
 //! | [`nn`] | modules, optimisers, data loading, checkpoints |
 //! | [`core`] | what a tensor is, before any operator exists |
 
