@@ -3,10 +3,10 @@
 
 use flambeau_autograd::forward::{dual_level, make_dual, unpack_dual};
 use flambeau_autograd::{Autograd, grad};
-use flambeau_core::{Result, ScalarType, ensure};
+use flambeau_core::{DispatchKey, ErrorKind, Result, ScalarType, ensure};
 use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::{OperatorInfo, Value};
-use flambeau_ops::ops::clone;
+use flambeau_ops::ops::{OPERATORS, clone};
 use flambeau_tests::array::Array;
 use flambeau_tests::call::{array, is_in_place, is_random, operator, outcome, tensor};
 use flambeau_tests::layout::Layout;
@@ -354,4 +354,67 @@ fn tangents_are_written_in_place() {
             if first.sizes() == result.sizes() && result.dtype() == first.dtype());
         fits.then(|| in_place(op, twin, args))
     });
+}
+
+/// A tangent never goes missing in silence: whoever takes a tensor has a kernel that carries it along or refuses it, or is made
+/// of operators that do.
+#[test]
+fn every_operator_on_tensors_carries_tangents() {
+    let takes_tensors = |op: &&&dyn OperatorInfo| {
+        let inputs = op.schema().split(" -> ").next().unwrap_or_default();
+        inputs.contains("Tensor")
+    };
+    let is_silent = |op: &&&dyn OperatorInfo| {
+        !op.has_kernel(DispatchKey::ForwardGrad) && !op.has_kernel(DispatchKey::CompositeImplicitAutograd)
+    };
+    let silent: Vec<&str> =
+        OPERATORS.iter().filter(takes_tensors).filter(is_silent).map(|op| op.name()).collect();
+    assert!(silent.is_empty(), "{silent:?}");
+}
+
+/// `out=` writes what comes from outside, also where nothing is recorded.
+#[test]
+fn no_operator_writes_a_tangent_into_out() {
+    let mut report = Report::new(Check::Tangents);
+    for row in &rows() {
+        let base = row.name.split('.').next().unwrap_or_default();
+        let wanted = |op: &&&dyn OperatorInfo| {
+            op.name().strip_prefix(base).is_some_and(|rest| rest.starts_with('.'))
+                && operator(row.name).is_some_and(|own| {
+                    arguments(op.schema()) == [arguments(own.schema()), vec!["Tensor(a!) out"]].concat()
+                })
+        };
+        let (Some(op), Some(args)) = (OPERATORS.iter().find(wanted), row.samples.first()) else { continue };
+        let (leaves, all) = split(args, None);
+        let (Some(plain), true) = (plain_result(row, &all), report.enter(row)) else { continue };
+        let refused = || {
+            let _level = dual_level()?;
+            let duals: Vec<Tensor> =
+                leaves.iter().map(|leaf| make_dual(&leaf.detach()?, leaf)).collect::<Result<_>>()?;
+            let mut given = replaced(args, &all, &duals);
+            given.push(Value::Tensor(plain));
+            Ok(match op.call_boxed(&given) {
+                Err(error) if error.kind() == ErrorKind::NotImplemented => None,
+                other => Some(format!("expected a refusal but got {other:?}")),
+            })
+        };
+        let fault = refused().unwrap_or_else(|error: flambeau_core::Error| Some(error.to_string()));
+        report.case(|| op.name().to_owned(), fault);
+    }
+    report.finish();
+}
+
+/// The arguments of a schema, each with its type.
+fn arguments(schema: &str) -> Vec<&str> {
+    let list = schema.split_once('(').and_then(|(_, rest)| rest.split_once(") ->"));
+    list.map_or("", |(list, _)| list).split(", ").filter(|argument| *argument != "*").collect()
+}
+
+/// The only result of the call, to be written.
+fn plain_result(row: &Row, all: &[Value]) -> Option<Tensor> {
+    let results = operator(row.name)?.call_boxed(all).ok()?;
+    match results.as_slice() {
+        [Value::Tensor(result)] => result.detach().ok(),
+        _ => None,
+    }
 }
