@@ -148,3 +148,69 @@ def test_gradients_of_gradients_with_tangents():
     x, one = fl.tensor(2.0, dtype=fl.float64), fl.tensor(1.0, dtype=fl.float64)
     value, slope = func.jvp(second, (x,), (one,))
     assert value.item() == pytest.approx(20 * 8) and slope.item() == pytest.approx(60 * 4)
+
+
+def test_nested_arguments_and_outputs():
+    params = {"a": f64(1.0, 2.0), "rest": [f64(3.0), (f64(0.5),)]}
+
+    def loss(params, scale):
+        a, (b, (c,)) = params["a"], params["rest"]
+        return ((a * b).sum() + c.square().sum()) * scale
+
+    found = func.grad(loss)(params, 2.0)
+    assert found["a"].tolist() == [6, 6] and found["rest"][0].tolist() == [6] and found["rest"][1][0].tolist() == [2]
+    value, pull_back = func.vjp(lambda p: {"double": p["a"] * 2, "b": p["rest"][0]}, params)
+    assert set(value) == {"double", "b"}
+    (gradient,) = pull_back({"double": f64(1.0, 10.0), "b": f64(5.0)})
+    assert gradient["a"].tolist() == [2, 20] and gradient["rest"][0].tolist() == [5]
+    _, slope = func.jvp(lambda p: [p["a"].sum()], (params,), ({"a": f64(1.0, 1.0), "rest": [f64(0.0), (f64(0.0),)]},))
+    assert slope[0].item() == 2
+    for jacobian in (func.jacrev, func.jacfwd):
+        whole = jacobian(lambda p: {"out": p["a"] * p["rest"][0]})(params)
+        assert whole["out"]["a"].tolist() == [[3, 0], [0, 3]] and whole["out"]["rest"][0].tolist() == [[1], [2]]
+    with pytest.raises(TypeError, match="expected Tensors"):
+        func.grad(lambda x: x)(1.0)
+
+
+def test_modules_as_functions_of_their_parameters():
+    fl.manual_seed(0)
+    model = fl.nn.Sequential(fl.nn.Linear(3, 4), fl.nn.Tanh(), fl.nn.Linear(4, 1)).double()
+    x, y = fl.randn(5, 3, dtype=fl.float64), fl.randn(5, 1, dtype=fl.float64)
+    params = {name: p.detach() for name, p in model.named_parameters()}
+
+    def loss(params):
+        return fl.nn.functional.mse_loss(func.functional_call(model, params, (x,)), y)
+
+    found = func.grad(loss)(params)
+    fl.nn.functional.mse_loss(model(x), y).backward()
+    for name, p in model.named_parameters():
+        np.testing.assert_allclose(found[name].numpy(), p.grad.numpy(), rtol=1e-14)
+    directions = {name: fl.randn_like(p) for name, p in params.items()}
+    _, slope = func.jvp(loss, (params,), (directions,))
+    expected = sum((found[name] * directions[name]).sum().item() for name in params)
+    assert slope.item() == pytest.approx(expected, rel=1e-12)
+    zeros = {name: fl.zeros_like(p) for name, p in params.items()}
+    assert func.functional_call(model, zeros, x).abs().sum().item() == 0
+    assert model(x).abs().sum().item() > 0
+    with pytest.raises(KeyError):
+        func.functional_call(model, {"nothing": x}, x)
+    with pytest.raises(RuntimeError, match="missing"):
+        func.functional_call(model, {"0.weight": params["0.weight"]}, x, strict=True)
+
+
+def test_tied_weights_are_replaced_together():
+    class Tied(fl.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = fl.nn.Linear(2, 2, bias=False)
+            self.second = fl.nn.Linear(2, 2, bias=False)
+            self.second.weight = self.first.weight
+
+        def forward(self, x):
+            return self.second(self.first(x))
+
+    model, twice = Tied(), {"first.weight": 2 * fl.eye(2)}
+    x = fl.tensor([1.0, 3.0])
+    assert func.functional_call(model, twice, x).tolist() == [4, 12]
+    model.second.weight = fl.nn.Parameter(fl.eye(2))
+    assert func.functional_call(model, twice, x).tolist() == [2, 6]

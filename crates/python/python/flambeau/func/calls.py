@@ -1,0 +1,72 @@
+"""What the transforms have in common: arguments to differentiate by, and outputs that may have something beside them."""
+
+from __future__ import annotations
+
+from .. import _flambeau
+from ..autograd import forward_ad
+from .trees import flatten
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from .trees import Build
+
+    Function = Callable[..., Any]
+    Places = int | tuple[int, ...]
+
+
+Tensor = _flambeau.Tensor
+
+
+class Chosen:
+    """The arguments that a function is differentiated by."""
+
+    def __init__(self, args: tuple[Any, ...], argnums: Places) -> None:
+        self._args = args
+        self._places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        self._single = isinstance(argnums, int)
+        for place in self._places:
+            if not -len(args) <= place < len(args):
+                raise RuntimeError(f"Got argnum={place}, but only {len(args)} positional inputs")
+        chosen = tuple(args[place] for place in self._places)
+        self.leaves, self._build = flatten(chosen, "an argument to differentiate by")
+
+    def replaced(self, leaves: Iterable[Tensor]) -> list[Any]:
+        """All arguments, with other tensors in these."""
+        given = list(self._args)
+        for place, value in zip(self._places, self._build(leaves), strict=True):
+            given[place] = value
+        return given
+
+    def like(self, leaves: Iterable[Tensor]) -> Any:
+        """Tensors in the order of the leaves, as the arguments hold them."""
+        values = self._build(leaves)
+        return values[0] if self._single else values
+
+
+def called(func: Function, args: Iterable[Any], kwargs: dict[str, Any], has_aux: bool) -> tuple[Any, Any]:
+    """The outputs of a function, and what comes beside them."""
+    outputs = func(*args, **kwargs)
+    if not has_aux:
+        return outputs, None
+    if not isinstance(outputs, tuple) or len(outputs) != 2:
+        raise RuntimeError("with has_aux=True, expected the function to return a tuple of outputs and something more")
+    return outputs
+
+
+def with_tangents(outputs: Any, strict: bool) -> tuple[list[Tensor], list[Tensor], Build]:
+    """The tensors among the outputs, their tangents, and how they stand in the outputs."""
+    leaves, build = flatten(outputs, "outputs of the function")
+    pairs = [forward_ad.unpack_dual(output) for output in leaves]
+    if strict and any(tangent is None for _, tangent in pairs):
+        raise RuntimeError("jvp: an output does not depend on the primals, which is not allowed in strict mode")
+    slopes = [_flambeau.zeros_like(primal) if tangent is None else tangent for primal, tangent in pairs]
+    return [primal for primal, _ in pairs], slopes, build
+
+
+def plain(value: Tensor) -> Tensor:
+    """The value without the history that was made here, but with its tangent."""
+    primal, tangent = forward_ad.unpack_dual(value)
+    return primal.detach() if tangent is None else forward_ad.make_dual(primal.detach(), tangent)

@@ -1,0 +1,97 @@
+"""Functions of functions by backward passes."""
+
+from __future__ import annotations
+
+from .. import _flambeau
+from .._modes import enable_grad
+from ..autograd.functional import _gradients, _stacked, _unit, _variable
+from .calls import Chosen, called, plain
+from .trees import flatten
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .calls import Function, Places
+
+
+Tensor = _flambeau.Tensor
+
+
+def grad(func: Function, argnums: Places = 0, has_aux: bool = False) -> Function:
+    """A function that gives the gradient of `func`, which gives one number, by the arguments `argnums`."""
+    both = grad_and_value(func, argnums, has_aux)
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        found, value = both(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return gradient
+
+
+def grad_and_value(func: Function, argnums: Places = 0, has_aux: bool = False) -> Function:
+    """The same with the value of `func` beside it."""
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        chosen = Chosen(args, argnums)
+        recorded = any(x.requires_grad for x in chosen.leaves)
+        with enable_grad():
+            variables = tuple(_variable(x, True) for x in chosen.leaves)
+            value, aux = called(func, chosen.replaced(variables), kwargs, has_aux)
+            if not isinstance(value, Tensor) or value.numel() != 1:
+                raise RuntimeError("Expected the function given to grad to return a scalar tensor")
+            found = _gradients((value,), variables, (_flambeau.ones_like(value),), recorded, False)
+            shown = value if recorded else plain(value)
+        return chosen.like(found), (shown, aux) if has_aux else shown
+
+    return gradient
+
+
+def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """The outputs of `func` at `primals`, and a function from gradients of the outputs to those of the primals."""
+    chosen = Chosen(primals, tuple(range(len(primals))))
+    recorded = any(x.requires_grad for x in chosen.leaves)
+    with enable_grad():
+        variables = tuple(_variable(x, True) for x in chosen.leaves)
+        outputs, aux = called(func, chosen.replaced(variables), {}, has_aux)
+        found, build = flatten(outputs, "outputs of the function")
+        value = build(found if recorded else [plain(x) for x in found])
+
+    def pulled_back(*cotangents: Any, create_graph: bool | None = None) -> Any:
+        given = cotangents[0] if len(cotangents) == 1 else cotangents
+        seeds, _ = flatten(given, "cotangents")
+        if [seed.shape for seed in seeds] != [output.shape for output in found]:
+            sizes = [tuple(output.shape) for output in found]
+            raise RuntimeError(f"vjp: expected cotangents of sizes {sizes} but got {[tuple(x.shape) for x in seeds]}")
+        wanted = create_graph or (create_graph is None and (recorded or any(x.requires_grad for x in seeds)))
+        with enable_grad():
+            return chosen.like(_gradients(tuple(found), variables, tuple(seeds), bool(wanted), False))
+
+    return (value, pulled_back, aux) if has_aux else (value, pulled_back)
+
+
+def jacrev(func: Function, argnums: Places = 0, *, has_aux: bool = False, chunk_size: int | None = None) -> Function:
+    """A function that gives the Jacobian of `func` by the arguments `argnums`, by rows: backward passes.
+
+    Rows are computed one by one, whatever `chunk_size` is.
+    """
+
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        chosen = Chosen(args, argnums)
+        recorded = any(x.requires_grad for x in chosen.leaves)
+        with enable_grad():
+            variables = tuple(_variable(x, True) for x in chosen.leaves)
+            outputs, aux = called(func, chosen.replaced(variables), kwargs, has_aux)
+            found, build = flatten(outputs, "outputs of the function")
+            parts: Any = [chosen.like(_rows(output, variables, recorded)) for output in found]
+        whole = build(parts)
+        return (whole, aux) if has_aux else whole
+
+    return jacobian
+
+
+def _rows(output: Tensor, variables: tuple[Tensor, ...], recorded: bool) -> list[Tensor]:
+    units = [_unit(output, at) for at in range(output.numel())]
+    found = [_gradients((output,), variables, (unit,), recorded, False) for unit in units]
+    by_input = [[row[place] for row in found] for place in range(len(variables))]
+    return [_stacked(part, x, (*output.shape, *x.shape)) for part, x in zip(by_input, variables, strict=True)]
