@@ -141,6 +141,11 @@ impl Places<'_> {
         let walk = Walk::new(self.sizes, [self.strides, self.index_strides, from_strides]);
         let ([step, index_step, from_step], stride) = (walk.steps(), self.stride);
         walk.stretches(0..walk.numel(), |[at, index_at, from_at], n| {
+            if [step, index_step, from_step] == [1, 0, 1] {
+                let (at, from_at) = ((at + index[index_at as usize] * stride) as usize, from_at as usize);
+                let rows = to[at..at + n].iter_mut().zip(&from[from_at..from_at + n]);
+                return rows.for_each(|(to, from)| *to = combine(*to, *from));
+            }
             for j in 0..n as i64 {
                 let place = at + j * step + index[(index_at + j * index_step) as usize] * stride;
                 let to = &mut to[place as usize];

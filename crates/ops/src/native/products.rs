@@ -267,7 +267,9 @@ pub fn vander(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
 
 /// The same in increasing order, for every vector of a batch.
 pub fn linalg_vander(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
-    let columns = n.unwrap_or(x.sizes().last().copied().unwrap_or(1));
+    // A number is a vector of one.
+    let x = &if x.dim() == 0 { x.reshape(&[1])? } else { x.clone() };
+    let columns = n.unwrap_or(x.size(-1)?);
     ensure!(columns > 1, InvalidArgument, "linalg.vander: N must be greater than 1.");
     powers(x, columns)
 }

@@ -154,8 +154,15 @@ pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
                 let step = walk.steps()[0];
                 walk.stretches(range, |[first], n| {
                     let (row, rest) = std::mem::take(&mut part).split_at_mut(n);
-                    row.iter_mut().zip(0..).for_each(|(to, j)| *to = from[(start + first + j * step) as usize]);
                     part = rest;
+                    let first = (start + first) as usize;
+                    match step {
+                        1 => row.copy_from_slice(&from[first..first + n]),
+                        -1 => row.iter_mut().zip(from[first + 1 - n..=first].iter().rev()).for_each(|(to, x)| *to = *x),
+                        step => {
+                            row.iter_mut().zip(0..).for_each(|(to, j)| *to = from[(first as i64 + j * step) as usize]);
+                        }
+                    }
                 });
             });
             Ok(())

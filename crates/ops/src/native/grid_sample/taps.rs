@@ -3,7 +3,6 @@
 use crate::native::slices::fill;
 use crate::native::stored::Numeric;
 use flambeau_core::{Result, Scalar, bail};
-use smallvec::SmallVec;
 use std::ops::Range;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,12 +69,16 @@ impl Sampling {
 
     /// Pixels for one sample.
     pub(super) fn taps_of_sample(&self) -> usize {
-        let along: usize = match self.interpolation {
+        self.taps_along().pow(self.orders.len() as u32)
+    }
+
+    /// Pixels along one dimension.
+    fn taps_along(&self) -> usize {
+        match self.interpolation {
             Interpolation::Nearest => 1,
             Interpolation::Linear => 2,
             Interpolation::Cubic => 4,
-        };
-        along.pow(self.orders.len() as u32)
+        }
     }
 
     /// The pixels around the coordinate `at` of the grid, which is -1 at one end of the image and 1 at the other.
@@ -175,36 +178,38 @@ pub(super) fn table<N: Numeric>(
 ) {
     let (dims, each) = (sizes.len(), how.taps_of_sample());
     fill(to, each, |range: Range<usize>, part| {
+        let mut made = vec![(NOWHERE, 0.0); each];
         for (taps, point) in part.chunks_mut(each).zip(range.start / each..) {
             let at = &grid[point * dims..][..dims];
-            // The grid's numbers begin with the innermost dimension.
-            let along = |d: usize| how.taps(value(at[dims - 1 - d]), sizes[d], how.orders[d]);
-            let axes: SmallVec<[Taps; 3]> = (0..dims).map(along).collect();
-            combine(&axes, sizes, taps);
+            made[0] = (0, 1.0);
+            let mut count = 1;
+            for (d, size) in sizes.iter().enumerate() {
+                // The grid's numbers begin with the innermost dimension.
+                let along = how.taps(value(at[dims - 1 - d]), *size, how.orders[d]);
+                count = combine(&mut made, count, &along, *size, how.taps_along());
+            }
+            for (to, (place, weight)) in taps.iter_mut().zip(&made) {
+                *to = (*place, N::of(Scalar::Float(*weight)));
+            }
         }
     });
 }
 
-/// The products over all dimensions.
-fn combine<N: Numeric>(axes: &[Taps], sizes: &[usize], to: &mut [Tap<N>]) {
-    let zero = N::of(Scalar::Float(0.0));
-    let along = match axes.len() {
-        0 => 1,
-        dims => (1..=4).find(|n: &usize| n.pow(dims as u32) == to.len()).unwrap_or(1),
-    };
-    for (number, tap) in to.iter_mut().enumerate() {
-        let (mut rest, mut step, mut place, mut weight) = (number, 1, 0, 1.0);
-        let mut inside = true;
-        for (axis, size) in axes.iter().zip(sizes).rev() {
-            let k = rest % along;
-            inside &= k < axis.count && axis.places[k] != OUTSIDE;
-            if inside {
-                (place, weight) = (place + axis.places[k] * step, weight * axis.weights[k]);
-            }
-            (rest, step) = (rest / along, step * size);
+/// Puts `along` taps of one more dimension, which is inside of those before, in the place of each of the first `count`.
+fn combine(made: &mut [Tap<f64>], count: usize, axis: &Taps, size: usize, along: usize) -> usize {
+    // From the back, so that none is overwritten before it was read.
+    for old in (0..count).rev() {
+        let (place, weight) = made[old];
+        for k in 0..along {
+            let exists = place != NOWHERE && k < axis.count && axis.places[k] != OUTSIDE;
+            // The first of the new ones may lie where the old one was, which has been read.
+            made[old * along + k] = match exists {
+                true => (place * size as u32 + axis.places[k] as u32, weight * axis.weights[k]),
+                false => (NOWHERE, 0.0),
+            };
         }
-        *tap = if inside { (place as u32, N::of(Scalar::Float(weight))) } else { (NOWHERE, zero) };
     }
+    count * along
 }
 
 /// What goes through a table: pixels of a channel, samples of a channel, and which way.
@@ -217,16 +222,24 @@ pub(super) struct Pass {
 
 impl Pass {
     pub(super) fn run<N: Numeric>(&self, taps: &[Tap<N>], from: &[N], to: &mut [N]) {
-        let inside = |tap: &&Tap<N>| tap.0 != NOWHERE;
+        // Loops over so many taps are written out.
+        match self.each {
+            1 => self.run_each::<N, 1>(taps, from, to),
+            4 => self.run_each::<N, 4>(taps, from, to),
+            8 => self.run_each::<N, 8>(taps, from, to),
+            _ => self.run_each::<N, 0>(taps, from, to),
+        }
+    }
+
+    /// With `EACH` taps for a sample, or, where that is 0, as many as `self` says.
+    fn run_each<N: Numeric, const EACH: usize>(&self, taps: &[Tap<N>], from: &[N], to: &mut [N]) {
+        let each = if EACH == 0 { self.each } else { EACH };
         if self.transposed {
             return fill(to, self.pixels, |range, part| {
                 for (to, channel) in part.chunks_mut(self.pixels).zip(range.start / self.pixels..) {
                     let from = &from[channel * self.points..][..self.points];
-                    for (value, taps) in from.iter().zip(taps.chunks(self.each)) {
-                        for (place, weight) in taps.iter().filter(inside) {
-                            let place = *place as usize;
-                            to[place] = to[place].plus(value.times(*weight));
-                        }
+                    for (value, taps) in from.iter().zip(taps.chunks_exact(each)) {
+                        spread(*value, taps, to);
                     }
                 }
             });
@@ -234,12 +247,31 @@ impl Pass {
         fill(to, self.points, |range, part| {
             for (to, channel) in part.chunks_mut(self.points).zip(range.start / self.points..) {
                 let from = &from[channel * self.pixels..][..self.pixels];
-                for (to, taps) in to.iter_mut().zip(taps.chunks(self.each)) {
-                    let zero = N::of(Scalar::Float(0.0));
-                    let sum = |sum: N, tap: &Tap<N>| sum.plus(from[tap.0 as usize].times(tap.1));
-                    *to = taps.iter().filter(inside).fold(zero, sum);
+                for (to, taps) in to.iter_mut().zip(taps.chunks_exact(each)) {
+                    *to = gathered(taps, from);
                 }
             }
         });
+    }
+}
+
+/// The sum of the pixels of one sample.
+#[inline(always)]
+fn gathered<N: Numeric>(taps: &[Tap<N>], from: &[N]) -> N {
+    let add = |sum: N, (place, weight): &Tap<N>| match from.get(*place as usize) {
+        Some(pixel) => sum.plus(pixel.times(*weight)),
+        // Nowhere: past the last pixel.
+        None => sum,
+    };
+    taps.iter().fold(N::of(Scalar::Float(0.0)), add)
+}
+
+/// Adds a value to the pixels of one sample.
+#[inline(always)]
+fn spread<N: Numeric>(value: N, taps: &[Tap<N>], to: &mut [N]) {
+    for (place, weight) in taps {
+        if let Some(pixel) = to.get_mut(*place as usize) {
+            *pixel = pixel.plus(value.times(*weight));
+        }
     }
 }
