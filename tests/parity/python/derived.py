@@ -15,7 +15,7 @@ from convert import tensors
 # Operators that read a row as ascending: noise would take that from it.
 ORDERED = ("searchsorted", "bucketize", "histogram", "embedding_bag", "gradient", "trapezoid", "trapz")
 # Of an operator that refuses what it gets, no more than so many derivations are tried for each that is wanted.
-PATIENCE = 20
+PATIENCE = 40
 # A call is not derived if it has or makes more elements than this.
 LARGEST = 100_000
 
