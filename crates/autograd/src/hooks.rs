@@ -243,6 +243,22 @@ impl Drop for SavedTensorsHooksGuard {
     }
 }
 
+/// Takes the hooks out of force until it is dropped.
+pub(crate) struct NoSavingHooks(Vec<SavingHooks>);
+
+/// For what is computed beside a part whose saved tensors the hooks keep account of; `None` where there are no hooks.
+pub(crate) fn without_saving_hooks() -> Option<NoSavingHooks> {
+    let hooks = SAVING.take();
+    (!hooks.is_empty()).then_some(NoSavingHooks(hooks))
+}
+
+impl Drop for NoSavingHooks {
+    fn drop(&mut self) {
+        // Where the thread is exiting, nothing is saved any more.
+        let _ = SAVING.try_with(|stack| stack.replace(std::mem::take(&mut self.0)));
+    }
+}
+
 /// The hooks in force, if any.
 pub(crate) fn saving_hooks() -> Option<SavingHooks> {
     SAVING.with_borrow(|stack| stack.last().cloned())

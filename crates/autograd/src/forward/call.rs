@@ -2,6 +2,7 @@
 
 use super::{below, put, tangent, ways};
 use crate::formulas;
+use crate::hooks::{saving_hooks, without_saving_hooks};
 use flambeau_core::{Result, Scalar, Storage, bail};
 use flambeau_ops::dispatch::{Arguments, OperatorInfo, Value};
 use flambeau_ops::{Tensor, ops};
@@ -55,14 +56,16 @@ pub fn call(
         return operator.call_boxed(given);
     }
     let mut call = Call { operator, inputs, given, duals, results: Vec::new() };
+    // The two that run the operator again give its results too, unless hooks are to see what it saves, and nothing else.
+    if matches!(way, Way::Linear | Way::Formula(_)) || saving_hooks().is_some() {
+        call.results = operator.call_boxed(given)?;
+    }
+    let _unseen = without_saving_hooks();
     let tangents = match way {
-        Way::Linear => ways::linear(&mut call)?,
+        Way::Linear => ways::linear(&call)?,
         Way::Pointwise => ways::pointwise(&mut call)?,
         Way::Transposed => ways::transposed(&mut call)?,
-        Way::Formula(formula) => {
-            call.results = operator.call_boxed(given)?;
-            formula(&call)?
-        }
+        Way::Formula(formula) => formula(&call)?,
     };
     for (result, tangent) in call.results.iter().zip(tangents) {
         put_value(result, call.unshared(result, tangent)?)?;

@@ -9,8 +9,7 @@ use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
 
 /// The operator applied to the tangents, zeros where there are none.
-pub(super) fn linear(call: &mut Call<'_>) -> Result<Vec<Value>> {
-    call.results = call.operator.call_boxed(call.given)?;
+pub(super) fn linear(call: &Call<'_>) -> Result<Vec<Value>> {
     let mut given = call.given.to_vec();
     for &argument in call.inputs {
         for (item, primal) in tensors(&call.given[argument]) {
@@ -97,7 +96,9 @@ pub(super) fn pointwise(call: &mut Call<'_>) -> Result<Vec<Value>> {
             (variables, made) = pointwise_run(call, Some(&result), recorded)?;
         }
     }
-    call.results = results_of(call, &made, recorded)?;
+    if call.results.is_empty() {
+        call.results = results_of(call, &made, recorded)?;
+    }
     made.iter().map(|result| pointwise_tangent(call, &variables, result, recorded)).collect()
 }
 
@@ -150,7 +151,9 @@ pub(super) fn transposed(call: &mut Call<'_>) -> Result<Vec<Value>> {
         variables.push(variable);
     }
     let made = call.operator.call_boxed(&given)?;
-    call.results = results_of(call, &made, recorded)?;
+    if call.results.is_empty() {
+        call.results = results_of(call, &made, recorded)?;
+    }
     // A result without elements may be one that was not asked for.
     let counts = |tensor: &Tensor| tensor.requires_grad() && tensor.numel() > 0;
     let outputs: Vec<Tensor> =

@@ -2,7 +2,7 @@
 
 use crate::{data, values};
 use flambeau_autograd::forward::{dual_level, is_dual_level_open, make_dual, unpack_dual};
-use flambeau_autograd::{Autograd, grad, no_grad, saved_tensors_hooks};
+use flambeau_autograd::{Autograd, checkpoint, grad, no_grad, saved_tensors_hooks};
 use flambeau_core::{ErrorKind, Result};
 use flambeau_ops::{Tensor, ops};
 
@@ -180,6 +180,36 @@ fn packed_tensors_keep_their_tangents() {
     let gradient = grad(&[y], &[x], &[], None, false, false).unwrap();
     let slope = tangent(gradient[0].as_ref().unwrap()).unwrap();
     assert!((slope[0] - 0.5f64.exp()).abs() < 1e-15, "{slope:?}");
+}
+
+/// A part that runs again saves what it saved, with tangents or without: those are computed beside it.
+#[test]
+fn parts_that_run_again_keep_their_tangents() {
+    let part = |x: &[Tensor]| {
+        let y = ops::cumprod(&ops::tanh(&ops::mul_tensor(&x[0], &x[1])?)?, 0, None)?;
+        let z = ops::add_scalar(&y, 1.into(), 1.into())?;
+        ops::exp_(&z)?;
+        ops::mul_tensor(&z, &x[0])
+    };
+    let (x, w) = (f64s(&[0.5, -1.5]), f64s(&[2.0, 0.25]));
+    x.requires_grad_(true).unwrap();
+    w.requires_grad_(true).unwrap();
+    let run = |again: bool| {
+        let _level = dual_level().unwrap();
+        let inputs = [make_dual(&x, &f64s(&[1.0, 2.0])).unwrap(), w.clone()];
+        let y = if again { checkpoint(part, &inputs) } else { part(&inputs) }.unwrap();
+        let seed = [Some(f64s(&[1.0, -0.5]))];
+        let grads = grad(&[y.clone()], &[x.clone(), w.clone()], &seed, Some(true), false, false).unwrap();
+        let slope = unpack_dual(&y).unwrap().1.unwrap();
+        let back = grad(&[slope], &[x.clone(), w.clone()], &seed, None, false, false).unwrap();
+        let of_grads = grads.iter().flatten().map(|grad| (values(grad), tangent(grad)));
+        (tangent(&y), of_grads.collect::<Vec<_>>(), back.iter().flatten().map(values).collect::<Vec<_>>())
+    };
+    let ((tangent, grads, back), (plain_tangent, plain_grads, plain_back)) = (run(true), run(false));
+    assert_eq!((tangent, grads), (plain_tangent, plain_grads));
+    // Gradients that arrive in another order are added in another order.
+    let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-14 * b.abs();
+    assert!(back.concat().iter().zip(&plain_back.concat()).all(close), "{back:?} {plain_back:?}");
 }
 
 #[test]
