@@ -363,11 +363,15 @@ fn marked_as_gradients(check: Check) -> Vec<Row> {
 
 /// The operator that writes its first argument and is otherwise the same.
 fn in_place_twin(op: &dyn OperatorInfo) -> Option<&'static dyn OperatorInfo> {
-    let (base, overload) = op.name().split_once('.').unwrap_or((op.name(), ""));
-    let wanted = format!("{base}_.{overload}");
-    let twin = operator(wanted.trim_end_matches('.'))?;
-    let arguments = |schema: &str| schema.split_once('(').map(|(_, rest)| rest.replace("(a!)", ""));
-    (arguments(op.schema()) == arguments(twin.schema())).then_some(twin)
+    let base = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    let wanted = format!("{}_", base(op.name()));
+    let rest = |schema: &str| schema.split_once('(').map(|(_, rest)| rest.replace("(a!)", ""));
+    let fits = |twin: &&&dyn OperatorInfo| {
+        twin.name().starts_with(&wanted)
+            && base(twin.name()) == wanted
+            && rest(twin.schema()) == rest(op.schema())
+    };
+    OPERATORS.iter().find(fits).copied()
 }
 
 fn in_place(op: &dyn OperatorInfo, twin: &dyn OperatorInfo, args: &[Arg]) -> Result<Option<String>> {

@@ -184,7 +184,10 @@ fn in_place(operator: &Operator<'_>, node: &Node<'_>, operators: &[Operator<'_>]
     if node.formulas.iter().all(|formula| no_gradient(&formula.body)) {
         return Ok(written(operator, "overwritten", ""));
     }
-    let wanted = OperatorName { base: schema.name.root(), ..schema.name.clone() };
+    let wanted = match operator.derived {
+        Some(_) => operator.entry.schema.name.clone(),
+        None => OperatorName { base: schema.name.root(), ..schema.name.clone() },
+    };
     let Some(twin) = operators.iter().find(|twin| twin.schema.name == wanted) else {
         return Ok(written(operator, "refused", ""));
     };

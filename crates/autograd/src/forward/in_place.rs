@@ -40,10 +40,11 @@ pub fn in_place(
     order: &[usize],
     given: &[Value],
 ) -> Result<()> {
-    if !any_dual(given) {
+    let self_ = written(operator, given)?;
+    // What cannot have a tangent may not take a number with one either, which the operator itself decides.
+    if !self_.is_floating_point() || !any_dual(given) {
         return plainly(operator, given);
     }
-    let self_ = written(operator, given)?;
     let mut read = given.to_vec();
     if is_recorded(given) {
         // What a node saves must stay as it was.
@@ -120,21 +121,31 @@ pub fn overwritten(operator: &'static dyn OperatorInfo, given: &[Value]) -> Resu
     write(&written(operator, given)?, None)
 }
 
-/// An operator that changes how its argument looks at its memory: another handle on the tangent does so too.
+/// An operator that changes how its argument looks at its memory: the tangent, laid out as the argument was, is looked at
+/// likewise.
 ///
 /// # Errors
-/// Those of the operator.
+/// Those of the operator; `NotImplemented` where the argument looks at one place twice and its tangent does not.
 pub fn view_in_place(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
     let self_ = written(operator, given)?;
     let before = tangent(&self_)?;
+    let geometry = self_.geometry().clone();
     plainly(operator, given)?;
     let Some(before) = before else { return Ok(()) };
+    let lies_alike = before
+        .sizes()
+        .iter()
+        .enumerate()
+        .all(|(dim, size)| *size < 2 || before.strides()[dim] == geometry.strides()[dim]);
+    ensure!(
+        lies_alike,
+        NotImplemented,
+        "Trying to use forward AD with {} on a tensor that overlaps itself, which has not been implemented yet.",
+        operator.name()
+    );
     let _below = below();
-    let after = ops::alias(&before)?;
-    let mut given = given.to_vec();
-    given[0] = Value::Tensor(after.clone());
-    operator.call_boxed(&given)?;
-    put(&self_, after)
+    let offset = self_.storage_offset() - geometry.storage_offset() + before.storage_offset();
+    put(&self_, ops::as_strided(&before, self_.sizes(), self_.strides(), Some(offset))?)
 }
 
 /// An operator of which no tangent is known.

@@ -1,6 +1,6 @@
 //! Forward mode: levels, what a tangent is a tangent of, views, writing in place, and both modes through one another.
 
-use crate::{data, values};
+use crate::{data, message, values};
 use flambeau_autograd::forward::{dual_level, is_dual_level_open, make_dual, unpack_dual};
 use flambeau_autograd::{Autograd, checkpoint, grad, no_grad, saved_tensors_hooks};
 use flambeau_core::{ErrorKind, Result};
@@ -102,6 +102,13 @@ fn writing_in_place_writes_the_tangent() {
     assert_eq!(tangent(&shifted), Some(vec![-6.0, -8.0]));
     ops::normal_(&shifted, 0.0, 1.0, None).unwrap();
     assert_eq!(tangent(&shifted), Some(vec![0.0, 0.0]));
+    let whole = Tensor::from_vec(vec![1i64, 2], &[2]).unwrap();
+    let add = |to: &Tensor| ops::add__tensor(to, &x, 1.into());
+    assert_eq!(message(add(&whole)), message(ops::add__tensor(&whole, &f64s(&[1.0, 2.0]), 1.into())));
+    let part =
+        ops::slice_tensor(&dual(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]).unwrap(), 0, Some(1), None, 1).unwrap();
+    ops::as_strided_(&part, &[1], &[1], Some(2)).unwrap();
+    assert_eq!((values(&part), tangent(&part)), (vec![3.0], Some(vec![6.0])));
     let turned = ops::reshape(&dual(&[1.0, 2.0], &[3.0, 4.0]).unwrap(), &[1, 2]).unwrap();
     ops::t_(&turned).unwrap();
     assert_eq!(unpack_dual(&turned).unwrap().1.unwrap().sizes(), [2, 1]);

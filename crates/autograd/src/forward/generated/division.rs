@@ -65,7 +65,7 @@ register!(FLOOR_DIVIDE, ForwardGrad, floor_divide);
 
 fn floor_divide__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let given = [Value::from(self_), Value::from(other)];
-    forward::refused(&ops::FLOOR_DIVIDE__TENSOR, &given)
+    forward::in_place(&ops::FLOOR_DIVIDE__TENSOR, &ops::FLOOR_DIVIDE, &[], &given)
 }
 
 register!(FLOOR_DIVIDE__TENSOR, ForwardGrad, floor_divide__tensor);

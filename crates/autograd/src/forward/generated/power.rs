@@ -17,7 +17,7 @@ register!(POW_TENSOR_SCALAR, ForwardGrad, pow_tensor_scalar);
 
 fn pow__scalar(_: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Result<()> {
     let given = [Value::from(self_), Value::from(exponent)];
-    forward::in_place(&ops::POW__SCALAR, &ops::POW_SCALAR, &[], &given)
+    forward::in_place(&ops::POW__SCALAR, &ops::POW_TENSOR_SCALAR, &[], &given)
 }
 
 register!(POW__SCALAR, ForwardGrad, pow__scalar);
@@ -31,7 +31,7 @@ register!(POW_TENSOR_TENSOR, ForwardGrad, pow_tensor_tensor);
 
 fn pow__tensor(_: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Result<()> {
     let given = [Value::from(self_), Value::from(exponent)];
-    forward::refused(&ops::POW__TENSOR, &given)
+    forward::in_place(&ops::POW__TENSOR, &ops::POW_TENSOR_TENSOR, &[], &given)
 }
 
 register!(POW__TENSOR, ForwardGrad, pow__tensor);

@@ -136,7 +136,7 @@ register!(LDEXP_TENSOR, ForwardGrad, ldexp_tensor);
 
 fn ldexp_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let given = [Value::from(self_), Value::from(other)];
-    forward::refused(&ops::LDEXP_, &given)
+    forward::in_place(&ops::LDEXP_, &ops::LDEXP_TENSOR, &[], &given)
 }
 
 register!(LDEXP_, ForwardGrad, ldexp_);
