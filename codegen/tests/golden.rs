@@ -127,3 +127,23 @@ fn a_formula_at_fault_stops_the_generator() {
         "{faults}"
     );
 }
+
+/// Formulas of tangents that say too little or too much, and a part of the fault.
+const WRONG_TANGENTS: &[(&str, &str)] = &[
+    ("self_t * other_p", "`other` has a gradient, and no term"),
+    ("self_t * other_p + other_p", "has none"),
+    ("self_t * other_t", "write a sum"),
+];
+
+#[test]
+fn a_tangent_never_goes_missing_in_silence() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/tangents");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let (functions, derivatives) = (read("functions.yaml"), read("derivatives.yaml"));
+    for (wrong, message) in WRONG_TANGENTS {
+        let changed = derivatives.replacen("self_t * other_p + other_t * self_p", wrong, 1);
+        assert_ne!(changed, derivatives);
+        let faults = emitted(&functions, Some(&changed), FORWARD_FOLDER).expect_err(wrong);
+        assert!(faults.to_string().contains(message), "{wrong}\n{faults}");
+    }
+}

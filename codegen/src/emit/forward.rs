@@ -140,7 +140,7 @@ fn way(
         Some(Body::Special(_)) => Err("a word that is no formula of a tangent".to_owned()),
         Some(Body::Expression(_)) => {
             let name = format!("{}_tangents", operator.function());
-            let text = formula::function(&operator.schema, &name, said, signatures)?;
+            let text = formula::function(&operator.schema, &name, node.derivative, signatures)?;
             Ok((format!("Way::Formula({name})"), text))
         }
         None if is_pointwise(operator) => plain("Pointwise"),

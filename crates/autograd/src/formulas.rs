@@ -7,6 +7,7 @@ mod pointwise;
 mod products;
 mod reductions;
 mod scatters;
+mod tangents;
 
 pub use lists::{
     cat_backward, constant_pad_backward, embedding_double_backward, index_backward, masked_select_backward,
@@ -30,10 +31,11 @@ pub use reductions::{
     prod_backward, std_backward, std_mean_backward, var_backward, var_mean_backward,
 };
 pub use scatters::{scatter_reduce_backward, scatter_source_backward};
+pub use tangents::{along_channels, as_strided_tangent, scaled, scaled_along_channels, selected_tangent};
 
 use crate::engine::Context;
+use crate::handle;
 use crate::node::{Backward, Gradients, OutputInfo};
-use crate::{forward, handle};
 use flambeau_core::{DimVec, Geometry, Result, Scalar, ScalarType, ensure, shape};
 use flambeau_ops::{Tensor, ops};
 use smallvec::smallvec;
@@ -276,29 +278,4 @@ fn sum_repeated(grad: &Tensor, view: &Geometry) -> Result<(Tensor, Geometry)> {
     dims.iter().for_each(|d| sizes[*d as usize] = 1);
     let summed = ops::sum_dim_intlist(grad, Some(&dims), true, None)?;
     Ok((summed, Geometry::strided(&sizes, view.strides(), view.storage_offset())?))
-}
-
-/// What `as_strided` of `self_` is of its tangent.
-///
-/// # Errors
-/// Those of `as_strided`.
-pub fn as_strided_tangent(
-    tangent: &Tensor,
-    self_: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-) -> Result<Tensor> {
-    let offset = storage_offset.unwrap_or_else(|| self_.storage_offset());
-    forward::strided_part(tangent, self_, size, stride, offset)
-}
-
-/// A bias as what is added to a batch, of which the channels are the second dimension.
-///
-/// # Errors
-/// Those of `reshape`.
-pub fn along_channels(bias: &Tensor, result: &Tensor) -> Result<Tensor> {
-    let mut sizes: DimVec = smallvec![-1];
-    sizes.resize(result.sizes().len().max(2) - 1, 1);
-    ops::reshape(bias, &sizes)
 }

@@ -344,6 +344,10 @@ impl Names<'_> {
     fn convert(&self, value: &Typed, conversion: &Conversion, ty: &Type) -> Result<String, String> {
         let emitted = || self.emit(value);
         Ok(match (conversion, &value.kind) {
+            // Truth values of a known number are passed by value.
+            (Conversion::Same, TypedKind::List(items)) if matches!(ty, Type::List(_, Some(_))) => {
+                self.list(items, ty)?
+            }
             (Conversion::Same, _) => emitted()?.borrowed(&value.ty),
             (Conversion::Float, TypedKind::Int(value)) => format!("{value}.0"),
             (Conversion::Float, _) => format!("{} as f64", self.operand(value)?),

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::derivatives::{Body, TypedFormula};
+use crate::derivatives::{Body, TypedDerivative};
 use crate::emit::autograd::expression::{Names, local};
-use crate::formula::{Callee, Passed, Ty, Typed, TypedKind, Variable};
+use crate::formula::{Callee, Passed, Special, Ty, Typed, TypedKind, Variable};
 use crate::model::Operator;
 use crate::naming;
 use crate::schema::{FunctionSchema, Type};
@@ -15,13 +15,15 @@ pub(super) struct Signatures<'a> {
     pub(super) helpers: &'a [FunctionSchema],
 }
 
-/// The function that gives the tangents of all results, an absent one for those without a formula.
+/// The function that gives the tangents of all results, an absent one for those without a formula. An input without a gradient
+/// has no term either, and is refused as it is in a backward pass.
 pub(super) fn function(
     schema: &FunctionSchema,
     name: &str,
-    formulas: &[TypedFormula],
+    derivative: &TypedDerivative,
     signatures: &Signatures<'_>,
 ) -> Result<String, String> {
+    let formulas = &derivative.forward;
     let names =
         Names { fields: &[], locals: true, operators: signatures.operators, helpers: signatures.helpers };
     let mut used = BTreeMap::new();
@@ -47,7 +49,8 @@ pub(super) fn function(
         }
         tangents[index] = format!("tangent{index}.of(result{index})?");
     }
-    let mut lets = String::new();
+    complete(derivative)?;
+    let mut lets = refusals(schema, derivative);
     for (variable, ty) in &used {
         lets += &taken(schema, variable, ty)?;
     }
@@ -55,6 +58,38 @@ pub(super) fn function(
         "fn {name}(call: &Call<'_>) -> Result<Vec<Value>> {{\n{lets}{sums}Ok(vec![{}])\n}}",
         tangents.join(", ")
     ))
+}
+
+/// A tangent never goes missing in silence: an input with a gradient has a term, unless the gradient is zero.
+fn complete(derivative: &TypedDerivative) -> Result<(), String> {
+    let mut found = vec![];
+    for formula in &derivative.forward {
+        if let Body::Expression(typed) = &formula.body {
+            tangents(typed, &mut found);
+        }
+    }
+    let is_zero = |typed: &Typed| match &typed.kind {
+        TypedKind::None => true,
+        TypedKind::Call(Callee::Operator(name), _) => name.base == "zeros_like",
+        _ => false,
+    };
+    let has_gradient = |body: &Body| matches!(body, Body::Expression(typed) if !is_zero(typed));
+    let mut inputs = derivative.backward.iter().filter(|f| has_gradient(&f.body)).flat_map(|f| &f.names);
+    match inputs.find(|name| !found.contains(name)) {
+        None => Ok(()),
+        Some(name) => Err(format!("`{name}` has a gradient, and no term in the formula of tangents")),
+    }
+}
+
+/// `call.refuse(3, "native_batch_norm, for its running_mean")?;`
+fn refusals(schema: &FunctionSchema, derivative: &TypedDerivative) -> String {
+    let mut text = String::new();
+    for formula in &derivative.backward {
+        let Body::Special(Special::NotImplemented(what)) = &formula.body else { continue };
+        let places = schema.arguments().enumerate().filter(|(_, a)| formula.names.contains(&a.name));
+        text.extend(places.map(|(place, _)| format!("call.refuse({place}, {what:?})?;\n")));
+    }
+    text
 }
 
 fn output_index(schema: &FunctionSchema, name: &str) -> Option<usize> {

@@ -3,7 +3,7 @@
 use super::{below, put, tangent, ways};
 use crate::formulas;
 use crate::hooks::{saving_hooks, without_saving_hooks};
-use flambeau_core::{Result, Scalar, Storage, bail};
+use flambeau_core::{Result, Scalar, Storage, bail, ensure};
 use flambeau_ops::dispatch::{Arguments, OperatorInfo, Value};
 use flambeau_ops::{Tensor, ops};
 
@@ -131,6 +131,19 @@ impl<'a> Call<'a> {
     /// The tangent of that argument, if it has one.
     pub fn tangent(&self, argument: usize) -> Option<&Tensor> {
         self.duals.iter().find(|dual| dual.argument == argument).map(|dual| &dual.tangent)
+    }
+
+    /// Refuses a tangent of an argument of which no derivative is known.
+    ///
+    /// # Errors
+    /// `NotImplemented` where it has one.
+    pub fn refuse(&self, argument: usize, name: &str) -> Result<()> {
+        ensure!(
+            self.tangent(argument).is_none(),
+            NotImplemented,
+            "the derivative for '{name}' is not implemented."
+        );
+        Ok(())
     }
 
     /// Result number `result`.

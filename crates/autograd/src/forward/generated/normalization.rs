@@ -2,11 +2,49 @@
 
 //! Tangents of the operators in `normalization`.
 
-use crate::forward::{self, Way};
+use crate::formulas;
+use crate::forward::{self, Call, Sum, Way};
 use crate::record::register;
 use flambeau_core::{DispatchKeySet, Result};
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
+
+fn native_layer_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let eps = call.argument(4)?.float()?;
+    let input_p = call.argument(0)?.tensor()?;
+    let normalized_shape = call.argument(1)?.ints()?;
+    let weight_p = call.argument(2)?.optional_tensor()?;
+    let result0 = call.result(0)?;
+    let result1 = call.result(1)?;
+    let result2 = call.result(2)?;
+    let mut tangent0 = Sum::default();
+    if let Some(input_t) = call.tangent(0) {
+        tangent0.add(formulas::scaled(
+            &ops::native_layer_norm_backward(
+                input_t,
+                input_p,
+                normalized_shape,
+                result1,
+                result2,
+                None,
+                None,
+                [true, false, false],
+            )?
+            .0,
+            weight_p,
+        )?)?;
+    }
+    if let Some(weight_t) = call.tangent(2) {
+        tangent0.add(ops::mul_tensor(
+            &ops::native_layer_norm(input_p, normalized_shape, None, None, eps)?.0,
+            weight_t,
+        )?)?;
+    }
+    if let Some(bias_t) = call.tangent(3) {
+        tangent0.add(Tensor::clone(bias_t))?;
+    }
+    Ok(vec![tangent0.of(result0)?, Value::None, Value::None])
+}
 
 fn native_layer_norm(
     _: DispatchKeySet,
@@ -23,7 +61,12 @@ fn native_layer_norm(
         Value::from(bias),
         Value::from(eps),
     ];
-    forward::results3(forward::call(&ops::NATIVE_LAYER_NORM, Way::Transposed, &[0, 2, 3], &given)?)
+    forward::results3(forward::call(
+        &ops::NATIVE_LAYER_NORM,
+        Way::Formula(native_layer_norm_tangents),
+        &[0, 2, 3],
+        &given,
+    )?)
 }
 
 register!(NATIVE_LAYER_NORM, ForwardGrad, native_layer_norm);
@@ -54,6 +97,48 @@ fn native_layer_norm_backward(
 
 register!(NATIVE_LAYER_NORM_BACKWARD, ForwardGrad, native_layer_norm_backward);
 
+fn native_group_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let C = call.argument(4)?.int()?;
+    let HxW = call.argument(5)?.int()?;
+    let N = call.argument(3)?.int()?;
+    let eps = call.argument(7)?.float()?;
+    let group = call.argument(6)?.int()?;
+    let input_p = call.argument(0)?.tensor()?;
+    let weight_p = call.argument(1)?.optional_tensor()?;
+    let result0 = call.result(0)?;
+    let result1 = call.result(1)?;
+    let result2 = call.result(2)?;
+    let mut tangent0 = Sum::default();
+    if let Some(input_t) = call.tangent(0) {
+        tangent0.add(formulas::scaled_along_channels(
+            &ops::native_group_norm_backward(
+                input_t,
+                input_p,
+                result1,
+                result2,
+                None,
+                N,
+                C,
+                HxW,
+                group,
+                [true, false, false],
+            )?
+            .0,
+            weight_p,
+        )?)?;
+    }
+    if let Some(weight_t) = call.tangent(1) {
+        tangent0.add(ops::mul_tensor(
+            &ops::native_group_norm(input_p, None, None, N, C, HxW, group, eps)?.0,
+            &formulas::along_channels(weight_t, input_p)?,
+        )?)?;
+    }
+    if let Some(bias_t) = call.tangent(2) {
+        tangent0.add(formulas::along_channels(bias_t, input_p)?)?;
+    }
+    Ok(vec![tangent0.of(result0)?, Value::None, Value::None])
+}
+
 fn native_group_norm(
     _: DispatchKeySet,
     input: &Tensor,
@@ -75,7 +160,12 @@ fn native_group_norm(
         Value::from(group),
         Value::from(eps),
     ];
-    forward::results3(forward::call(&ops::NATIVE_GROUP_NORM, Way::Transposed, &[0, 1, 2], &given)?)
+    forward::results3(forward::call(
+        &ops::NATIVE_GROUP_NORM,
+        Way::Formula(native_group_norm_tangents),
+        &[0, 1, 2],
+        &given,
+    )?)
 }
 
 register!(NATIVE_GROUP_NORM, ForwardGrad, native_group_norm);
@@ -110,6 +200,64 @@ fn native_group_norm_backward(
 
 register!(NATIVE_GROUP_NORM_BACKWARD, ForwardGrad, native_group_norm_backward);
 
+fn native_batch_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    call.refuse(3, "native_batch_norm, for its running_mean")?;
+    call.refuse(4, "native_batch_norm, for its running_var")?;
+    let eps = call.argument(7)?.float()?;
+    let input_p = call.argument(0)?.tensor()?;
+    let momentum = call.argument(6)?.float()?;
+    let running_mean_p = call.argument(3)?.optional_tensor()?;
+    let running_var_p = call.argument(4)?.optional_tensor()?;
+    let training = call.argument(5)?.bool()?;
+    let weight_p = call.argument(1)?.optional_tensor()?;
+    let result0 = call.result(0)?;
+    let result1 = call.result(1)?;
+    let result2 = call.result(2)?;
+    let mut tangent0 = Sum::default();
+    if let Some(input_t) = call.tangent(0) {
+        tangent0.add(formulas::scaled_along_channels(
+            &ops::native_batch_norm_backward(
+                input_t,
+                input_p,
+                None,
+                running_mean_p,
+                running_var_p,
+                Some(result1),
+                Some(result2),
+                training,
+                eps,
+                [true, false, false],
+            )?
+            .0,
+            weight_p,
+        )?)?;
+    }
+    if let Some(weight_t) = call.tangent(1) {
+        tangent0.add(ops::mul_tensor(
+            &if training {
+                ops::native_batch_norm(input_p, None, None, None, None, true, momentum, eps)?.0
+            } else {
+                ops::native_batch_norm(
+                    input_p,
+                    None,
+                    None,
+                    running_mean_p,
+                    running_var_p,
+                    false,
+                    momentum,
+                    eps,
+                )?
+                .0
+            },
+            &formulas::along_channels(weight_t, input_p)?,
+        )?)?;
+    }
+    if let Some(bias_t) = call.tangent(2) {
+        tangent0.add(formulas::along_channels(bias_t, input_p)?)?;
+    }
+    Ok(vec![tangent0.of(result0)?, Value::None, Value::None])
+}
+
 fn native_batch_norm(
     _: DispatchKeySet,
     input: &Tensor,
@@ -131,7 +279,12 @@ fn native_batch_norm(
         Value::from(momentum),
         Value::from(eps),
     ];
-    forward::results3(forward::call(&ops::NATIVE_BATCH_NORM, Way::Transposed, &[0, 1, 2, 3, 4], &given)?)
+    forward::results3(forward::call(
+        &ops::NATIVE_BATCH_NORM,
+        Way::Formula(native_batch_norm_tangents),
+        &[0, 1, 2, 3, 4],
+        &given,
+    )?)
 }
 
 register!(NATIVE_BATCH_NORM, ForwardGrad, native_batch_norm);
@@ -171,6 +324,30 @@ fn native_batch_norm_backward(
 
 register!(NATIVE_BATCH_NORM_BACKWARD, ForwardGrad, native_batch_norm_backward);
 
+fn _fused_rms_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let eps = call.argument(3)?.optional_float()?;
+    let input_p = call.argument(0)?.tensor()?;
+    let normalized_shape = call.argument(1)?.ints()?;
+    let weight_p = call.argument(2)?.optional_tensor()?;
+    let result0 = call.result(0)?;
+    let result1 = call.result(1)?;
+    let mut tangent0 = Sum::default();
+    if let Some(input_t) = call.tangent(0) {
+        tangent0.add(formulas::scaled(
+            &ops::_fused_rms_norm_backward(input_t, input_p, normalized_shape, result1, None, [true, false])?
+                .0,
+            weight_p,
+        )?)?;
+    }
+    if let Some(weight_t) = call.tangent(2) {
+        tangent0.add(ops::mul_tensor(
+            &ops::_fused_rms_norm(input_p, normalized_shape, None, eps)?.0,
+            weight_t,
+        )?)?;
+    }
+    Ok(vec![tangent0.of(result0)?, Value::None])
+}
+
 fn _fused_rms_norm(
     _: DispatchKeySet,
     input: &Tensor,
@@ -179,7 +356,12 @@ fn _fused_rms_norm(
     eps: Option<f64>,
 ) -> Result<(Tensor, Tensor)> {
     let given = [Value::from(input), Value::from(normalized_shape), Value::from(weight), Value::from(eps)];
-    forward::results2(forward::call(&ops::_FUSED_RMS_NORM, Way::Transposed, &[0, 2], &given)?)
+    forward::results2(forward::call(
+        &ops::_FUSED_RMS_NORM,
+        Way::Formula(_fused_rms_norm_tangents),
+        &[0, 2],
+        &given,
+    )?)
 }
 
 register!(_FUSED_RMS_NORM, ForwardGrad, _fused_rms_norm);

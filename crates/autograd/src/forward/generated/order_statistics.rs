@@ -2,6 +2,7 @@
 
 //! Tangents of the operators in `order_statistics`.
 
+use crate::formulas;
 use crate::forward::{self, Call, Sum, Way};
 use crate::record::register;
 use flambeau_core::{DispatchKeySet, Result};
@@ -44,9 +45,21 @@ fn cummin(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor
 
 register!(CUMMIN, ForwardGrad, cummin);
 
+fn kthvalue_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let dim = call.argument(2)?.int()?;
+    let keepdim = call.argument(3)?.bool()?;
+    let result0 = call.result(0)?;
+    let result1 = call.result(1)?;
+    let mut tangent0 = Sum::default();
+    if let Some(self_t) = call.tangent(0) {
+        tangent0.add(formulas::selected_tangent(self_t, dim, result1, keepdim)?)?;
+    }
+    Ok(vec![tangent0.of(result0)?, Value::None])
+}
+
 fn kthvalue(_: DispatchKeySet, self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let given = [Value::from(self_), Value::from(k), Value::from(dim), Value::from(keepdim)];
-    forward::results2(forward::call(&ops::KTHVALUE, Way::Transposed, &[0], &given)?)
+    forward::results2(forward::call(&ops::KTHVALUE, Way::Formula(kthvalue_tangents), &[0], &given)?)
 }
 
 register!(KTHVALUE, ForwardGrad, kthvalue);
@@ -58,9 +71,21 @@ fn median(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 
 register!(MEDIAN, ForwardGrad, median);
 
+fn median_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let dim = call.argument(1)?.int()?;
+    let keepdim = call.argument(2)?.bool()?;
+    let result0 = call.result(0)?;
+    let result1 = call.result(1)?;
+    let mut tangent0 = Sum::default();
+    if let Some(self_t) = call.tangent(0) {
+        tangent0.add(formulas::selected_tangent(self_t, dim, result1, keepdim)?)?;
+    }
+    Ok(vec![tangent0.of(result0)?, Value::None])
+}
+
 fn median_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let given = [Value::from(self_), Value::from(dim), Value::from(keepdim)];
-    forward::results2(forward::call(&ops::MEDIAN_DIM, Way::Transposed, &[0], &given)?)
+    forward::results2(forward::call(&ops::MEDIAN_DIM, Way::Formula(median_dim_tangents), &[0], &given)?)
 }
 
 register!(MEDIAN_DIM, ForwardGrad, median_dim);
@@ -72,16 +97,40 @@ fn nanmedian(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 
 register!(NANMEDIAN, ForwardGrad, nanmedian);
 
+fn nanmedian_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let dim = call.argument(1)?.int()?;
+    let keepdim = call.argument(2)?.bool()?;
+    let result0 = call.result(0)?;
+    let result1 = call.result(1)?;
+    let mut tangent0 = Sum::default();
+    if let Some(self_t) = call.tangent(0) {
+        tangent0.add(formulas::selected_tangent(self_t, dim, result1, keepdim)?)?;
+    }
+    Ok(vec![tangent0.of(result0)?, Value::None])
+}
+
 fn nanmedian_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let given = [Value::from(self_), Value::from(dim), Value::from(keepdim)];
-    forward::results2(forward::call(&ops::NANMEDIAN_DIM, Way::Transposed, &[0], &given)?)
+    forward::results2(forward::call(&ops::NANMEDIAN_DIM, Way::Formula(nanmedian_dim_tangents), &[0], &given)?)
 }
 
 register!(NANMEDIAN_DIM, ForwardGrad, nanmedian_dim);
 
+fn mode_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let dim = call.argument(1)?.int()?;
+    let keepdim = call.argument(2)?.bool()?;
+    let result0 = call.result(0)?;
+    let result1 = call.result(1)?;
+    let mut tangent0 = Sum::default();
+    if let Some(self_t) = call.tangent(0) {
+        tangent0.add(formulas::selected_tangent(self_t, dim, result1, keepdim)?)?;
+    }
+    Ok(vec![tangent0.of(result0)?, Value::None])
+}
+
 fn mode(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let given = [Value::from(self_), Value::from(dim), Value::from(keepdim)];
-    forward::results2(forward::call(&ops::MODE, Way::Transposed, &[0], &given)?)
+    forward::results2(forward::call(&ops::MODE, Way::Formula(mode_tangents), &[0], &given)?)
 }
 
 register!(MODE, ForwardGrad, mode);

@@ -2,11 +2,29 @@
 
 //! Tangents of the operators in `pooling`.
 
-use crate::forward::{self, Way};
+use crate::forward::{self, Call, Sum, Way};
 use crate::record::register;
 use flambeau_core::{DispatchKeySet, Result};
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
+
+fn max_pool2d_with_indices_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let result0 = call.result(0)?;
+    let result1 = call.result(1)?;
+    let mut tangent0 = Sum::default();
+    if let Some(self_t) = call.tangent(0) {
+        tangent0.add(ops::reshape(
+            &ops::gather(
+                &ops::flatten_using_ints(self_t, -2, -1)?,
+                -1,
+                &ops::flatten_using_ints(result1, -2, -1)?,
+                false,
+            )?,
+            result1.sizes(),
+        )?)?;
+    }
+    Ok(vec![tangent0.of(result0)?, Value::None])
+}
 
 fn max_pool2d_with_indices(
     _: DispatchKeySet,
@@ -25,7 +43,12 @@ fn max_pool2d_with_indices(
         Value::from(dilation),
         Value::from(ceil_mode),
     ];
-    forward::results2(forward::call(&ops::MAX_POOL2D_WITH_INDICES, Way::Transposed, &[0], &given)?)
+    forward::results2(forward::call(
+        &ops::MAX_POOL2D_WITH_INDICES,
+        Way::Formula(max_pool2d_with_indices_tangents),
+        &[0],
+        &given,
+    )?)
 }
 
 register!(MAX_POOL2D_WITH_INDICES, ForwardGrad, max_pool2d_with_indices);
@@ -120,6 +143,24 @@ fn _adaptive_avg_pool2d_backward(_: DispatchKeySet, grad_output: &Tensor, self_:
 
 register!(_ADAPTIVE_AVG_POOL2D_BACKWARD, ForwardGrad, _adaptive_avg_pool2d_backward);
 
+fn max_pool3d_with_indices_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let result0 = call.result(0)?;
+    let result1 = call.result(1)?;
+    let mut tangent0 = Sum::default();
+    if let Some(self_t) = call.tangent(0) {
+        tangent0.add(ops::reshape(
+            &ops::gather(
+                &ops::flatten_using_ints(self_t, -3, -1)?,
+                -1,
+                &ops::flatten_using_ints(result1, -3, -1)?,
+                false,
+            )?,
+            result1.sizes(),
+        )?)?;
+    }
+    Ok(vec![tangent0.of(result0)?, Value::None])
+}
+
 fn max_pool3d_with_indices(
     _: DispatchKeySet,
     self_: &Tensor,
@@ -137,7 +178,12 @@ fn max_pool3d_with_indices(
         Value::from(dilation),
         Value::from(ceil_mode),
     ];
-    forward::results2(forward::call(&ops::MAX_POOL3D_WITH_INDICES, Way::Transposed, &[0], &given)?)
+    forward::results2(forward::call(
+        &ops::MAX_POOL3D_WITH_INDICES,
+        Way::Formula(max_pool3d_with_indices_tangents),
+        &[0],
+        &given,
+    )?)
 }
 
 register!(MAX_POOL3D_WITH_INDICES, ForwardGrad, max_pool3d_with_indices);
@@ -232,9 +278,32 @@ fn _adaptive_avg_pool3d_backward(_: DispatchKeySet, grad_output: &Tensor, self_:
 
 register!(_ADAPTIVE_AVG_POOL3D_BACKWARD, ForwardGrad, _adaptive_avg_pool3d_backward);
 
+fn adaptive_max_pool2d_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let result0 = call.result(0)?;
+    let result1 = call.result(1)?;
+    let mut tangent0 = Sum::default();
+    if let Some(self_t) = call.tangent(0) {
+        tangent0.add(ops::reshape(
+            &ops::gather(
+                &ops::flatten_using_ints(self_t, -2, -1)?,
+                -1,
+                &ops::flatten_using_ints(result1, -2, -1)?,
+                false,
+            )?,
+            result1.sizes(),
+        )?)?;
+    }
+    Ok(vec![tangent0.of(result0)?, Value::None])
+}
+
 fn adaptive_max_pool2d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
     let given = [Value::from(self_), Value::from(output_size)];
-    forward::results2(forward::call(&ops::ADAPTIVE_MAX_POOL2D, Way::Transposed, &[0], &given)?)
+    forward::results2(forward::call(
+        &ops::ADAPTIVE_MAX_POOL2D,
+        Way::Formula(adaptive_max_pool2d_tangents),
+        &[0],
+        &given,
+    )?)
 }
 
 register!(ADAPTIVE_MAX_POOL2D, ForwardGrad, adaptive_max_pool2d);
@@ -251,9 +320,32 @@ fn adaptive_max_pool2d_backward(
 
 register!(ADAPTIVE_MAX_POOL2D_BACKWARD, ForwardGrad, adaptive_max_pool2d_backward);
 
+fn adaptive_max_pool3d_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let result0 = call.result(0)?;
+    let result1 = call.result(1)?;
+    let mut tangent0 = Sum::default();
+    if let Some(self_t) = call.tangent(0) {
+        tangent0.add(ops::reshape(
+            &ops::gather(
+                &ops::flatten_using_ints(self_t, -3, -1)?,
+                -1,
+                &ops::flatten_using_ints(result1, -3, -1)?,
+                false,
+            )?,
+            result1.sizes(),
+        )?)?;
+    }
+    Ok(vec![tangent0.of(result0)?, Value::None])
+}
+
 fn adaptive_max_pool3d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
     let given = [Value::from(self_), Value::from(output_size)];
-    forward::results2(forward::call(&ops::ADAPTIVE_MAX_POOL3D, Way::Transposed, &[0], &given)?)
+    forward::results2(forward::call(
+        &ops::ADAPTIVE_MAX_POOL3D,
+        Way::Formula(adaptive_max_pool3d_tangents),
+        &[0],
+        &given,
+    )?)
 }
 
 register!(ADAPTIVE_MAX_POOL3D, ForwardGrad, adaptive_max_pool3d);

@@ -2,7 +2,8 @@
 
 //! Tangents of the operators in `reduce`.
 
-use crate::forward::{self, Way};
+use crate::formulas;
+use crate::forward::{self, Call, Sum, Way};
 use crate::record::register;
 use flambeau_core::{DispatchKeySet, Result, Scalar, ScalarType};
 use flambeau_ops::dispatch::Value;
@@ -95,9 +96,21 @@ fn max(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 
 register!(MAX, ForwardGrad, max);
 
+fn max_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let dim = call.argument(1)?.int()?;
+    let keepdim = call.argument(2)?.bool()?;
+    let result0 = call.result(0)?;
+    let result1 = call.result(1)?;
+    let mut tangent0 = Sum::default();
+    if let Some(self_t) = call.tangent(0) {
+        tangent0.add(formulas::selected_tangent(self_t, dim, result1, keepdim)?)?;
+    }
+    Ok(vec![tangent0.of(result0)?, Value::None])
+}
+
 fn max_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let given = [Value::from(self_), Value::from(dim), Value::from(keepdim)];
-    forward::results2(forward::call(&ops::MAX_DIM, Way::Transposed, &[0], &given)?)
+    forward::results2(forward::call(&ops::MAX_DIM, Way::Formula(max_dim_tangents), &[0], &given)?)
 }
 
 register!(MAX_DIM, ForwardGrad, max_dim);
@@ -116,9 +129,21 @@ fn min(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
 
 register!(MIN, ForwardGrad, min);
 
+fn min_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let dim = call.argument(1)?.int()?;
+    let keepdim = call.argument(2)?.bool()?;
+    let result0 = call.result(0)?;
+    let result1 = call.result(1)?;
+    let mut tangent0 = Sum::default();
+    if let Some(self_t) = call.tangent(0) {
+        tangent0.add(formulas::selected_tangent(self_t, dim, result1, keepdim)?)?;
+    }
+    Ok(vec![tangent0.of(result0)?, Value::None])
+}
+
 fn min_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let given = [Value::from(self_), Value::from(dim), Value::from(keepdim)];
-    forward::results2(forward::call(&ops::MIN_DIM, Way::Transposed, &[0], &given)?)
+    forward::results2(forward::call(&ops::MIN_DIM, Way::Formula(min_dim_tangents), &[0], &given)?)
 }
 
 register!(MIN_DIM, ForwardGrad, min_dim);

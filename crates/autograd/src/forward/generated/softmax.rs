@@ -10,17 +10,11 @@ use flambeau_ops::{Tensor, ops};
 
 fn _softmax_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
+    let self_p = call.argument(0)?.tensor()?;
     let result0 = call.result(0)?;
     let mut tangent0 = Sum::default();
     if let Some(self_t) = call.tangent(0) {
-        tangent0.add(ops::mul_tensor(
-            result0,
-            &ops::sub_tensor(
-                self_t,
-                &ops::sum_dim_intlist(&ops::mul_tensor(result0, self_t)?, Some(&[dim]), true, None)?,
-                Scalar::Int(1),
-            )?,
-        )?)?;
+        tangent0.add(ops::_softmax_backward_data(self_t, result0, dim, self_p.dtype())?)?;
     }
     Ok(vec![tangent0.of(result0)?])
 }
