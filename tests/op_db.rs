@@ -7,6 +7,7 @@ mod binary;
 mod class_loss;
 mod conv;
 mod copies;
+mod counts;
 mod differences;
 mod elementary;
 mod extreme;
@@ -81,6 +82,7 @@ pub fn rows() -> Vec<Row> {
         bags::rows,
         sampled::rows,
         pairwise_distance::rows,
+        counts::rows,
     ];
     families.iter().flat_map(|family| family()).collect()
 }

@@ -12,6 +12,7 @@ pub mod compare;
 pub mod convert;
 pub mod convolution;
 pub mod copy;
+pub mod counts;
 pub mod differences;
 pub mod distances;
 pub mod division;

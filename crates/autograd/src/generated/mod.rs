@@ -13,6 +13,7 @@ mod compare;
 mod convert;
 mod convolution;
 mod copy;
+mod counts;
 mod differences;
 mod distances;
 mod division;

@@ -13,6 +13,7 @@ mod compare;
 mod convert;
 mod convolution;
 mod copy;
+mod counts;
 mod differences;
 mod distances;
 mod division;
@@ -44,6 +45,7 @@ mod methods_compare;
 mod methods_convert;
 mod methods_convolution;
 mod methods_copy;
+mod methods_counts;
 mod methods_differences;
 mod methods_distances;
 mod methods_division;
@@ -128,6 +130,7 @@ pub use compare::*;
 pub use convert::*;
 pub use convolution::*;
 pub use copy::*;
+pub use counts::*;
 pub use differences::*;
 pub use distances::*;
 pub use division::*;
@@ -378,6 +381,10 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &FILL_TENSOR_OUT,
     &COPY,
     &COPY_OUT,
+    &POISSON,
+    &POISSON_OUT,
+    &BINOMIAL,
+    &BINOMIAL_OUT,
     &DIFF,
     &DIFF_OUT,
     &TRAPEZOID_X,

@@ -12,6 +12,7 @@ mod compare;
 mod convert;
 mod convolution;
 mod copy;
+mod counts;
 mod differences;
 mod distances;
 mod division;
@@ -77,6 +78,7 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     convert::BINDINGS,
     convolution::BINDINGS,
     copy::BINDINGS,
+    counts::BINDINGS,
     differences::BINDINGS,
     distances::BINDINGS,
     division::BINDINGS,

@@ -11,6 +11,7 @@ mod choice;
 mod compare;
 mod convolution;
 mod copy;
+mod counts;
 mod division;
 mod dropout;
 mod each;
