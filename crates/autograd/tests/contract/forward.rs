@@ -35,6 +35,22 @@ fn a_level_ends_with_its_tangents_and_does_not_nest() {
 }
 
 #[test]
+fn a_level_belongs_to_its_thread() {
+    let _level = dual_level().unwrap();
+    let x = dual(&[1.0], &[3.0]).unwrap();
+    let seen = {
+        let x = x.clone();
+        std::thread::spawn(move || {
+            let outside = (is_dual_level_open(), tangent(&x));
+            let _level = dual_level().unwrap();
+            (outside, tangent(&ops::exp(&x).unwrap()))
+        })
+    };
+    assert_eq!(seen.join().unwrap(), ((false, None), None));
+    assert_eq!(tangent(&x), Some(vec![3.0]));
+}
+
+#[test]
 fn a_tangent_fits_its_tensor() {
     let _level = dual_level().unwrap();
     let x = f64s(&[1.0, 2.0]);
