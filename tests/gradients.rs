@@ -8,9 +8,11 @@ use flambeau_ops::ops::OPERATORS;
 use flambeau_tests::array::Array;
 use flambeau_tests::call::{array, operator, outcome, tensor};
 use flambeau_tests::compare::{Bound, difference};
-use flambeau_tests::leaves::{LAYOUTS, differentiable, marked, replaced, rows, samples, split, takes_part};
+use flambeau_tests::leaves::{
+    LAYOUTS, differentiable, marked, optional_under_test, replaced, rows, samples, split, takes_part,
+};
 use flambeau_tests::report::Report;
-use flambeau_tests::row::{Arg, Check};
+use flambeau_tests::row::Check;
 
 /// A Jacobian takes two calls per element, and a second one as many for each of the first.
 const FIRST_ORDER: usize = 36;
@@ -109,32 +111,6 @@ fn twice(op: &dyn OperatorInfo, given: &[Value], leaves: &[Tensor], terms: f64) 
 fn ones(like: &Tensor) -> Tensor {
     let sizes: Vec<usize> = like.sizes().iter().map(|size| *size as usize).collect();
     tensor(&Array::new(&sizes, vec![1.0; sizes.iter().product()]), like.dtype())
-}
-
-/// The places of the optional tensors of a schema.
-fn optional_places(op: &dyn OperatorInfo) -> Vec<usize> {
-    let list = op.schema().split_once('(').and_then(|(_, rest)| rest.rsplit_once(") ->"));
-    let arguments = list.map_or("", |(list, _)| list).split(", ").filter(|argument| *argument != "*");
-    arguments
-        .enumerate()
-        .filter(|(_, argument)| argument.starts_with("Tensor? "))
-        .map(|(place, _)| place)
-        .collect()
-}
-
-/// The sample with its optional floating point tensors under test and everything else constant, where the row has them
-/// constant.
-fn optional_under_test(op: &dyn OperatorInfo, args: &[Arg]) -> Vec<Arg> {
-    let optional = optional_places(op);
-    let arg = |(place, arg): (usize, &Arg)| match arg {
-        Arg::Constant(a) if optional.contains(&place) => Arg::Tensor(a.clone()),
-        Arg::Typed(a, dtype) if optional.contains(&place) && dtype.is_floating_point() => {
-            Arg::Tensor(a.clone())
-        }
-        Arg::Tensor(a) => Arg::Constant(a.clone()),
-        other => other.clone(),
-    };
-    args.iter().enumerate().map(arg).collect()
 }
 
 /// Whether the results do not depend on the leaves.

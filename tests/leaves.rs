@@ -113,3 +113,29 @@ pub fn differentiable(op: &dyn OperatorInfo, given: &[Value]) -> Result<Vec<Tens
 pub fn takes_part(row: &Row) -> bool {
     row.differentiable && row.types.contains(&ScalarType::F64)
 }
+
+/// The places of the optional tensors of a schema.
+fn optional_places(op: &dyn OperatorInfo) -> Vec<usize> {
+    let list = op.schema().split_once('(').and_then(|(_, rest)| rest.rsplit_once(") ->"));
+    let arguments = list.map_or("", |(list, _)| list).split(", ").filter(|argument| *argument != "*");
+    arguments
+        .enumerate()
+        .filter(|(_, argument)| argument.starts_with("Tensor? "))
+        .map(|(place, _)| place)
+        .collect()
+}
+
+/// The sample with its optional floating point tensors under test and everything else constant, where the row has them
+/// constant.
+pub fn optional_under_test(op: &dyn OperatorInfo, args: &[Arg]) -> Vec<Arg> {
+    let optional = optional_places(op);
+    let arg = |(place, arg): (usize, &Arg)| match arg {
+        Arg::Constant(a) if optional.contains(&place) => Arg::Tensor(a.clone()),
+        Arg::Typed(a, dtype) if optional.contains(&place) && dtype.is_floating_point() => {
+            Arg::Tensor(a.clone())
+        }
+        Arg::Tensor(a) => Arg::Constant(a.clone()),
+        other => other.clone(),
+    };
+    args.iter().enumerate().map(arg).collect()
+}

@@ -4,6 +4,7 @@ use super::*;
 use flambeau_core::{DispatchKey, ErrorKind};
 use flambeau_ops::ops::OPERATORS;
 use flambeau_tests::call::{is_random, values};
+use flambeau_tests::leaves::optional_under_test;
 
 /// The operator that writes its first argument and is otherwise the same.
 fn in_place_twin(op: &dyn OperatorInfo) -> Option<&'static dyn OperatorInfo> {
@@ -157,5 +158,35 @@ fn tangents_have_the_type_and_the_sizes_of_their_results() {
             }
         }
     }
+    report.finish();
+}
+
+/// An optional tensor that a row gives as a constant has the tangent that differences say, or the call refuses it: a tangent that
+/// is lost in silence is neither.
+#[test]
+fn optional_tensors_lose_no_tangent_in_silence() {
+    let mut report = Report::new(Check::Tangents);
+    let mut refused = 0;
+    for row in &marked_as_gradients(Check::Gradients) {
+        let Some(op) = operator(row.name) else { continue };
+        if !report.enter(row) {
+            continue;
+        }
+        for (number, args) in samples(row, SECOND_ORDER) {
+            let under_test = optional_under_test(op, args);
+            if split(&under_test, None).0.is_empty() {
+                continue;
+            }
+            let fault = match first::of_optional(op, &under_test) {
+                Err(error) if error.kind() == ErrorKind::NotImplemented => {
+                    refused += 1;
+                    None
+                }
+                fault => fault.unwrap_or_else(|error| Some(error.to_string())),
+            };
+            report.case(|| format!("{} optional, sample {number}", row.name), fault);
+        }
+    }
+    println!("Optional: {refused} cases refused");
     report.finish();
 }
