@@ -63,12 +63,16 @@ fn runs(conv: &Conv, place: [usize; 3], pixels: &Range<usize>, strides: [isize; 
         reached.min(width)
     };
     let (low, high) = (first(0), first(conv.input[2] as isize));
-    let (mut pixel, mut column) = (pixels.start, 0);
-    while pixel < pixels.end {
-        let (row, x) = (pixel / width, pixel % width);
-        let count = (width - x).min(pixels.end - pixel);
+    if pixels.is_empty() {
+        return;
+    }
+    // Counted on from row to row: divisions take longer than a short row.
+    let (row, mut x) = (pixels.start / width, pixels.start % width);
+    let (mut z, mut y, mut column) = (row / height, row % height, 0);
+    while column < pixels.len() {
+        let count = (width - x).min(pixels.len() - column);
         let source = |d: usize, output: usize| (output * conv.stride[d]) as isize + shift(d);
-        let (from_z, from_y) = (source(0, row / height), source(1, row % height));
+        let (from_z, from_y) = (source(0, z), source(1, y));
         let outside = |d: usize, from: isize| from < 0 || from >= conv.input[d] as isize;
         let (start, end) = if outside(0, from_z) || outside(1, from_y) {
             (x + count, x + count)
@@ -81,8 +85,11 @@ fn runs(conv: &Conv, place: [usize; 3], pixels: &Range<usize>, strides: [isize; 
         let row_offset = from_z.wrapping_mul(strides[2]).wrapping_add(from_y.wrapping_mul(strides[3]));
         let offset = row_offset.wrapping_add(from_x.wrapping_mul(strides[4]));
         f(Run { column, before: start - x, inside: end - start, after: x + count - end, offset });
-        pixel += count;
         column += count;
+        (x, y) = (0, y + 1);
+        if y == height {
+            (z, y) = (z + 1, 0);
+        }
     }
 }
 
@@ -117,7 +124,10 @@ pub(super) unsafe fn unfold<T: Copy + Send + Sync>(
                 // SAFETY: the run lies in the row; what it reads, in the image. Zero bytes are the number zero.
                 unsafe {
                     let to = to.add(run.column);
-                    to.write_bytes(0, run.before);
+                    // A call that writes nothing takes as long as a short run.
+                    if run.before > 0 {
+                        to.write_bytes(0, run.before);
+                    }
                     let inside = to.add(run.before);
                     gather(
                         from.wrapping_offset(run.offset),
@@ -125,7 +135,9 @@ pub(super) unsafe fn unfold<T: Copy + Send + Sync>(
                         inside,
                         run.inside,
                     );
-                    inside.add(run.inside).write_bytes(0, run.after);
+                    if run.after > 0 {
+                        inside.add(run.inside).write_bytes(0, run.after);
+                    }
                 }
             });
         }
