@@ -2,8 +2,8 @@
 //!
 //! An open [`dual_level`] puts the key `ForwardGrad` in force for its thread, so that outside one nothing is paid. Its kernels,
 //! one for each operator with a derivative, are generated from `derivatives.yaml`: they pack the arguments in a list and go
-//! through [`call`] or [`in_place`], which run the operator below and then find the tangents of its results in one of four
-//! [ways](Way). Operators without such a kernel are made of others, or have no derivative.
+//! through `call` or `in_place`, which run the operator below and then find the tangents of its results in one of four ways.
+//! Operators without such a kernel are made of others, or have no derivative.
 //!
 //! | module | holds |
 //! |---|---|
@@ -22,12 +22,10 @@ mod in_place;
 mod slot;
 mod ways;
 
-pub use call::{Call, Sum, Way, call};
-pub use in_place::{copy_, in_place, overwritten, refused, view_in_place};
 pub use slot::{DualLevel, dual_level, is_dual_level_open};
 
-pub(crate) use call::{list, results2, results3, results4, tensor};
-pub(crate) use in_place::set;
+pub(crate) use call::{Call, Sum, Way, call, list, results2, results3, results4, tensor};
+pub(crate) use in_place::{copy_, in_place, overwritten, refused, set, view_in_place};
 pub(crate) use slot::{Slot, alias_with, attach, is_dual, put, shared_slot, slot, strided_part, tangent};
 
 use flambeau_core::{DispatchKey, DispatchKeySet, Result, ThreadKeysGuard, ensure};

@@ -9,7 +9,7 @@ use flambeau_ops::{Tensor, ops};
 
 /// How the tangents of the results follow from those of the arguments.
 #[derive(Clone, Copy)]
-pub enum Way {
+pub(crate) enum Way {
     /// The operator is linear in all its differentiable arguments together: it is applied to the tangents.
     Linear,
     /// Each element of the result depends on the elements at its own place: the Jacobian is diagonal, so that a backward pass
@@ -22,7 +22,7 @@ pub enum Way {
 }
 
 /// A call under way.
-pub struct Call<'a> {
+pub(crate) struct Call<'a> {
     pub(super) operator: &'static dyn OperatorInfo,
     /// The places of the differentiable arguments.
     pub(super) inputs: &'a [usize],
@@ -44,7 +44,7 @@ pub(super) struct Dual {
 ///
 /// # Errors
 /// Those of the operator and of what its derivative calls.
-pub fn call(
+pub(crate) fn call(
     operator: &'static dyn OperatorInfo,
     way: Way,
     inputs: &[usize],
@@ -123,13 +123,13 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// `InvalidArgument` where there are not so many.
-    pub fn argument(&self, argument: usize) -> Result<Arguments<'a>> {
+    pub(crate) fn argument(&self, argument: usize) -> Result<Arguments<'a>> {
         let value = self.given.get(argument..=argument).unwrap_or_default();
         Arguments::new(self.operator.name(), value, 1)
     }
 
     /// The tangent of that argument, if it has one.
-    pub fn tangent(&self, argument: usize) -> Option<&Tensor> {
+    pub(crate) fn tangent(&self, argument: usize) -> Option<&Tensor> {
         self.duals.iter().find(|dual| dual.argument == argument).map(|dual| &dual.tangent)
     }
 
@@ -137,7 +137,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// `NotImplemented` where it has one.
-    pub fn refuse(&self, argument: usize, name: &str) -> Result<()> {
+    pub(crate) fn refuse(&self, argument: usize, name: &str) -> Result<()> {
         ensure!(
             self.tangent(argument).is_none(),
             NotImplemented,
@@ -150,7 +150,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// `Internal` where there are not so many, or it is no tensor.
-    pub fn result(&self, result: usize) -> Result<&Tensor> {
+    pub(crate) fn result(&self, result: usize) -> Result<&Tensor> {
         match self.results.get(result) {
             Some(Value::Tensor(result)) => Ok(result),
             _ => bail!(Internal, "{}: expected a tensor as result {result}", self.operator.name()),
@@ -160,14 +160,14 @@ impl<'a> Call<'a> {
 
 /// The sum of the terms of a formula, one for each argument that has a tangent.
 #[derive(Default)]
-pub struct Sum(Option<Tensor>);
+pub(crate) struct Sum(Option<Tensor>);
 
 impl Sum {
     /// Adds a term.
     ///
     /// # Errors
     /// Those of `add`.
-    pub fn add(&mut self, term: Tensor) -> Result<()> {
+    pub(crate) fn add(&mut self, term: Tensor) -> Result<()> {
         self.0 = Some(match self.0.take() {
             None => term,
             Some(sum) => ops::add_tensor(&sum, &term, Scalar::Int(1))?,
@@ -179,7 +179,7 @@ impl Sum {
     ///
     /// # Errors
     /// Those of `expand`.
-    pub fn of(self, result: &Tensor) -> Result<Value> {
+    pub(crate) fn of(self, result: &Tensor) -> Result<Value> {
         Ok(Value::Tensor(match self.0 {
             None => ops::zeros_like(result, None, None, None, None, None)?,
             Some(sum) => brought(sum, result)?,

@@ -34,7 +34,7 @@ fn written(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<Tenso
 ///
 /// # Errors
 /// Those of both.
-pub fn in_place(
+pub(crate) fn in_place(
     operator: &'static dyn OperatorInfo,
     twin: &'static dyn OperatorInfo,
     order: &[usize],
@@ -72,7 +72,7 @@ pub fn in_place(
 ///
 /// # Errors
 /// Those of `copy_`.
-pub fn copy_(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
+pub(crate) fn copy_(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
     let new = tangent(src)?;
     {
         let _below = below();
@@ -116,7 +116,7 @@ fn write(self_: &Tensor, new: Option<Tensor>) -> Result<()> {
 ///
 /// # Errors
 /// Those of the operator.
-pub fn overwritten(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
+pub(crate) fn overwritten(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
     plainly(operator, given)?;
     write(&written(operator, given)?, None)
 }
@@ -126,7 +126,7 @@ pub fn overwritten(operator: &'static dyn OperatorInfo, given: &[Value]) -> Resu
 ///
 /// # Errors
 /// Those of the operator; `NotImplemented` where the argument looks at one place twice and its tangent does not.
-pub fn view_in_place(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
+pub(crate) fn view_in_place(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
     let self_ = written(operator, given)?;
     let before = tangent(&self_)?;
     let geometry = self_.geometry().clone();
@@ -152,7 +152,7 @@ pub fn view_in_place(operator: &'static dyn OperatorInfo, given: &[Value]) -> Re
 ///
 /// # Errors
 /// `NotImplemented` where an argument has a tangent, else those of the operator.
-pub fn refused(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
+pub(crate) fn refused(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
     ensure!(
         !any_dual(given),
         NotImplemented,
