@@ -11,6 +11,7 @@ pub(crate) mod reduce;
 mod rows;
 mod select;
 mod tiles;
+mod turned;
 
 pub use copy::copy_kernel;
 pub use generate::{generate, generate_by_index, generate_by_word, generate_by_word64, generate_normal};

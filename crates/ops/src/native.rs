@@ -39,6 +39,7 @@ pub mod matrix_norms;
 pub mod normalization;
 pub mod order_statistics;
 pub mod piecewise;
+mod places;
 pub mod pooling;
 pub mod power;
 pub mod products;

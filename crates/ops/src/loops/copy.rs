@@ -2,8 +2,10 @@
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
 use super::tiles::{StridedConvert, copy_strided};
+use super::turned;
 use crate::tensor_iterator::{Pointers, TensorIterator};
 use flambeau_core::Result;
+use std::mem::MaybeUninit;
 
 /// Copies the input of an iterator of one output and one input, converting where types differ.
 ///
@@ -12,6 +14,14 @@ use flambeau_core::Result;
 pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
     let (to, from) = (iter.operands()[0].dtype(), iter.operands()[1].dtype());
     let convert = StridedConvert::new(from, to)?;
+    if let Some(dim) = turned::turned_dim(iter) {
+        let rows = turned::rows_of_block(from.size());
+        return iter.with_pointers(|data| {
+            iter.for_each_block(data, dim, [turned::COLUMNS, rows], &|p, n, rows| {
+                copy_turned(&p, n, rows, [from.size(), to.size()], (from != to).then_some(convert));
+            });
+        });
+    }
     iter.with_pointers(|data| {
         iter.for_each(data, |p, n, rows| {
             if to == from { copy_rows(&p, n, rows, to.size()) } else { convert_rows(&p, n, rows, convert) }
@@ -34,6 +44,30 @@ fn copy_rows(p: &Pointers<'_>, n: usize, rows: usize, size: usize) {
                 std::ptr::copy(from, to, n * size);
             } else {
                 copy_strided(from, p.inner[1], to, p.inner[0], n, size);
+            }
+        }
+    }
+}
+
+/// A block of an input that lies the other way round.
+fn copy_turned(
+    p: &Pointers<'_>,
+    n: usize,
+    rows: usize,
+    [from_size, to_size]: [usize; 2],
+    convert: Option<StridedConvert>,
+) {
+    let mut tile: turned::Tile = [const { MaybeUninit::uninit() }; _];
+    // SAFETY: a block of the walk, which lies inside both operands; what is read from the tile has been written.
+    unsafe {
+        turned::turn(p, 1, n, rows, from_size, &mut tile);
+        for row in 0..rows {
+            let from = tile.as_ptr().cast::<u8>().add(row * turned::pitch(from_size));
+            let to = at(p, 0, row);
+            match convert {
+                Some(convert) => convert.run(from, from_size as i64, to, p.inner[0], n),
+                None if p.inner[0] == to_size as i64 => std::ptr::copy_nonoverlapping(from, to, n * to_size),
+                None => copy_strided(from, from_size as i64, to, p.inner[0], n, from_size),
             }
         }
     }

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
 use super::rows::Rows;
+use super::turned;
 use crate::dispatch_all_types;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{GRAIN, Plain, Pointers, TensorIterator};
@@ -110,11 +111,38 @@ fn walk_rows<const N: usize>(
     for i in 0..N {
         from[i] = Port::input(operands[1 + i].dtype(), inputs[i])?;
     }
+    let of_one_type =
+        || operands[0].dtype() == output && (0..N).all(|i| operands[1 + i].dtype() == inputs[i]);
+    if let Some(dim) = turned::turned_dim(iter).filter(|_| of_one_type() && turned::lies_along(&operands[0]))
+    {
+        return walk_turned(iter, dim, run);
+    }
     iter.with_pointers(|data| {
         iter.for_each(data, |p, n, rows| {
             let direct =
                 to.is_direct(p.inner[0], n) && (0..N).all(|i| from[i].is_direct_input(p.inner[1 + i], n));
             if direct { run(&direct_rows(&p, n, rows)) } else { tiled_rows(&p, n, rows, to, from, run) }
+        });
+    })
+}
+
+/// Blocks of operands of which some lie the other way round, all of the types that the kernel wants.
+fn walk_turned<const N: usize>(iter: &TensorIterator<'_>, dim: usize, run: &RunRows<'_, N>) -> Result<()> {
+    let sizes: [usize; N] = std::array::from_fn(|i| iter.operands()[1 + i].dtype().size());
+    let rows = sizes.iter().map(|&size| turned::rows_of_block(size)).min().unwrap_or(1);
+    iter.with_pointers(|data| {
+        iter.for_each_block(data, dim, [turned::COLUMNS, rows], &|p, n, rows| {
+            let mut tiles: [turned::Tile; N] = [[const { MaybeUninit::uninit() }; _]; N];
+            let mut made = direct_rows(&p, n, rows);
+            for i in 0..N {
+                if p.inner[1 + i] != 0 && p.inner[1 + i] != sizes[i] as i64 {
+                    // SAFETY: a block of the walk, which lies inside the operand.
+                    unsafe { turned::turn(&p, 1 + i, n, rows, sizes[i], &mut tiles[i]) };
+                    made.from[i] = tiles[i].as_ptr().cast();
+                    made.from_row[i] = turned::pitch(sizes[i]) as i64;
+                }
+            }
+            run(&made);
         });
     })
 }

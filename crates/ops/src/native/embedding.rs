@@ -1,9 +1,9 @@
 //! Rows of a table, named by indices, and what the table receives.
 
-use super::gather::long_index;
+use super::places::long_index;
 use super::slices::{fill, with_slices};
 use super::stored::{Numeric, Stored};
-use super::{copy, gather};
+use super::{copy, places};
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure};
@@ -30,7 +30,7 @@ pub fn embedding(
     index_strides.push(0);
     let mut strides = DimVec::from_elem(0, indices.dim());
     strides.push(weight.strides()[1]);
-    let places = gather::Places {
+    let places = places::Places {
         name: NAME,
         sizes: &sizes,
         strides: &strides,

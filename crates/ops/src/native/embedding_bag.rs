@@ -1,6 +1,6 @@
 //! Rows of a table summed, averaged or compared bag by bag, without a copy of every row; and what the table receives.
 
-use super::gather::long_index;
+use super::places::long_index;
 use super::pooling::Pooled;
 use super::slices::{fill, with_slices};
 use crate::structured::TensorSpec;

@@ -1,7 +1,7 @@
 //! `x[i, :, mask]`: elements named by a tensor of indices for each of several dimensions.
 
-use super::gather::{Combine, Places, ensure_written_once, in_wide, widened};
 use super::index_dim::wrapped;
+use super::places::{Combine, Places, ensure_written_once, in_wide, widened};
 use super::{copy, mask, view};
 use crate::Tensor;
 use crate::structured::TensorSpec;

@@ -1,9 +1,7 @@
 //! Whole slices along one dimension, named by a vector of indices: read, copied, added, filled.
 
-use super::gather::{
-    Combine, Places, at_least_1d, ensure_written_once, in_wide, into_dense, long_index, value_like, widened,
-    zeros_for,
-};
+use super::gather::{into_dense, value_like, zeros_for};
+use super::places::{Combine, Places, at_least_1d, ensure_written_once, in_wide, long_index, widened};
 use super::walk::without;
 use super::{copy, view};
 use crate::structured::TensorSpec;

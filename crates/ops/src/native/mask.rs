@@ -3,7 +3,7 @@
 use super::slices::{apart, with_slices};
 use super::stored::{Numeric, Stored};
 use super::walk::Walk;
-use super::{copy, gather, view};
+use super::{copy, gather, places, view};
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{MemoryFormat, Result, ScalarType, bail, ensure, shape};
@@ -115,7 +115,7 @@ pub fn masked_select_backward(grad: &Tensor, input: &Tensor, mask: &Tensor) -> R
 pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
     const NAME: &str = "masked_scatter_";
     ensure_mask(NAME, mask)?;
-    gather::ensure_written_once(NAME, self_)?;
+    places::ensure_written_once(NAME, self_)?;
     ensure!(
         self_.dtype() == source.dtype(),
         Dtype,

@@ -1,7 +1,7 @@
 //! Walking an iterator: two-dimensional stretches, cut by size alone, on one thread or several.
 #![expect(unsafe_code, reason = "addresses cross to other threads under the guards taken by the caller")]
 
-use super::TensorIterator;
+use super::{Operand, TensorIterator};
 use crate::parallel::parallel_for;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -68,6 +68,48 @@ impl TensorIterator<'_> {
         self.walk_stretches(data, range, |data, n, rows| {
             stretch(Pointers { data, inner: &inner, outer: &outer }, n, rows);
         });
+    }
+
+    /// Calls `block(pointers, n, rows)` until every element was met once: blocks of at most so many columns and rows, which are the
+    /// first dimension and dimension `dim`. `outer` strides are those of the latter.
+    pub(crate) fn for_each_block(
+        &self,
+        data: &[*mut u8],
+        dim: usize,
+        [columns, rows]: [usize; 2],
+        block: &(dyn Fn(Pointers<'_>, usize, usize) + Sync),
+    ) {
+        let (width, height) = (self.shape()[0] as usize, self.shape()[dim] as usize);
+        let strips = height.div_ceil(rows);
+        let count = self.numel() as usize / (width * height).max(1) * strips;
+        let at = |d: usize| self.operands().iter().map(|o| o.strides[d]).collect::<SmallVec<[i64; 4]>>();
+        let (inner, outer) = (at(0), at(dim));
+        let shared = Shared(data);
+        parallel_for(0..count, (GRAIN / (width * rows)).max(1), |range| {
+            for index in range {
+                let (first, data) = (index % strips * rows, shared.pointers());
+                let strip = self.block_start(data, dim, index / strips);
+                let strip = moved(&strip, &outer, first as i64);
+                for column in (0..width).step_by(columns) {
+                    let data = &moved(&strip, &inner, column as i64);
+                    let pointers = Pointers { data, inner: &inner, outer: &outer };
+                    block(pointers, columns.min(width - column), rows.min(height - first));
+                }
+            }
+        });
+    }
+
+    /// Addresses at place number `index` of the dimensions other than the first and `dim`.
+    fn block_start(&self, data: &[*mut u8], dim: usize, index: usize) -> SmallVec<[*mut u8; 4]> {
+        let start = |(operand, data): (&Operand<'_>, &*mut u8)| {
+            let (mut offset, mut index) = (0, index as i64);
+            for d in (1..self.shape().len()).filter(|&d| d != dim) {
+                offset += index % self.shape()[d] * operand.strides[d];
+                index /= self.shape()[d];
+            }
+            data.wrapping_offset(offset as isize)
+        };
+        self.operands().iter().zip(data).map(start).collect()
     }
 
     fn two_strides(&self) -> (SmallVec<[i64; 4]>, SmallVec<[i64; 4]>) {

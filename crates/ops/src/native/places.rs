@@ -1,0 +1,246 @@
+//! Places along one dimension that a tensor of indices names, and what is done with the elements there.
+
+use super::copy;
+use super::slices::{Slices, apart, fill, with_slices};
+use super::stored::{Numeric, Stored};
+use super::walk::Walk;
+use crate::parallel::parallel_for;
+use crate::tensor_iterator::GRAIN;
+use crate::{Tensor, dispatch_all_types};
+use flambeau_core::{DimVec, Error, ErrorKind, Result, Scalar, ScalarType, bail, ensure, shape};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// `index` as i64, refused unless it is an integer of 32 or 64 bits.
+pub(super) fn long_index(name: &str, index: &Tensor) -> Result<Tensor> {
+    match index.dtype() {
+        ScalarType::I64 => Ok(index.clone()),
+        ScalarType::I32 => copy::to_copy(index, Some(ScalarType::I64), None, None, None, false, None),
+        other => bail!(Dtype, "{name}: Expected dtype int32/int64 for index but got {other}"),
+    }
+}
+
+/// Refuses indices outside `0..size`. In Python most operators raise IndexError, but those of the gather family RuntimeError.
+pub(super) fn check_range(name: &str, index: &[i64], walk: &Walk<1>, dim: usize, size: i64) -> Result<()> {
+    // A negative index is a large one.
+    let is_outside = |i: i64| i as u64 >= size as u64;
+    let ([step], outside) = (walk.steps(), AtomicBool::new(false));
+    parallel_for(0..walk.numel(), GRAIN, |range| {
+        walk.stretches(range, |[at], n| {
+            let any = match step {
+                // Without a way out in the middle, so that whole vectors are looked at.
+                1 => index[at as usize..][..n].iter().fold(false, |any, &i| any | is_outside(i)),
+                _ => (0..n as i64).any(|j| is_outside(index[(at + j * step) as usize])),
+            };
+            if any {
+                outside.store(true, Ordering::Relaxed);
+            }
+        });
+    });
+    let mut wrong = None;
+    if outside.into_inner() {
+        walk.each(|[at]| wrong = wrong.or(Some(index[at as usize]).filter(|&i| is_outside(i))));
+    }
+    match wrong {
+        Some(i) => {
+            let family = ["gather", "index_add"].contains(&name) || name.starts_with("scatter");
+            let kind = if family { ErrorKind::InvalidArgument } else { ErrorKind::Index };
+            let message = format!("{name}: index {i} is out of bounds for dimension {dim} with size {size}");
+            Err(Error::new(kind, message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Sizes and strides as if there were at least one dimension.
+pub(super) fn at_least_1d(tensor: &Tensor) -> (DimVec, DimVec) {
+    let (mut sizes, mut strides) = (DimVec::from_slice(tensor.sizes()), DimVec::from_slice(tensor.strides()));
+    if sizes.is_empty() {
+        sizes.push(1);
+        strides.push(1);
+    }
+    (sizes, strides)
+}
+
+/// How the places of one dimension are named.
+pub(super) struct Places<'a> {
+    /// The operator, for messages.
+    pub(super) name: &'a str,
+    /// The sizes walked.
+    pub(super) sizes: &'a [i64],
+    /// Strides of the tensor whose places are named, 0 along the dimension.
+    pub(super) strides: &'a [i64],
+    /// Strides of the indices over `sizes`.
+    pub(super) index_strides: &'a [i64],
+    /// The dimension, its size, and the distance of its places.
+    pub(super) dim: usize,
+    pub(super) size: i64,
+    pub(super) stride: i64,
+}
+
+impl Places<'_> {
+    fn check(&self, index: &[i64]) -> Result<()> {
+        // Dimensions along which indices repeat need one look.
+        let repeats = |d: &usize| self.index_strides[*d] == 0 && self.sizes[*d] > 0;
+        let sizes: DimVec =
+            (0..self.sizes.len()).map(|d| if repeats(&d) { 1 } else { self.sizes[d] }).collect();
+        check_range(self.name, index, &Walk::new(&sizes, [self.index_strides]), self.dim, self.size)
+    }
+
+    /// `out[at] = from[place(at)]`, with `out` dense over `sizes`; `index` is input 1.
+    pub(super) fn pick(&self, from: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
+        dispatch_all_types!(all, from.dtype(), self.name, T => {
+            with_slices(self.name, &[from, index], &[out], |s| {
+                self.check(s.read::<i64>(1)?)?;
+                self.pick_bits::<<T as Stored>::Bits>(s)
+            })
+        })
+    }
+
+    fn pick_bits<B: bytemuck::Pod + Send + Sync>(&self, s: &Slices<'_>) -> Result<()> {
+        let (from, index, out) = (s.read::<B>(0)?, s.read::<i64>(1)?, s.write::<B>(0)?);
+        let walk = Walk::new(self.sizes, [self.strides, self.index_strides]);
+        let ([step, index_step], stride) = (walk.steps(), self.stride);
+        fill(out, 1, |range, mut part| {
+            walk.stretches(range, |[at, index_at], n| {
+                let (row, rest) = std::mem::take(&mut part).split_at_mut(n);
+                part = rest;
+                if index_step == 0 && step == 1 {
+                    let start = (at + index[index_at as usize] * stride) as usize;
+                    return row.copy_from_slice(&from[start..start + n]);
+                }
+                if index_step == 1 && step == 0 {
+                    let (line, index) = (&from[at as usize..], &index[index_at as usize..][..n]);
+                    for (to, i) in row.iter_mut().zip(index) {
+                        *to = line[(i * stride) as usize];
+                    }
+                    return;
+                }
+                for (to, j) in row.iter_mut().zip(0i64..) {
+                    let place = at + j * step + index[(index_at + j * index_step) as usize] * stride;
+                    *to = from[place as usize];
+                }
+            });
+        });
+        Ok(())
+    }
+
+    /// `to[place(at)] = combine(to[place(at)], from[at])` in row-major order of `sizes`, so that the last of equal places wins,
+    /// and sums are the same every time.
+    pub(super) fn place(
+        &self,
+        to: &Tensor,
+        index: &Tensor,
+        from: &Tensor,
+        from_strides: &[i64],
+        how: Combine,
+    ) -> Result<()> {
+        let (index, from) = (apart(index, to)?, apart(from, to)?);
+        dispatch_all_types!(all, to.dtype(), self.name, T => {
+            with_slices(self.name, &[&from, &index], &[to], |s| {
+                self.check(s.read::<i64>(1)?)?;
+                type N = <T as Stored>::Number;
+                match how {
+                    Combine::Assign => self.place_numbers::<N>(s, from_strides, |_, new| new),
+                    Combine::Add => self.place_numbers::<N>(s, from_strides, N::plus),
+                    Combine::Multiply => self.place_numbers::<N>(s, from_strides, N::times),
+                    Combine::Greatest => self.place_numbers::<N>(s, from_strides, greatest),
+                    Combine::Least => self.place_numbers::<N>(s, from_strides, least),
+                }
+            })
+        })
+    }
+
+    fn place_numbers<N: Numeric>(
+        &self,
+        s: &Slices<'_>,
+        from_strides: &[i64],
+        combine: impl Fn(N, N) -> N,
+    ) -> Result<()> {
+        let (from, index, to) = (s.read::<N>(0)?, s.read::<i64>(1)?, s.write::<N>(0)?);
+        let walk = Walk::new(self.sizes, [self.strides, self.index_strides, from_strides]);
+        let ([step, index_step, from_step], stride) = (walk.steps(), self.stride);
+        walk.stretches(0..walk.numel(), |[at, index_at, from_at], n| {
+            if [step, index_step, from_step] == [1, 0, 1] {
+                let (at, from_at) = ((at + index[index_at as usize] * stride) as usize, from_at as usize);
+                let rows = to[at..at + n].iter_mut().zip(&from[from_at..from_at + n]);
+                return rows.for_each(|(to, from)| *to = combine(*to, *from));
+            }
+            if [step, index_step, from_step] == [0, 1, 1] {
+                let line = &mut to[at as usize..];
+                let (index, from) = (&index[index_at as usize..][..n], &from[from_at as usize..][..n]);
+                for (i, from) in index.iter().zip(from) {
+                    let to = &mut line[(i * stride) as usize];
+                    *to = combine(*to, *from);
+                }
+                return;
+            }
+            for j in 0..n as i64 {
+                let place = at + j * step + index[(index_at + j * index_step) as usize] * stride;
+                let to = &mut to[place as usize];
+                *to = combine(*to, from[(from_at + j * from_step) as usize]);
+            }
+        });
+        Ok(())
+    }
+}
+
+/// What is done with an element that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Combine {
+    Assign,
+    Add,
+    Multiply,
+    Greatest,
+    Least,
+}
+
+impl Combine {
+    /// Whether the type must hold more than the result does on the way: sums of many numbers of half precision.
+    fn needs_wide(self, dtype: ScalarType) -> bool {
+        matches!(self, Combine::Add | Combine::Multiply) && dtype.is_reduced_floating_point()
+    }
+}
+
+/// NaN if either is.
+fn greatest<N: Numeric>(a: N, b: N) -> N {
+    if b.order() > a.order() { b } else { a }
+}
+
+/// NaN if either is.
+fn least<N: Numeric>(a: N, b: N) -> N {
+    let nan = N::of(Scalar::Float(f64::NAN)).order();
+    let is_nan = |x: N| N::HAS_NAN && x.order() == nan;
+    if !is_nan(a) && (is_nan(b) || b.order() < a.order()) { b } else { a }
+}
+
+/// Runs `f` on `self_`, or on a copy in f32 that is rounded back into it: half precision is summed in f32.
+pub(super) fn in_wide(
+    self_: &Tensor,
+    how: Combine,
+    f: impl FnOnce(&Tensor, bool) -> Result<()>,
+) -> Result<()> {
+    if !how.needs_wide(self_.dtype()) {
+        return f(self_, false);
+    }
+    let wide = copy::to_copy(self_, Some(ScalarType::F32), None, None, None, false, None)?;
+    f(&wide, true)?;
+    copy::copy_(self_, &wide, false)
+}
+
+pub(super) fn widened(tensor: &Tensor, wide: bool) -> Result<Tensor> {
+    if !wide {
+        return Ok(tensor.clone());
+    }
+    copy::to_copy(tensor, Some(ScalarType::F32), None, None, None, false, None)
+}
+
+/// Refuses what no element can be written twice into.
+pub(super) fn ensure_written_once(name: &str, self_: &Tensor) -> Result<()> {
+    ensure!(
+        !shape::has_internal_overlap(self_.sizes(), self_.strides()),
+        Aliasing,
+        "{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. \
+         Please clone() the tensor before performing the operation."
+    );
+    Ok(())
+}
