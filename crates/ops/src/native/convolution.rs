@@ -4,6 +4,7 @@
 //! convolution is the gradient of another one's input, so it is made of the same three with their roles exchanged.
 #![expect(unsafe_code, reason = "operands reach the product as raw memory, under guards")]
 
+mod depthwise;
 mod gradient;
 mod named;
 mod product;
@@ -15,6 +16,7 @@ pub use named::*;
 use super::matmul::ensure_same_device;
 use crate::gemm::{GemmElement, Scratch, Shared};
 use crate::structured::{TensorSpec, with_guards};
+use crate::vectorized::EveryIsa;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{DimVec, Element, MemoryFormat, Result, Scalar, ScalarType, ensure};
 use shape::{Conv, Given, Parameters};
@@ -145,7 +147,32 @@ fn images<T>(tensor: &Tensor) -> Images<T> {
 
 fn forward(conv: &Conv, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, y: &Tensor) -> Result<()> {
     let w = contiguous(w)?;
+    if depthwise::suits(conv) && has_wide_floats(y) {
+        return dispatch_all_types!(wide_floats, y.dtype(), "convolution", T => depthwise_of::<T>(conv, x, &w, bias, y));
+    }
     dispatch_all_types!(numbers, y.dtype(), "convolution", T => forward_of::<T>(conv, x, &w, bias, y))
+}
+
+fn has_wide_floats(tensor: &Tensor) -> bool {
+    [ScalarType::F32, ScalarType::F64].contains(&tensor.dtype())
+}
+
+fn depthwise_of<T: Element>(
+    conv: &Conv,
+    x: &Tensor,
+    w: &Tensor,
+    bias: Option<&Tensor>,
+    y: &Tensor,
+) -> Result<()>
+where
+    for<'c> depthwise::Rows<'c, T>: EveryIsa,
+{
+    with_guards("convolution", &[x, w, bias.unwrap_or(w)], &[y], || {
+        let bias = bias.map(|b| (Shared(b.data_ptr().cast::<T>()), b.strides()[0] as isize));
+        // SAFETY: the guards are held; sizes were checked; `w` is contiguous and `y` shares no storage with what is read.
+        unsafe { depthwise::forward(conv, images(x), Shared(w.data_ptr().cast()), bias, images(y)) };
+        Ok(())
+    })
 }
 
 fn forward_of<T: GemmElement + Element>(
@@ -170,8 +197,15 @@ fn input_gradient(conv: &Conv, gy: &Tensor, w: &Tensor, sizes: &[i64]) -> Result
     let (gy, w) = (&even(&widened(gy)?)?, &contiguous(&widened(w)?)?);
     let spec = TensorSpec::like(gy, sizes).with_format(gy.suggest_memory_format());
     let gx = spec.allocate("convolution_backward")?;
-    if conv.flipped().is_none() {
-        super::copy::zero_(&gx)?;
+    match conv.flipped() {
+        Some(back) if depthwise::suits(&back) && has_wide_floats(gy) => {
+            // One channel's weights turned around are its weights from back to front.
+            let turned = super::repeat::flip(&super::view::view(w, &[w.sizes()[0], -1])?, &[1])?;
+            forward(&back, gy, &turned, None, &gx)?;
+            return Ok(gx);
+        }
+        Some(_) => {}
+        None => super::copy::zero_(&gx)?,
     }
     dispatch_all_types!(numbers, gy.dtype(), "convolution_backward", T => input_gradient_of::<T>(conv, gy, w, &gx))?;
     Ok(gx)
@@ -208,6 +242,14 @@ fn weight_gradient(conv: &Conv, gy: &Tensor, x: &Tensor, sizes: &[i64]) -> Resul
     let partial = TensorSpec::like(gy, &room).allocate("convolution_backward")?;
     if conv.images == 0 || conv.pixels() == 0 {
         super::copy::zero_(&partial)?;
+    } else if depthwise::suits(conv) && has_wide_floats(gy) {
+        dispatch_all_types!(wide_floats, gy.dtype(), "convolution_backward", T => {
+            with_guards("convolution_backward", &[gy, x], &[&partial], || {
+                // SAFETY: the guards are held; sizes were checked; `partial` is fresh.
+                unsafe { depthwise::weight(conv, images::<T>(gy), images(x), Shared(partial.data_ptr().cast())) };
+                Ok(())
+            })
+        })?;
     } else {
         dispatch_all_types!(floats, gy.dtype(), "convolution_backward", T => weight_gradient_of::<T>(conv, gy, x, &partial))?;
     }
