@@ -119,6 +119,33 @@ fn select_items<K: Key>(items: &mut Vec<Item<K>>, k: usize) {
     items[..k].sort_unstable();
 }
 
+/// Items between two looks for the first `k` among them.
+const ROOM: usize = 1024;
+
+/// The first `k` of many values, in order: only what comes before the last of the first `k` so far is kept.
+fn select_few<N: Numeric, K: Key>(items: &mut Vec<Item<K>>, values: &[N], k: usize, descending: bool) {
+    let item = |(index, value): (u32, &N)| Item { key: K::new(value.order(), descending), index };
+    let keep_first = |items: &mut Vec<Item<K>>| {
+        items.select_nth_unstable(k - 1);
+        items.truncate(k);
+        items[k - 1].key
+    };
+    let (start, rest) = values.split_at(k + ROOM);
+    items.extend((0..).zip(start).map(item));
+    let mut bound = keep_first(items);
+    for item in (start.len() as u32..).zip(rest).map(item) {
+        // Of equal ones the first come first, and these stand before.
+        if item.key < bound {
+            items.push(item);
+            if items.len() == k + ROOM {
+                bound = keep_first(items);
+            }
+        }
+    }
+    keep_first(items);
+    items.sort_unstable();
+}
+
 /// For each row of `n` values the indices of its first `k` in order.
 fn order_rows<N: Numeric, K: Key>(values: &[N], indices: &mut [i64], n: usize, k: usize, descending: bool) {
     let rows = indices.len() / k.max(1);
@@ -128,12 +155,13 @@ fn order_rows<N: Numeric, K: Key>(values: &[N], indices: &mut [i64], n: usize, k
         let mut items: Vec<Item<K>> = Vec::with_capacity(n);
         for row in part {
             items.clear();
-            let item = |(index, value): (u32, &N)| Item { key: K::new(value.order(), descending), index };
-            items.extend((0..).zip(&values[row * n..(row + 1) * n]).map(item));
-            if k == n {
-                sort_items(&mut items)
+            let values = &values[row * n..(row + 1) * n];
+            if 0 < k && k <= n / 8 && k + ROOM <= n {
+                select_few(&mut items, values, k, descending);
             } else {
-                select_items(&mut items, k)
+                let item = |(index, value): (u32, &N)| Item { key: K::new(value.order(), descending), index };
+                items.extend((0..).zip(values).map(item));
+                if k == n { sort_items(&mut items) } else { select_items(&mut items, k) }
             }
             let mut target = targets[row].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             target.iter_mut().zip(&items).for_each(|(to, item)| *to = i64::from(item.index));

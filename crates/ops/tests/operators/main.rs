@@ -19,4 +19,5 @@ mod private;
 mod reduce;
 mod sort;
 mod support;
+mod turned;
 mod view_in_place;

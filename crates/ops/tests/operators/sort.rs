@@ -37,3 +37,24 @@ fn long_rows_are_in_order_and_equal_elements_keep_theirs() -> Result<()> {
     check(vec![5i32; 1 << 17], i32::cmp)?;
     check((0..1 << 17).rev().collect(), i64::cmp)
 }
+
+#[test]
+fn the_first_of_long_rows_are_those_of_a_sort() -> Result<()> {
+    let (rows, n) = (3, 5000);
+    for kinds in [1 << 30, 50, 1] {
+        let mut data: Vec<f32> = noise(rows * n, kinds).map(|x| x as f32).collect();
+        data[17] = f32::NAN;
+        data[n + 4000] = f32::NAN;
+        let tensor = Tensor::from_vec(data, &[rows as i64, n as i64])?;
+        for descending in [false, true] {
+            let (values, indices) = ops::sort(&tensor, -1, descending)?;
+            for k in [1, 10, 600, 624, 625, 4999] {
+                let (top, places) = ops::topk(&tensor, k, -1, descending, true)?;
+                let first = |all: &Tensor| ops::narrow(all, 1, 0, k);
+                assert!(places.equal(&first(&indices)?)?, "{kinds} kinds, the first {k}, {descending}");
+                assert!(ops::isclose(&top, &first(&values)?, 0.0, 0.0, true)?.all()?.item::<bool>()?);
+            }
+        }
+    }
+    Ok(())
+}
