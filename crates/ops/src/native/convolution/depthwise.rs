@@ -11,10 +11,15 @@ use crate::vectorized::{EveryIsa, Float, FloatLanes, Isa, Kernel, Number, Placed
 use flambeau_core::{Element, Scalar};
 use std::mem::MaybeUninit;
 
-/// Whether a convolution is one of each channel, over one or two dimensions.
+/// Elements of a padded channel that a tile holds.
+const TILE: usize = 1 << 20;
+
+/// Whether a convolution is one of each channel, over one or two dimensions, of which a padded channel is no larger than a tile.
 pub(super) fn suits(conv: &Conv) -> bool {
     let of_each = conv.groups > 1 && conv.channels == 1 && conv.pixels() > 0;
-    of_each && conv.input[0] == 1 && conv.kernel[0] == 1 && conv.padding[0] == 0
+    let padded = |d: usize| conv.padding[d].saturating_mul(2).saturating_add(conv.input[d]);
+    let is_flat = conv.input[0] == 1 && conv.kernel[0] == 1 && conv.padding[0] == 0;
+    of_each && is_flat && padded(1).saturating_mul(padded(2)) <= TILE && conv.stride[2] <= padded(2)
 }
 
 /// A channel with its padding. Pixels that the stride leaves apart lie side by side: a row has a part for each remainder of the column
