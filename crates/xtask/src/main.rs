@@ -1,5 +1,5 @@
-//! The project's own tasks: `cargo xtask codegen`, `coverage`, `new-op`, `tidy`, `test`, `python`, `valgrind`, `bench`,
-//! `miri`, `loom`.
+//! The project's own tasks: `cargo xtask codegen`, `coverage`, `new-op`, `tidy`, `test`, `table`, `python`, `valgrind`,
+//! `bench`, `miri`, `loom`, `asan`.
 
 mod bench;
 mod check_memory;
@@ -7,6 +7,7 @@ mod codegen;
 mod coverage;
 mod new_op;
 mod python;
+mod table;
 mod test;
 mod tidy;
 
@@ -35,6 +36,8 @@ enum Task {
     Tidy(tidy::Options),
     /// Runs every check a change must pass, and prints how many did.
     Test(test::Options),
+    /// Runs the whole operator table on every instruction set of this machine, with one thread and with two.
+    Table(table::Options),
     /// Builds the Python package into an environment of its own and runs its tests.
     Python(python::Options),
     /// Runs the tests of exchange with other libraries and processes under valgrind.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Task::NewOp(options) => new_op::run(&options),
         Task::Tidy(options) => tidy::run(&options),
         Task::Test(options) => test::run(&options),
+        Task::Table(options) => table::run(&options),
         Task::Python(options) => python::run(&options),
         Task::Valgrind(options) => python::valgrind(&options),
         Task::Bench(options) => bench::run(&options),

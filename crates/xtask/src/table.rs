@@ -1,0 +1,65 @@
+//! `cargo xtask table`: the whole operator table on every instruction set of this machine, with one thread and with two.
+
+use std::fs;
+use std::process::{Command, ExitCode, Stdio};
+
+use clap::Args;
+
+use crate::{Outcome, root};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Tests whose name holds this text only.
+    #[arg(long, default_value = "")]
+    filter: String,
+}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let logs = root().join("target/table");
+    fs::create_dir_all(&logs)?;
+    let mut failed = 0;
+    for set in sets() {
+        for threads in ["1", "2"] {
+            println!("== {set}, {threads} threads");
+            let output = Command::new("cargo")
+                .args(["test", "--quiet", "--package", "flambeau-tests", "--tests", "--no-fail-fast", "--"])
+                .args(["--nocapture", &options.filter])
+                .env("FLAMBEAU_CPU_CAPABILITY", set)
+                .env("FLAMBEAU_NUM_THREADS", threads)
+                .current_dir(root())
+                .stderr(Stdio::inherit())
+                .output()?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            text.lines().filter(|line| is_count(line)).for_each(|line| println!("{line}"));
+            let log = logs.join(format!("{set}-{threads}.log"));
+            fs::write(&log, text.as_bytes())?;
+            println!("skips with their reasons: {}", log.display());
+            failed += usize::from(!output.status.success());
+        }
+    }
+    println!("{failed} of the runs failed");
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// `Forward: 1480 rows, 129369 cases, 12 rows skipped`, or the end of a test program.
+fn is_count(line: &str) -> bool {
+    line.contains(" rows, ") || line.starts_with("test result")
+}
+
+/// The instruction sets by the names that `FLAMBEAU_CPU_CAPABILITY` takes.
+fn sets() -> Vec<&'static str> {
+    let mut sets = vec!["default"];
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::is_x86_feature_detected as has;
+        if has!("avx2") && has!("fma") && has!("f16c") {
+            sets.push("avx2");
+        }
+        if has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") {
+            sets.push("avx512");
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    sets.push("neon");
+    sets
+}
