@@ -156,7 +156,9 @@ fn plain_rows<const N: usize>(plain: &Plain<'_>, whole: Rows<N>, output: usize, 
             run(&whole)
         };
     }
-    parallel_for(0..n, GRAIN, |range| run(&whole.part(range, plain.dtype.size(), output)));
+    // A few grains are cut finer, so that all threads end together.
+    let grain = if n < 8 * GRAIN { GRAIN / 2 } else { GRAIN };
+    parallel_for(0..n, grain, |range| run(&whole.part(range, plain.dtype.size(), output)));
 }
 
 /// The same where the input at `place` is a number, which is converted once.
