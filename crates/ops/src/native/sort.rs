@@ -124,25 +124,26 @@ const ROOM: usize = 1024;
 
 /// The first `k` of many values, in order: only what comes before the last of the first `k` so far is kept.
 fn select_few<N: Numeric, K: Key>(items: &mut Vec<Item<K>>, values: &[N], k: usize, descending: bool) {
-    let item = |(index, value): (u32, &N)| Item { key: K::new(value.order(), descending), index };
+    let key = |value: &N| K::new(value.order(), descending);
     let keep_first = |items: &mut Vec<Item<K>>| {
         items.select_nth_unstable(k - 1);
         items.truncate(k);
         items[k - 1].key
     };
     let (start, rest) = values.split_at(k + ROOM);
-    items.extend((0..).zip(start).map(item));
+    items.extend((0..).zip(start.iter().map(key)).map(|(index, key)| Item { key, index }));
     let mut bound = keep_first(items);
-    for item in (start.len() as u32..).zip(rest).map(item) {
+    let mut keys: Vec<K> = Vec::with_capacity(ROOM);
+    for (number, chunk) in rest.chunks(ROOM).enumerate() {
+        // The keys by themselves, which takes no branch, and then the few that matter.
+        keys.clear();
+        keys.extend(chunk.iter().map(key));
+        let first = (start.len() + number * ROOM) as u32;
         // Of equal ones the first come first, and these stand before.
-        if item.key < bound {
-            items.push(item);
-            if items.len() == k + ROOM {
-                bound = keep_first(items);
-            }
-        }
+        let before = |(_, key): &(u32, &K)| **key < bound;
+        items.extend((first..).zip(&keys).filter(before).map(|(index, key)| Item { key: *key, index }));
+        bound = keep_first(items);
     }
-    keep_first(items);
     items.sort_unstable();
 }
 
