@@ -16,12 +16,11 @@ pub use named::*;
 use super::matmul::ensure_same_device;
 use crate::gemm::{GemmElement, Scratch, Shared};
 use crate::structured::{TensorSpec, with_guards};
-use crate::vectorized::EveryIsa;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{DimVec, Element, MemoryFormat, Result, Scalar, ScalarType, ensure};
 use shape::{Conv, Given, Parameters};
 use smallvec::SmallVec;
-use std::ops::{Add, AddAssign};
+use std::ops::AddAssign;
 use unfold::Images;
 
 /// Shape, type and format of [`convolution`].
@@ -148,46 +147,35 @@ fn images<T>(tensor: &Tensor) -> Images<T> {
 fn forward(conv: &Conv, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, y: &Tensor) -> Result<()> {
     let w = contiguous(w)?;
     if depthwise::suits(conv) && has_wide_floats(y) {
-        return dispatch_all_types!(wide_floats, y.dtype(), "convolution", T => depthwise_of::<T>(conv, x, &w, bias, y));
+        return dispatch_all_types!(wide_floats, y.dtype(), "convolution", T => {
+            forward_by::<T>(conv, x, &w, bias, y, depthwise::forward)
+        });
     }
-    dispatch_all_types!(numbers, y.dtype(), "convolution", T => forward_of::<T>(conv, x, &w, bias, y))
+    dispatch_all_types!(numbers, y.dtype(), "convolution", T => {
+        forward_by::<T>(conv, x, &w, bias, y, product::forward)
+    })
 }
 
 fn has_wide_floats(tensor: &Tensor) -> bool {
     [ScalarType::F32, ScalarType::F64].contains(&tensor.dtype())
 }
 
-fn depthwise_of<T: Element>(
+/// A way to the output: input, weights, bias with its stride, output.
+type Forward<T> = unsafe fn(&Conv, Images<T>, Shared<T>, Option<(Shared<T>, isize)>, Images<T>);
+
+fn forward_by<T>(
     conv: &Conv,
     x: &Tensor,
     w: &Tensor,
     bias: Option<&Tensor>,
     y: &Tensor,
-) -> Result<()>
-where
-    for<'c> depthwise::Rows<'c, T>: EveryIsa,
-{
+    run: Forward<T>,
+) -> Result<()> {
     with_guards("convolution", &[x, w, bias.unwrap_or(w)], &[y], || {
         let bias = bias.map(|b| (Shared(b.data_ptr().cast::<T>()), b.strides()[0] as isize));
-        // SAFETY: the guards are held; sizes were checked; `w` is contiguous and `y` shares no storage with what is read.
-        unsafe { depthwise::forward(conv, images(x), Shared(w.data_ptr().cast()), bias, images(y)) };
-        Ok(())
-    })
-}
-
-fn forward_of<T: GemmElement + Element>(
-    conv: &Conv,
-    x: &Tensor,
-    w: &Tensor,
-    bias: Option<&Tensor>,
-    y: &Tensor,
-) -> Result<()> {
-    let reads = [x, w, bias.unwrap_or(w)];
-    with_guards("convolution", &reads, &[y], || {
-        let bias = bias.map(|b| (Shared(b.data_ptr().cast::<T>()), b.strides()[0] as isize));
-        let weights = Shared(w.data_ptr().cast::<T>());
-        // SAFETY: the guards are held; sizes were checked; `y` has even rows and shares no storage with what is read.
-        unsafe { product::forward(conv, images(x), weights, bias, images(y)) };
+        // SAFETY: the guards are held; sizes were checked; `w` is contiguous, `y` has even rows and shares no storage with what
+        // is read.
+        unsafe { run(conv, images(x), Shared(w.data_ptr().cast()), bias, images(y)) };
         Ok(())
     })
 }
@@ -244,25 +232,29 @@ fn weight_gradient(conv: &Conv, gy: &Tensor, x: &Tensor, sizes: &[i64]) -> Resul
         super::copy::zero_(&partial)?;
     } else if depthwise::suits(conv) && has_wide_floats(gy) {
         dispatch_all_types!(wide_floats, gy.dtype(), "convolution_backward", T => {
-            with_guards("convolution_backward", &[gy, x], &[&partial], || {
-                // SAFETY: the guards are held; sizes were checked; `partial` is fresh.
-                unsafe { depthwise::weight(conv, images::<T>(gy), images(x), Shared(partial.data_ptr().cast())) };
-                Ok(())
-            })
+            weight_gradient_by::<T>(conv, gy, x, &partial, depthwise::weight)
         })?;
     } else {
-        dispatch_all_types!(floats, gy.dtype(), "convolution_backward", T => weight_gradient_of::<T>(conv, gy, x, &partial))?;
+        dispatch_all_types!(floats, gy.dtype(), "convolution_backward", T => {
+            weight_gradient_by::<T>(conv, gy, x, &partial, gradient::weight)
+        })?;
     }
     super::view::select(&partial, 0, 0)
 }
 
-fn weight_gradient_of<T>(conv: &Conv, gy: &Tensor, x: &Tensor, partial: &Tensor) -> Result<()>
-where
-    T: GemmElement + Element + Add<Output = T>,
-{
+/// A way to the gradient of the weights: gradient of the output, input, weights.
+type Weight<T> = unsafe fn(&Conv, Images<T>, Images<T>, Shared<T>);
+
+fn weight_gradient_by<T>(
+    conv: &Conv,
+    gy: &Tensor,
+    x: &Tensor,
+    partial: &Tensor,
+    run: Weight<T>,
+) -> Result<()> {
     with_guards("convolution_backward", &[gy, x], &[partial], || {
         // SAFETY: the guards are held; sizes were checked; `partial` is fresh and `gy` has even rows.
-        unsafe { gradient::weight(conv, images::<T>(gy), images(x), Shared(partial.data_ptr().cast())) };
+        unsafe { run(conv, images(gy), images(x), Shared(partial.data_ptr().cast())) };
         Ok(())
     })
 }

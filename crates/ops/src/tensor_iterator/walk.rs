@@ -57,7 +57,7 @@ impl TensorIterator<'_> {
         if range.is_empty() {
             return;
         }
-        let (inner, outer) = self.two_strides();
+        let (inner, outer) = (self.strides_in(0), self.strides_in(1));
         if self.shape().len() == 1 && range.start == 0 {
             return stretch(Pointers { data, inner: &inner, outer: &outer }, range.len(), 1);
         }
@@ -82,8 +82,7 @@ impl TensorIterator<'_> {
         let (width, height) = (self.shape()[0] as usize, self.shape()[dim] as usize);
         let strips = height.div_ceil(rows);
         let count = self.numel() as usize / (width * height).max(1) * strips;
-        let at = |d: usize| self.operands().iter().map(|o| o.strides[d]).collect::<SmallVec<[i64; 4]>>();
-        let (inner, outer) = (at(0), at(dim));
+        let (inner, outer) = (self.strides_in(0), self.strides_in(dim));
         let shared = Shared(data);
         parallel_for(0..count, (GRAIN / (width * rows)).max(1), |range| {
             for index in range {
@@ -112,9 +111,9 @@ impl TensorIterator<'_> {
         self.operands().iter().zip(data).map(start).collect()
     }
 
-    fn two_strides(&self) -> (SmallVec<[i64; 4]>, SmallVec<[i64; 4]>) {
-        let at = |d: usize| self.operands().iter().map(|o| o.strides.get(d).copied().unwrap_or(0)).collect();
-        (at(0), at(1))
+    /// The stride of each operand in dimension `d`; 0 where there is no such dimension.
+    fn strides_in(&self, d: usize) -> SmallVec<[i64; 4]> {
+        self.operands().iter().map(|o| o.strides.get(d).copied().unwrap_or(0)).collect()
     }
 
     /// Cuts `range` into rectangles of the two innermost dimensions.

@@ -2,11 +2,11 @@
 //! tile that stays in cache.
 #![expect(unsafe_code, reason = "raw operands")]
 
+use super::product::WORTH_A_THREAD;
 use super::shape::Conv;
 use super::unfold::Images;
 use crate::gemm::{Scratch, Shared};
 use crate::parallel::parallel_for;
-use crate::tensor_iterator::GRAIN;
 use crate::vectorized::{EveryIsa, Float, FloatLanes, Isa, Kernel, Number, Placed, Vector, dispatch};
 use flambeau_core::{Element, Scalar};
 use std::mem::MaybeUninit;
@@ -89,7 +89,7 @@ pub(super) unsafe fn forward<T: Element>(
 {
     let tile = Padded::new(conv);
     let work = conv.filters * conv.pixels() * conv.places();
-    parallel_for(0..conv.images * conv.groups, (GRAIN / work.max(1)).max(1), |part| {
+    parallel_for(0..conv.images * conv.groups, (WORTH_A_THREAD / work.max(1)).max(1), |part| {
         let mut scratch = Scratch::new::<T>(tile.len());
         let from = scratch.as_mut_ptr::<T>();
         for item in part {
