@@ -64,6 +64,11 @@ fn plain(leaves: &[Tensor]) -> Result<Vec<Tensor>> {
     leaves.iter().map(Tensor::detach).collect()
 }
 
+/// The leaves with the directions as tangents.
+fn duals(leaves: &[Tensor], directions: &[Tensor]) -> Result<Vec<Tensor>> {
+    leaves.iter().zip(directions).map(|(leaf, direction)| make_dual(leaf, direction)).collect()
+}
+
 /// The tangents of all results, `None` where a result has none.
 fn tangents(
     op: &dyn OperatorInfo,
@@ -73,8 +78,7 @@ fn tangents(
     directions: &[Tensor],
 ) -> Result<Vec<Option<Array>>> {
     let _level = dual_level()?;
-    let dual = |(leaf, direction): (&Tensor, &Tensor)| make_dual(&leaf.detach()?, direction);
-    let duals: Vec<Tensor> = leaves.iter().zip(directions).map(dual).collect::<Result<_>>()?;
+    let duals = duals(&plain(leaves)?, directions)?;
     let made = results(op, args, all, &duals)?;
     made.iter().map(|result| Ok(unpack_dual(result)?.1.map(|tangent| array(&tangent)))).collect()
 }

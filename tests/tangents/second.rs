@@ -14,8 +14,7 @@ fn forward_over_reverse(
     directions: &[Tensor],
 ) -> Result<Vec<Option<Array>>> {
     let _level = dual_level()?;
-    let dual = |(leaf, direction): (&Tensor, &Tensor)| make_dual(leaf, direction);
-    let duals: Vec<Tensor> = leaves.iter().zip(directions).map(dual).collect::<Result<_>>()?;
+    let duals = duals(leaves, directions)?;
     let outputs: Vec<Tensor> =
         results(op, args, all, &duals)?.into_iter().filter(Tensor::requires_grad).collect();
     ensure!(!outputs.is_empty(), Autograd, "expected a result with a history");
@@ -37,8 +36,7 @@ fn reverse_over_forward(
     directions: &[Tensor],
 ) -> Result<Vec<Option<Array>>> {
     let _level = dual_level()?;
-    let dual = |(leaf, direction): (&Tensor, &Tensor)| make_dual(leaf, direction);
-    let duals: Vec<Tensor> = leaves.iter().zip(directions).map(dual).collect::<Result<_>>()?;
+    let duals = duals(leaves, directions)?;
     let outputs: Vec<Tensor> =
         results(op, args, all, &duals)?.into_iter().filter(Tensor::requires_grad).collect();
     let (mut recorded, mut seeds) = (vec![], vec![]);

@@ -3,6 +3,7 @@
 use super::{below, put, tangent, ways};
 use crate::formulas;
 use crate::hooks::{saving_hooks, without_saving_hooks};
+use crate::variable::requires_grad;
 use flambeau_core::{Result, Scalar, Storage, bail, ensure};
 use flambeau_ops::dispatch::{Arguments, OperatorInfo, Value};
 use flambeau_ops::{Tensor, ops};
@@ -93,6 +94,11 @@ pub(super) fn tensors(value: &Value) -> Vec<(usize, &Tensor)> {
         }
         _ => Vec::new(),
     }
+}
+
+/// Whether a tensor among the arguments has a history or asks for a gradient.
+pub(super) fn any_requires_grad(given: &[Value]) -> bool {
+    given.iter().flat_map(tensors).any(|(_, tensor)| requires_grad(tensor))
 }
 
 fn duals(inputs: &[usize], given: &[Value]) -> Result<Vec<Dual>> {

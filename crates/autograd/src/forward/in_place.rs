@@ -1,9 +1,8 @@
 //! Kernels of operators that write their first argument: what is written takes the tangent's place in the same memory.
 
-use super::call::tensors;
-use super::slot::{is_dual, put, tangent};
+use super::call::{any_requires_grad, tensors};
+use super::slot::{is_dual, lies_as, put, tangent};
 use super::{below, tensor, ways};
-use crate::variable::requires_grad;
 use crate::{is_grad_enabled, view};
 use flambeau_core::{Result, bail, ensure};
 use flambeau_ops::dispatch::{OperatorInfo, Value};
@@ -11,10 +10,6 @@ use flambeau_ops::{Tensor, ops};
 
 fn any_dual(given: &[Value]) -> bool {
     given.iter().flat_map(tensors).any(|(_, tensor)| is_dual(tensor))
-}
-
-fn is_recorded(given: &[Value]) -> bool {
-    is_grad_enabled() && given.iter().flat_map(tensors).any(|(_, tensor)| requires_grad(tensor))
 }
 
 fn plainly(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
@@ -46,7 +41,7 @@ pub(crate) fn in_place(
         return plainly(operator, given);
     }
     let mut read = given.to_vec();
-    if is_recorded(given) {
+    if is_grad_enabled() && any_requires_grad(given) {
         // What a node saves must stay as it was.
         read[0] = Value::Tensor(ops::clone(&self_, None)?);
     }
@@ -132,13 +127,8 @@ pub(crate) fn view_in_place(operator: &'static dyn OperatorInfo, given: &[Value]
     let geometry = self_.geometry().clone();
     plainly(operator, given)?;
     let Some(before) = before else { return Ok(()) };
-    let lies_alike = before
-        .sizes()
-        .iter()
-        .enumerate()
-        .all(|(dim, size)| *size < 2 || before.strides()[dim] == geometry.strides()[dim]);
     ensure!(
-        lies_alike,
+        lies_as(&before, geometry.strides()),
         NotImplemented,
         "Trying to use forward AD with {} on a tensor that overlaps itself, which has not been implemented yet.",
         operator.name()

@@ -170,11 +170,16 @@ fn replace(variable: &Variable, slot: Arc<Slot>) {
     drop(before);
 }
 
+/// Whether `tensor` has these strides, where they mean something.
+pub(super) fn lies_as(tensor: &Tensor, strides: &[i64]) -> bool {
+    let (sizes, own) = (tensor.sizes(), tensor.strides());
+    (0..sizes.len()).all(|dim| sizes[dim] < 2 || own[dim] == strides[dim])
+}
+
 /// The tangent in the memory order of its tensor, so that whatever is a view of the one is a view of the other.
 fn laid_out_like(tensor: &Tensor, tangent: Tensor) -> Result<Tensor> {
     let (sizes, strides) = (tensor.sizes(), tensor.strides());
-    let same = (0..sizes.len()).all(|dim| sizes[dim] < 2 || strides[dim] == tangent.strides()[dim]);
-    if same || tensor.numel() == 0 {
+    if lies_as(&tangent, strides) || tensor.numel() == 0 {
         return Ok(tangent);
     }
     let _below = below();

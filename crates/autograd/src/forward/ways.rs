@@ -1,6 +1,6 @@
 //! From tangents of arguments to tangents of results: by the operator itself, or by its backward pass.
 
-use super::call::{Call, Dual, brought, tensors};
+use super::call::{Call, Dual, any_requires_grad, brought, tensors};
 use super::put;
 use crate::variable::{requires_grad, variable};
 use crate::{Autograd, enable_grad, engine, handle, is_grad_enabled};
@@ -44,8 +44,8 @@ fn set(value: &mut Value, item: usize, tensor: Tensor) {
 
 /// Whether what is computed is to be part of a graph: a tensor that goes in has a history, or its tangent has.
 fn is_recorded(call: &Call<'_>) -> bool {
-    let given = || call.given.iter().flat_map(tensors).any(|(_, tensor)| requires_grad(tensor));
-    is_grad_enabled() && (given() || call.duals.iter().any(|dual| requires_grad(&dual.tangent)))
+    is_grad_enabled()
+        && (any_requires_grad(call.given) || call.duals.iter().any(|dual| requires_grad(&dual.tangent)))
 }
 
 /// An alias of an argument to differentiate by: with the argument's history if that is wanted, else a leaf. Where a graph is
@@ -66,7 +66,7 @@ fn variable_of(dual: &Dual, recorded: bool) -> Result<Tensor> {
 
 /// The results, without the history of the leaves that were made to differentiate by, unless they have one of their own.
 fn results_of(call: &Call<'_>, results: &[Value], recorded: bool) -> Result<Vec<Value>> {
-    let own = recorded && call.given.iter().flat_map(tensors).any(|(_, tensor)| requires_grad(tensor));
+    let own = recorded && any_requires_grad(call.given);
     let plain = |tensor: &Tensor| match own || variable(tensor).is_none() {
         true => Ok(tensor.clone()),
         false => handle::alias(tensor),
