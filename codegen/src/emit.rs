@@ -105,6 +105,26 @@ const FROM: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// The files of one folder: its `mod.rs`, and one for each family that has something to say.
+fn folder(
+    folder: &str,
+    header: &str,
+    mut families: BTreeMap<&str, String>,
+    module: fn(&BTreeMap<&str, String>) -> String,
+    family_file: fn(&str, &str) -> String,
+) -> Vec<GeneratedFile> {
+    families.retain(|_, text| !text.is_empty());
+    let file = |name: &str, body: &str| GeneratedFile {
+        path: format!("{folder}/{name}"),
+        text: format!("{header}\n\n{body}"),
+    };
+    let mut files = vec![file("mod.rs", &module(&families))];
+    files.extend(
+        families.iter().map(|(family, body)| file(&format!("{family}.rs"), &family_file(family, body))),
+    );
+    files
+}
+
 /// The names a body mentions, from where they are.
 fn imports(from: &[(&str, &[&str])], body: &str, uses_trait: bool) -> String {
     let mut lines = vec![];

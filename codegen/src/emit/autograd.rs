@@ -6,7 +6,7 @@ pub(super) mod node;
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{GeneratedFile, imports};
+use super::{GeneratedFile, folder, imports};
 use crate::derivatives::{Derivatives, Differentiable, TypedDerivative};
 use crate::model::Operator;
 use crate::schema::{FunctionSchema, OperatorName};
@@ -85,12 +85,7 @@ pub(crate) fn files(
         }
         append(text, faults.take(kernels::emit(operator, &plan(operator, index, &nodes)).map_err(fault)));
     }
-    families.retain(|_, text| !text.is_empty());
-    let mut files = vec![file("mod.rs", &module(&families))];
-    files.extend(
-        families.iter().map(|(family, body)| file(&format!("{family}.rs"), &family_file(family, body))),
-    );
-    faults.or(files)
+    faults.or(folder(AUTOGRAD_FOLDER, HEADER, families, module, family_file))
 }
 
 pub(super) fn append(text: &mut String, more: Option<String>) {
@@ -99,10 +94,6 @@ pub(super) fn append(text: &mut String, more: Option<String>) {
         *text += &more;
         *text += "\n\n";
     }
-}
-
-fn file(name: &str, body: &str) -> GeneratedFile {
-    GeneratedFile { path: format!("{AUTOGRAD_FOLDER}/{name}"), text: format!("{HEADER}\n\n{body}") }
 }
 
 fn family_file(family: &str, body: &str) -> String {

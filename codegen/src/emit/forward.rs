@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::autograd::node::Node;
 use super::autograd::{Plan, append, nodes, plan, typed_index};
-use super::{GeneratedFile, calls, imports, mentions};
+use super::{GeneratedFile, calls, folder, imports, mentions};
 use crate::derivatives::{Body, Derivatives, TypedDerivative};
 use crate::formula::Special;
 use crate::model::Operator;
@@ -61,16 +61,7 @@ pub(crate) fn files(
             kernel.map_err(|message| source.fault(at, format!("`{}`: {message}", operator.schema.name)));
         append(families.entry(&operator.family).or_default(), faults.take(kernel));
     }
-    families.retain(|_, text| !text.is_empty());
-    let mut files = vec![file("mod.rs", &module(&families))];
-    files.extend(
-        families.iter().map(|(family, body)| file(&format!("{family}.rs"), &family_file(family, body))),
-    );
-    faults.or(files)
-}
-
-fn file(name: &str, body: &str) -> GeneratedFile {
-    GeneratedFile { path: format!("{FORWARD_FOLDER}/{name}"), text: format!("{HEADER}\n\n{body}") }
+    faults.or(folder(FORWARD_FOLDER, HEADER, families, module, family_file))
 }
 
 fn family_file(family: &str, body: &str) -> String {
