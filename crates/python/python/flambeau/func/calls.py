@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .. import _flambeau
 from ..autograd import forward_ad
+from ..autograd.functional import _variable
 from .trees import flatten
 
 TYPE_CHECKING = False
@@ -32,6 +33,15 @@ class Chosen:
                 raise RuntimeError(f"Got argnum={place}, but only {len(args)} positional inputs")
         chosen = tuple(args[place] for place in self._places)
         self.leaves, self._build = flatten(chosen, "an argument to differentiate by")
+
+    @property
+    def recorded(self) -> bool:
+        """Whether what is computed from them is part of a graph."""
+        return any(x.requires_grad for x in self.leaves)
+
+    def variables(self) -> tuple[Tensor, ...]:
+        """The leaves, to be differentiated by."""
+        return tuple(_variable(x, True) for x in self.leaves)
 
     def replaced(self, leaves: Iterable[Tensor]) -> list[Any]:
         """All arguments, with other tensors in these."""

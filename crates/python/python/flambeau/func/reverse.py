@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import _flambeau
 from .._modes import enable_grad
-from ..autograd.functional import _gradients, _stacked, _unit, _variable
+from ..autograd.functional import _gradients, _stacked, _unit
 from .calls import Chosen, called, plain
 from .trees import flatten
 
@@ -34,9 +34,9 @@ def grad_and_value(func: Function, argnums: Places = 0, has_aux: bool = False) -
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
         chosen = Chosen(args, argnums)
-        recorded = any(x.requires_grad for x in chosen.leaves)
+        recorded = chosen.recorded
         with enable_grad():
-            variables = tuple(_variable(x, True) for x in chosen.leaves)
+            variables = chosen.variables()
             value, aux = called(func, chosen.replaced(variables), kwargs, has_aux)
             if not isinstance(value, Tensor) or value.numel() != 1:
                 raise RuntimeError("Expected the function given to grad to return a scalar tensor")
@@ -50,9 +50,9 @@ def grad_and_value(func: Function, argnums: Places = 0, has_aux: bool = False) -
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     """The outputs of `func` at `primals`, and a function from gradients of the outputs to those of the primals."""
     chosen = Chosen(primals, tuple(range(len(primals))))
-    recorded = any(x.requires_grad for x in chosen.leaves)
+    recorded = chosen.recorded
     with enable_grad():
-        variables = tuple(_variable(x, True) for x in chosen.leaves)
+        variables = chosen.variables()
         outputs, aux = called(func, chosen.replaced(variables), {}, has_aux)
         found, build = flatten(outputs, "outputs of the function")
         value = build(found if recorded else [plain(x) for x in found])
@@ -78,9 +78,9 @@ def jacrev(func: Function, argnums: Places = 0, *, has_aux: bool = False, chunk_
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen = Chosen(args, argnums)
-        recorded = any(x.requires_grad for x in chosen.leaves)
+        recorded = chosen.recorded
         with enable_grad():
-            variables = tuple(_variable(x, True) for x in chosen.leaves)
+            variables = chosen.variables()
             outputs, aux = called(func, chosen.replaced(variables), kwargs, has_aux)
             found, build = flatten(outputs, "outputs of the function")
             parts: Any = [chosen.like(_rows(output, variables, recorded)) for output in found]
