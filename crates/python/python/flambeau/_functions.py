@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from . import _flambeau
 
 TYPE_CHECKING = False
@@ -212,15 +214,8 @@ def _counted(points: Sequence[Tensor], edges: Sequence[Tensor], weight: Tensor |
         box = box * (len(ends) - 1) + place.clamp(0, len(ends) - 2)
     weights = _flambeau.ones_like(points[0]) if weight is None else weight.reshape(-1)
     sizes = [len(ends) - 1 for ends in edges]
-    hist = _flambeau.zeros([_product(sizes)], dtype=weights.dtype)
+    hist = _flambeau.zeros([math.prod(sizes)], dtype=weights.dtype)
     return hist.index_add(0, box[inside], weights[inside]).reshape(sizes)
-
-
-def _product(numbers: Sequence[int]) -> int:
-    found = 1
-    for number in numbers:
-        found *= number
-    return found
 
 
 def meshgrid(*tensors: Tensors, indexing: str | None = None) -> tuple[Tensor, ...]:

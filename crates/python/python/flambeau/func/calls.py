@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import _flambeau
 from ..autograd import forward_ad
-from ..autograd.functional import _variable
+from ..autograd.functional import _variables
 from .trees import flatten
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ class Chosen:
 
     def variables(self) -> tuple[Tensor, ...]:
         """The leaves, to be differentiated by."""
-        return tuple(_variable(x, True) for x in self.leaves)
+        return _variables(tuple(self.leaves), True)
 
     def replaced(self, leaves: Iterable[Tensor]) -> list[Any]:
         """All arguments, with other tensors in these."""
