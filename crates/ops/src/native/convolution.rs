@@ -20,8 +20,7 @@ use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{DimVec, Element, MemoryFormat, Result, Scalar, ScalarType, ensure};
 use shape::{Conv, Given, Parameters};
 use smallvec::SmallVec;
-use std::ops::AddAssign;
-use unfold::Images;
+use unfold::{Accumulate, Images};
 
 /// Shape, type and format of [`convolution`].
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
@@ -199,7 +198,7 @@ fn input_gradient(conv: &Conv, gy: &Tensor, w: &Tensor, sizes: &[i64]) -> Result
     Ok(gx)
 }
 
-fn input_gradient_of<T: GemmElement + Element + AddAssign>(
+fn input_gradient_of<T: GemmElement + Element + Accumulate>(
     conv: &Conv,
     gy: &Tensor,
     w: &Tensor,

@@ -3,11 +3,11 @@
 
 use super::product::{Tiles, WORTH_A_THREAD, pitch};
 use super::shape::Conv;
-use super::unfold::{Images, fold, unfold};
+use super::unfold::{Accumulate, Images, fold, unfold};
 use crate::gemm::{Gemm, GemmElement, Isa, Scratch, Shared, gemm};
 use crate::parallel::parallel_for;
 use flambeau_core::Element;
-use std::ops::{Add, AddAssign, Range};
+use std::ops::{Add, Range};
 
 /// The weights `[group][filter][channel][kz][ky][kx]` as those of the flipped convolution, `[group][channel][filter]` with the
 /// kernel turned around in every dimension.
@@ -35,7 +35,7 @@ pub(super) unsafe fn flip<T: Copy>(conv: &Conv, from: *const T, to: *mut T) {
 /// # Safety
 /// - `gy` and the contiguous `w` are readable as `conv` says, `gx` is writable; nobody else writes them meanwhile.
 /// - The rows of `gy` are even.
-pub(super) unsafe fn input<T: GemmElement + Element + AddAssign>(
+pub(super) unsafe fn input<T: GemmElement + Element + Accumulate>(
     conv: &Conv,
     gy: Images<T>,
     w: Shared<T>,

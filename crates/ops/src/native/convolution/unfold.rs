@@ -4,7 +4,8 @@
 use super::shape::Conv;
 use crate::gemm::Shared;
 use crate::parallel::parallel_for;
-use std::ops::{AddAssign, Range};
+use half::{bf16, f16};
+use std::ops::Range;
 
 /// Images as raw memory; strides of image, channel, plane, row and pixel.
 pub(super) struct Images<T> {
@@ -158,11 +159,31 @@ unsafe fn gather<T: Copy>(from: *const T, step: isize, to: *mut T, count: usize)
     }
 }
 
+/// Sums that wrap in integers, as those inside products do, whatever a build checks.
+pub(super) trait Accumulate: Copy {
+    fn plus(self, other: Self) -> Self;
+}
+
+macro_rules! accumulate {
+    ($plus:expr => $($t:ty)*) => {$(
+        impl Accumulate for $t {
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                let plus: fn(Self, Self) -> Self = $plus;
+                plus(self, other)
+            }
+        }
+    )*};
+}
+
+accumulate!(Self::wrapping_add => u8 i8 i16 i32 i64);
+accumulate!(|a, b| a + b => f16 bf16 f32 f64);
+
 /// Adds columns to the pixels they were read from: the transpose of [`unfold`].
 ///
 /// # Safety
 /// - As [`unfold`], with `to` an image that nobody else uses and `from` the columns.
-pub(super) unsafe fn fold<T: Copy + AddAssign>(
+pub(super) unsafe fn fold<T: Accumulate>(
     conv: &Conv,
     from: *const T,
     pitch: usize,
@@ -178,8 +199,9 @@ pub(super) unsafe fn fold<T: Copy + AddAssign>(
         runs(conv, place, &pixels, strides, |run| {
             let (to, from) = (to.wrapping_offset(run.offset), from.wrapping_add(run.column + run.before));
             for i in 0..run.inside {
+                let pixel = to.wrapping_offset(step * i as isize);
                 // SAFETY: inside the image and the row.
-                unsafe { *to.wrapping_offset(step * i as isize) += *from.add(i) }
+                unsafe { *pixel = (*pixel).plus(*from.add(i)) }
             }
         });
     }
