@@ -2,7 +2,7 @@
 //!
 //! `forward` compares with a float64 reference in every scalar type and instruction set; `layouts` with odd strides;
 //! `variants` in-place, `out=` and Meta; `boundaries` NaN and infinity at every position; `determinism` one thread against two;
-//! `gradients` derivatives of both orders; `tangents` forward mode; `errors` what must be refused. A skipped check names its reason, and every test
+//! `gradients` derivatives of both orders; `tangents` forward mode; `errors` what must be refused; `types` which types are taken. A skipped check names its reason, and every test
 //! prints how many it skipped.
 
 pub mod array;
@@ -13,3 +13,4 @@ pub mod leaves;
 pub mod op_db;
 pub mod report;
 pub mod row;
+pub mod siblings;

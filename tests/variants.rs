@@ -4,71 +4,16 @@ use flambeau_core::{Device, ScalarType};
 use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::{OperatorInfo, Value};
 use flambeau_ops::ops::{_to_copy, OPERATORS, empty_memory_format};
-use flambeau_tests::call::{is_in_place, operator, outcome, tensor, values};
+use flambeau_tests::call::{operator, outcome, tensor, values};
 use flambeau_tests::compare::bit_difference;
 use flambeau_tests::op_db;
 use flambeau_tests::report::Report;
 use flambeau_tests::row::{Check, Row};
+use flambeau_tests::siblings::{OUT_LIST, base, in_place_of, out_of, place_of_options, without_options};
 use std::collections::HashSet;
-
-/// How a new tensor is wanted: the sibling that writes into a given one does not ask.
-const OPTIONS: &str =
-    "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
-
-/// How the first of the results to write into stands in a schema: a tensor, or a list of them.
-const OUT: &str = ", Tensor(a!) ";
-const OUT_LIST: &str = ", Tensor(a!)[] ";
-
-/// The arguments of a schema up to `out=`, without annotations: what siblings have in common.
-fn arguments(schema: &str) -> String {
-    let open = schema.find('(').unwrap_or(0);
-    let close = schema.rfind(") ->").unwrap_or(schema.len());
-    let list = schema[open + 1..close].split(OUT).next().unwrap_or_default();
-    let list = list.split(OUT_LIST).next().unwrap_or_default();
-    let list = list.replace("(a!)", "").replace("dtype=long", "dtype=None");
-    let list = list.replace(&format!("{OPTIONS}, "), "").replace(OPTIONS, "");
-    list.trim_end_matches(", ").trim_end_matches(", *").to_string()
-}
-
-/// The place of the first of [`OPTIONS`] among the arguments.
-fn place_of_options(schema: &str) -> Option<usize> {
-    // Integers are the default of some.
-    let at = schema.replace("dtype=long", "dtype=None").find(OPTIONS)?;
-    let before = schema[..at].split_once('(').map_or("", |(_, list)| list);
-    Some(before.split(", ").filter(|arg| !arg.is_empty() && *arg != "*").count())
-}
-
-/// The values without those of [`OPTIONS`].
-fn without_options(schema: &str, args: &[Value]) -> Vec<Value> {
-    place_of_options(schema)
-        .map_or_else(|| args.to_vec(), |place| [&args[..place], &args[place + 4..]].concat())
-}
-
-/// The operator's name without its overload.
-fn base(name: &str) -> &str {
-    name.split('.').next().unwrap_or(name)
-}
 
 /// Views whose in-place form changes the shape: they have rows of their own.
 const RESHAPED_IN_PLACE: &[&str] = &["squeeze", "unsqueeze", "t", "transpose", "as_strided"];
-
-fn siblings(op: &dyn OperatorInfo, name: &str) -> impl Iterator<Item = &'static dyn OperatorInfo> {
-    let (name, arguments_of_op) = (name.to_string(), arguments(op.schema()));
-    OPERATORS
-        .iter()
-        .copied()
-        .filter(move |o| base(o.name()) == name && arguments(o.schema()) == arguments_of_op)
-}
-
-fn in_place_of(op: &dyn OperatorInfo) -> Option<&'static dyn OperatorInfo> {
-    siblings(op, &format!("{}_", base(op.name()))).find(|o| is_in_place(*o))
-}
-
-fn out_of(op: &dyn OperatorInfo) -> Option<&'static dyn OperatorInfo> {
-    let name = op.name();
-    let writes = |schema: &str| schema.contains(OUT) || schema.contains(OUT_LIST);
-    siblings(op, base(name)).find(|o| o.name() != name && writes(o.schema()))
-}
 
 fn meta(value: &Value) -> Value {
     let to_meta = |t: &Tensor| _to_copy(t, None, None, Some(Device::META), None, false, None).unwrap();

@@ -114,6 +114,9 @@ fn in_place() -> Vec<Row> {
             invalid,
             "from=0 >= to=0",
         ),
+        // What the narrowest types hold.
+        integers(fills("random_.to", vec![2i64.into(), none()], |x| whole(x, 0.0, 2.0))),
+        integers(fills("random_.from", vec![0i64.into(), 2i64.into(), none()], |x| whole(x, 0.0, 2.0))),
         integers(fills("random_.from", vec![20i64.into(), 60i64.into(), none()], |x| whole(x, 20.0, 60.0)))
             .refuses(wrong(&[3i64.into(), 2i64.into(), none()]), invalid, "from=3 >= to=2"),
         fills("bernoulli_.float", vec![0.3.into(), none()], |x| ones(x, 0.3)).refuses(
@@ -195,11 +198,15 @@ fn fresh(
         .refuses(call(&[-1]), ErrorKind::Shape, "expected sizes of at least 0")
 }
 
-/// Whole numbers below 50 in the sizes of another tensor: `self, bounds, generator if it takes one, options`.
-fn alike(name: &'static str, bounds: &[i64], seeded: bool, least: f64) -> Row {
+/// Whole numbers in the sizes of another tensor: `self, bounds, generator if it takes one, options`.
+fn alike(name: &'static str, bounds: &[i64], seeded: bool) -> Row {
+    let (least, end) = match bounds {
+        [least, end] => (*least as f64, *end as f64),
+        _ => (0.0, bounds[0] as f64),
+    };
     let generator = if seeded { vec![Value::Generator(Generator::new(7)).into()] } else { vec![] };
     let bounds: Vec<Arg> = bounds.iter().map(|b| (*b).into()).collect();
-    fills(name, [bounds, generator, options(None), vec![none()]].concat(), move |x| whole(x, least, 50.0))
+    fills(name, [bounds, generator, options(None), vec![none()]].concat(), move |x| whole(x, least, end))
         .not_differentiable()
 }
 
@@ -228,10 +235,20 @@ fn made() -> Vec<Row> {
             .not_differentiable()
             .sample(normal)
             .property(|_, results| spread(&results[0], 2.0, 0.5)),
-        alike("randint_like", &[50], false, 0.0),
-        alike("randint_like.generator", &[50], true, 0.0),
-        alike("randint_like.low_dtype", &[-5, 50], false, -5.0),
-        alike("randint_like.low_generator_dtype", &[-5, 50], true, -5.0),
+        fresh("randint", &[2i64.into()], false, whole_numbers, |x| whole(x, 0.0, 2.0)),
+        fresh("randint.generator", &[2i64.into()], true, whole_numbers, |x| whole(x, 0.0, 2.0)),
+        fresh("randint.low", &[0i64.into(), 2i64.into()], false, whole_numbers, |x| whole(x, 0.0, 2.0)),
+        fresh("randint.low_generator", &[0i64.into(), 2i64.into()], true, whole_numbers, |x| {
+            whole(x, 0.0, 2.0)
+        }),
+        alike("randint_like", &[50], false),
+        alike("randint_like", &[2], false),
+        alike("randint_like.generator", &[50], true),
+        alike("randint_like.generator", &[2], true),
+        alike("randint_like.low_dtype", &[-5, 50], false),
+        alike("randint_like.low_dtype", &[0, 2], false),
+        alike("randint_like.low_generator_dtype", &[-5, 50], true),
+        alike("randint_like.low_generator_dtype", &[0, 2], true),
         like("rand_like", |x| uniform(x, 0.0, 1.0)),
         like("randn_like", |x| spread(x, 0.0, 1.0)),
         fills("bernoulli.p", vec![0.3.into(), none()], |x| ones(x, 0.3)).not_differentiable(),
