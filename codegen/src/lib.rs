@@ -55,13 +55,40 @@ pub use yaml::{Kind, Scalar};
 /// # Ok::<(), flambeau_codegen::Faults>(())
 /// ```
 pub fn generate(functions: Source<'_>, derivatives: Source<'_>) -> Result<Vec<GeneratedFile>, Faults> {
+    modelled(functions, derivatives, |operators, formulas, typed| {
+        let mut files = emit::files(operators);
+        files.extend(emit::python_files(operators));
+        files.extend(emit::autograd_files(derivatives, operators, formulas, typed)?);
+        files.extend(emit::forward_files(derivatives, operators, formulas, typed)?);
+        Ok(files)
+    })
+}
+
+/// The page that lists every operator, with the types it takes, from a table of names and types, and where it differs from
+/// PyTorch, from a page whose tables name operators.
+///
+/// # Errors
+/// Those of [`generate`], and lines of the two tables that cannot be read.
+pub fn operators_page(
+    functions: Source<'_>,
+    derivatives: Source<'_>,
+    types: Source<'_>,
+    differences: Source<'_>,
+) -> Result<GeneratedFile, Faults> {
+    modelled(functions, derivatives, |operators, _, typed| {
+        emit::operators_page(operators, (derivatives, typed), types, differences)
+    })
+}
+
+/// What `make` makes of the operators and the derivatives, once both are read and checked.
+fn modelled<T>(
+    functions: Source<'_>,
+    derivatives: Source<'_>,
+    make: impl FnOnce(&[model::Operator<'_>], &Derivatives, &[TypedDerivative]) -> Result<T, Faults>,
+) -> Result<T, Faults> {
     let parsed = NativeFunctions::parse(functions)?;
     let operators = model::operators(functions, &parsed)?;
     let formulas = Derivatives::parse(derivatives, &parsed)?;
     let typed = formulas.type_check(derivatives, &parsed)?;
-    let mut files = emit::files(&operators);
-    files.extend(emit::python_files(&operators));
-    files.extend(emit::autograd_files(derivatives, &operators, &formulas, &typed)?);
-    files.extend(emit::forward_files(derivatives, &operators, &formulas, &typed)?);
-    Ok(files)
+    make(&operators, &formulas, &typed)
 }

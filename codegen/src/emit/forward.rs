@@ -140,7 +140,7 @@ fn way(
 }
 
 /// Whether the elements of the results depend on those at their own places only.
-fn is_pointwise(operator: &Operator<'_>) -> bool {
+pub(super) fn is_pointwise(operator: &Operator<'_>) -> bool {
     let entry = operator.entry;
     let iterates = entry.structured_inherits.as_deref() == Some("TensorIteratorBase");
     iterates || entry.tags.iter().any(|tag| tag == "pointwise")

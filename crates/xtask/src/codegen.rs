@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 use clap::Args;
 use flambeau_codegen::{
     AUTOGRAD_FOLDER, Derivatives, FORWARD_FOLDER, Faults, GeneratedFile, NativeFunctions, OPS_FOLDER,
-    PYTHON_FOLDER, Source, generate,
+    PYTHON_FOLDER, Source, generate, operators_page,
 };
 
 use crate::{Outcome, root};
@@ -17,7 +17,11 @@ use crate::{Outcome, root};
 pub(crate) const FUNCTIONS: &str = "native_functions.yaml";
 pub(crate) const DERIVATIVES: &str = "derivatives.yaml";
 
-#[derive(Args)]
+/// What the page of operators takes from elsewhere: what `cargo xtask types` found, and what the parity runs did.
+const TYPES: &str = "docs/generated/types.tsv";
+const DIFFERENCES: &str = "docs/differences.md";
+
+#[derive(Args, Default)]
 pub(crate) struct Options {
     /// Writes nothing; exits 1 and names the files that are not what the generator would write.
     #[arg(long, conflicts_with = "parse_only")]
@@ -32,12 +36,20 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if let Some([functions, derivatives]) = options.parse_only.as_deref() {
         return parse_only(functions, derivatives);
     }
-    let (functions, derivatives) = (read(&root().join(FUNCTIONS))?, read(&root().join(DERIVATIVES))?);
-    let source = |name, text| Source { name, text };
-    match generate(source(FUNCTIONS, &functions), source(DERIVATIVES, &derivatives)) {
-        Ok(files) => bring_up_to_date(files, options.check),
-        Err(faults) => Ok(report(&faults)),
+    bring_up_to_date(files()?, options.check)
+}
+
+/// Every file that the generator makes.
+fn files() -> Result<Vec<GeneratedFile>, Box<dyn std::error::Error>> {
+    let names = [FUNCTIONS, DERIVATIVES, TYPES, DIFFERENCES];
+    let mut texts = vec![];
+    for name in names {
+        texts.push(read(&root().join(name))?);
     }
+    let source = |index: usize| Source { name: names[index], text: &texts[index] };
+    let mut files = generate(source(0), source(1))?;
+    files.push(operators_page(source(0), source(1), source(2), source(3))?);
+    Ok(files)
 }
 
 pub(crate) fn read(path: &Path) -> Result<String, String> {

@@ -1,5 +1,5 @@
-//! The project's own tasks: `cargo xtask codegen`, `coverage`, `new-op`, `tidy`, `test`, `table`, `python`, `valgrind`,
-//! `bench`, `miri`, `loom`, `asan`.
+//! The project's own tasks: `cargo xtask codegen`, `coverage`, `new-op`, `tidy`, `test`, `table`, `types`, `python`,
+//! `valgrind`, `bench`, `miri`, `loom`, `asan`.
 
 mod bench;
 mod check_memory;
@@ -38,6 +38,8 @@ enum Task {
     Test(test::Options),
     /// Runs the whole operator table on every instruction set of this machine, with one thread and with two.
     Table(table::Options),
+    /// Finds which types each operator takes, and writes them into the page of operators.
+    Types,
     /// Builds the Python package into an environment of its own and runs its tests.
     Python(python::Options),
     /// Runs the tests of exchange with other libraries and processes under valgrind.
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Task::Tidy(options) => tidy::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Table(options) => table::run(&options),
+        Task::Types => table::types(),
         Task::Python(options) => python::run(&options),
         Task::Valgrind(options) => python::valgrind(&options),
         Task::Bench(options) => bench::run(&options),

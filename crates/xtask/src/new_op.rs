@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         fs::write(wanted.path(&path), text).map_err(|error| format!("{path}: {error}"))?;
         println!("{path}: {lines} lines");
     }
-    println!("fill them in, then: cargo xtask codegen && cargo test -p flambeau-tests");
+    println!("fill them in, then: cargo xtask codegen && cargo xtask types && cargo test -p flambeau-tests");
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,11 +1,12 @@
 //! `cargo xtask table`: the whole operator table on every instruction set of this machine, with one thread and with two.
+//! `cargo xtask types`: which types its operators take.
 
 use std::fs;
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::Args;
 
-use crate::{Outcome, root};
+use crate::{Outcome, codegen, root};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -39,6 +40,16 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
     println!("{failed} of the runs failed");
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Has the test that knows the types write them, then the generator the page that shows them.
+pub(crate) fn types() -> Outcome {
+    let mut test = Command::new("cargo");
+    test.args(["test", "--quiet", "--package", "flambeau-tests", "--test", "types", "the_table"]);
+    if !test.env("UPDATE_TYPES", "1").current_dir(root()).status()?.success() {
+        return Ok(ExitCode::FAILURE);
+    }
+    codegen::run(&codegen::Options::default())
 }
 
 /// `Forward: 1480 rows, 129369 cases, 12 rows skipped`, or the end of a test program.

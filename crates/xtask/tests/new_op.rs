@@ -1,7 +1,7 @@
 //! `cargo xtask new-op` from outside: the walk of docs/adding_an_operator.md, in a copy of the files it touches.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which fail so")]
 
-use flambeau_codegen::{GeneratedFile, Source, generate};
+use flambeau_codegen::{GeneratedFile, Source, generate, operators_page};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -44,7 +44,10 @@ impl Tree {
     fn generated(&self) -> Vec<GeneratedFile> {
         let texts = ["native_functions.yaml", "derivatives.yaml"].map(|name| (name, self.text(name)));
         let [functions, derivatives] = texts.each_ref().map(|(name, text)| Source { name, text });
-        generate(functions, derivatives).unwrap_or_else(|faults| panic!("{faults}"))
+        let nothing = Source { name: "nothing", text: "" };
+        let page = operators_page(functions, derivatives, nothing, nothing);
+        let files = generate(functions, derivatives).and_then(|files| Ok([files, vec![page?]].concat()));
+        files.unwrap_or_else(|faults| panic!("{faults}"))
     }
 
     /// Whether a file is Rust, by its form.
@@ -75,6 +78,7 @@ fn a_formula_becomes_an_operator_by_one_command() {
         "pub fn sine_of_double_(",
         "pub fn sine_of_double_out(",
         "SineOfDoubleBackward",
+        "`sine_of_double(Tensor self) -> Tensor`\n\nWhat it computes.\n\n- **Types** not tried yet",
     ] {
         assert!(holds(made), "{made}");
     }

@@ -322,7 +322,7 @@ impl<'a> Node<'a> {
 }
 
 /// `result`, `result1`, or the output's own name.
-pub(super) fn output_name(schema: &FunctionSchema, index: usize) -> String {
+pub(in crate::emit) fn output_name(schema: &FunctionSchema, index: usize) -> String {
     let own = schema.returns.get(index).and_then(|result| result.name.as_deref()).map(naming::identifier);
     let numbered = if schema.returns.len() == 1 { "result".to_owned() } else { format!("result{index}") };
     own.unwrap_or(numbered)
