@@ -142,7 +142,7 @@ pub static THRESHOLD: Operator<ThresholdFn> = Operator::new(
     threshold_boxed,
 );
 
-/// Elements above the threshold, `value` elsewhere.
+/// `self` where it is above `threshold`, `value` elsewhere; NaN stays.
 ///
 /// `threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor`
 #[inline]
@@ -183,7 +183,7 @@ pub static THRESHOLD_: Operator<ThresholdInPlaceFn> = Operator::new(
     threshold__boxed,
 );
 
-/// Elements above the threshold, `value` elsewhere.
+/// `self` where it is above `threshold`, `value` elsewhere; NaN stays.
 ///
 /// `threshold_(Tensor(a!) self, Scalar threshold, Scalar value) -> Tensor(a!)`
 #[inline]
@@ -224,7 +224,7 @@ pub static THRESHOLD_OUT: Operator<ThresholdOutFn> = Operator::new(
     threshold_out_boxed,
 );
 
-/// Elements above the threshold, `value` elsewhere.
+/// `self` where it is above `threshold`, `value` elsewhere; NaN stays.
 ///
 /// `threshold.out(Tensor self, Scalar threshold, Scalar value, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -278,7 +278,7 @@ pub static THRESHOLD_BACKWARD: Operator<ThresholdBackwardFn> = Operator::new(
     threshold_backward_boxed,
 );
 
-/// The gradient of `threshold`, and of `relu` with threshold 0.
+/// `grad_output` where `self` is above `threshold`, 0 elsewhere: the gradient of `threshold`, and of `relu` with threshold 0.
 ///
 /// `threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor`
 #[inline]
@@ -327,7 +327,7 @@ pub static GELU: Operator<GeluFn> = Operator::new(
     gelu_boxed,
 );
 
-/// `self` times the normal probability of less, exactly or by a hyperbolic tangent (`approximate=tanh`).
+/// `self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`.
 ///
 /// `gelu(Tensor self, *, str approximate='none') -> Tensor`
 #[inline]
@@ -368,7 +368,7 @@ pub static GELU_: Operator<GeluInPlaceFn> = Operator::new(
     gelu__boxed,
 );
 
-/// `self` times the normal probability of less, exactly or by a hyperbolic tangent (`approximate=tanh`).
+/// `self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`.
 ///
 /// `gelu_(Tensor(a!) self, *, str approximate='none') -> Tensor(a!)`
 #[inline]
@@ -409,7 +409,7 @@ pub static GELU_OUT: Operator<GeluOutFn> = Operator::new(
     gelu_out_boxed,
 );
 
-/// `self` times the normal probability of less, exactly or by a hyperbolic tangent (`approximate=tanh`).
+/// `self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`.
 ///
 /// `gelu.out(Tensor self, *, str approximate='none', Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -621,7 +621,7 @@ pub static SILU_BACKWARD: Operator<SiluBackwardFn> = Operator::new(
     silu_backward_boxed,
 );
 
-/// The gradient of `silu`.
+/// `grad_output * s * (1 + self * (1 - s))`, where s is `sigmoid(self)`: the gradient of `silu`.
 ///
 /// `silu_backward(Tensor grad_output, Tensor self) -> Tensor`
 #[inline]
@@ -918,7 +918,7 @@ pub static SOFTPLUS_BACKWARD: Operator<SoftplusBackwardFn> = Operator::new(
     softplus_backward_boxed,
 );
 
-/// The gradient of `softplus`.
+/// `grad_output * sigmoid(beta * self)`, and `grad_output` where `beta * self` is above the threshold: the gradient of `softplus`.
 ///
 /// `softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor`
 #[inline]
@@ -1110,7 +1110,7 @@ pub static LEAKY_RELU_BACKWARD: Operator<LeakyReluBackwardFn> = Operator::new(
     leaky_relu_backward_boxed,
 );
 
-/// The gradient of `leaky_relu`, from its input or its result.
+/// `grad_output` above 0, `negative_slope * grad_output` elsewhere: the gradient of `leaky_relu`, from its input or its result.
 ///
 /// `leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor`
 #[inline]
@@ -1178,7 +1178,7 @@ pub static ELU: Operator<EluFn> = Operator::new(
     elu_boxed,
 );
 
-/// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` below.
+/// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere.
 ///
 /// `elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor`
 #[inline]
@@ -1232,7 +1232,7 @@ pub static ELU_: Operator<EluInPlaceFn> = Operator::new(
     elu__boxed,
 );
 
-/// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` below.
+/// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere.
 ///
 /// `elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)`
 #[inline]
@@ -1286,7 +1286,7 @@ pub static ELU_OUT: Operator<EluOutFn> = Operator::new(
     elu_out_boxed,
 );
 
-/// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` below.
+/// `scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere.
 ///
 /// `elu.out(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1447,7 +1447,7 @@ pub static HARDTANH: Operator<HardtanhFn> = Operator::new(
     hardtanh_boxed,
 );
 
-/// Each element kept between two numbers, in the type it has.
+/// `min(max(self, min_val), max_val)`, in the type of `self`.
 ///
 /// `hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor`
 #[inline]
@@ -1481,7 +1481,7 @@ pub static HARDTANH_OUT: Operator<HardtanhOutFn> = Operator::new(
     hardtanh_out_boxed,
 );
 
-/// Each element kept between two numbers, in the type it has.
+/// `min(max(self, min_val), max_val)`, in the type of `self`.
 ///
 /// `hardtanh.out(Tensor self, Scalar min_val=-1, Scalar max_val=1, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1518,7 +1518,7 @@ pub static HARDTANH_: Operator<HardtanhInPlaceFn> = Operator::new(
     hardtanh__boxed,
 );
 
-/// Keeps each element between two numbers.
+/// `self = min(max(self, min_val), max_val)`.
 ///
 /// `hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)`
 #[inline]
@@ -1555,7 +1555,7 @@ pub static HARDTANH_BACKWARD: Operator<HardtanhBackwardFn> = Operator::new(
     hardtanh_backward_boxed,
 );
 
-/// The gradient of `hardtanh`, 0 at and outside the limits.
+/// `grad_output` where `self` is between the limits, 0 at and outside them.
 ///
 /// `hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor`
 #[inline]
@@ -1705,7 +1705,7 @@ pub static LOG_SIGMOID_BACKWARD: Operator<LogSigmoidBackwardFn> = Operator::new(
     log_sigmoid_backward_boxed,
 );
 
-/// The gradient of `log_sigmoid`.
+/// `grad_output / (1 + exp(self))`, the gradient of `log_sigmoid`.
 ///
 /// `log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor`
 #[inline]
@@ -1758,7 +1758,7 @@ pub static SIGMOID_BACKWARD: Operator<SigmoidBackwardFn> = Operator::new(
     sigmoid_backward_boxed,
 );
 
-/// The gradient of `sigmoid`, from its result.
+/// `grad_output * output * (1 - output)`, the gradient of `sigmoid` from its result.
 ///
 /// `sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor`
 #[inline]
@@ -1799,7 +1799,7 @@ pub static TANH_BACKWARD: Operator<TanhBackwardFn> = Operator::new(
     tanh_backward_boxed,
 );
 
-/// The gradient of `tanh`, from its result.
+/// `grad_output * (1 - output^2)`, the gradient of `tanh` from its result.
 ///
 /// `tanh_backward(Tensor grad_output, Tensor output) -> Tensor`
 #[inline]

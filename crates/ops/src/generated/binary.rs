@@ -1150,7 +1150,7 @@ pub static MAXIMUM: Operator<MaximumFn> = Operator::new(
     maximum_boxed,
 );
 
-/// The greater of two elements, NaN where either is NaN.
+/// `max(self, other)`, element by element, NaN where either is NaN.
 ///
 /// `maximum(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1191,7 +1191,7 @@ pub static MAXIMUM_OUT: Operator<MaximumOutFn> = Operator::new(
     maximum_out_boxed,
 );
 
-/// The greater of two elements, NaN where either is NaN.
+/// `max(self, other)`, element by element, NaN where either is NaN.
 ///
 /// `maximum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1232,7 +1232,7 @@ pub static MINIMUM: Operator<MinimumFn> = Operator::new(
     minimum_boxed,
 );
 
-/// The lesser of two elements, NaN where either is NaN.
+/// `min(self, other)`, element by element, NaN where either is NaN.
 ///
 /// `minimum(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1273,7 +1273,7 @@ pub static MINIMUM_OUT: Operator<MinimumOutFn> = Operator::new(
     minimum_out_boxed,
 );
 
-/// The lesser of two elements, NaN where either is NaN.
+/// `min(self, other)`, element by element, NaN where either is NaN.
 ///
 /// `minimum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1718,7 +1718,7 @@ pub static COPYSIGN_TENSOR: Operator<CopysignTensorFn> = Operator::new(
     copysign_tensor_boxed,
 );
 
-/// The magnitude of `self` with the sign of `other`, in floating point.
+/// `|self|` with the sign of `other`, element by element, in floating point.
 ///
 /// `copysign.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1759,7 +1759,7 @@ pub static COPYSIGN__TENSOR: Operator<CopysignInPlaceTensorFn> = Operator::new(
     copysign__tensor_boxed,
 );
 
-/// The magnitude of `self` with the sign of `other`, in floating point.
+/// `|self|` with the sign of `other`, element by element, in floating point.
 ///
 /// `copysign_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -1800,7 +1800,7 @@ pub static COPYSIGN_OUT: Operator<CopysignOutFn> = Operator::new(
     copysign_out_boxed,
 );
 
-/// The magnitude of `self` with the sign of `other`, in floating point.
+/// `|self|` with the sign of `other`, element by element, in floating point.
 ///
 /// `copysign.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1838,7 +1838,7 @@ pub static COPYSIGN_SCALAR: Operator<CopysignScalarFn> = Operator::new(
     copysign_scalar_boxed,
 );
 
-/// The magnitude of `self` with the sign of a number.
+/// `|self|` with the sign of a number, in floating point.
 ///
 /// `copysign.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -1870,7 +1870,7 @@ pub static COPYSIGN_SCALAR_OUT: Operator<CopysignScalarOutFn> = Operator::new(
     copysign_scalar_out_boxed,
 );
 
-/// The magnitude of `self` with the sign of a number.
+/// `|self|` with the sign of a number, in floating point.
 ///
 /// `copysign.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -21,7 +21,7 @@ pub static EQ_TENSOR: Operator<EqTensorFn> = Operator::new(
     eq_tensor_boxed,
 );
 
-/// Whether elements are equal; NaN equals nothing.
+/// `self == other`, element by element; NaN equals nothing.
 ///
 /// `eq.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -62,7 +62,7 @@ pub static EQ__TENSOR: Operator<EqInPlaceTensorFn> = Operator::new(
     eq__tensor_boxed,
 );
 
-/// Whether elements are equal; NaN equals nothing.
+/// `self == other`, element by element; NaN equals nothing.
 ///
 /// `eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -103,7 +103,7 @@ pub static EQ_TENSOR_OUT: Operator<EqTensorOutFn> = Operator::new(
     eq_tensor_out_boxed,
 );
 
-/// Whether elements are equal; NaN equals nothing.
+/// `self == other`, element by element; NaN equals nothing.
 ///
 /// `eq.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -144,7 +144,7 @@ pub static EQ_SCALAR: Operator<EqScalarFn> = Operator::new(
     eq_scalar_boxed,
 );
 
-/// Whether elements equal a number.
+/// `self == other`, for a number `other`.
 ///
 /// `eq.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -185,7 +185,7 @@ pub static EQ__SCALAR: Operator<EqInPlaceScalarFn> = Operator::new(
     eq__scalar_boxed,
 );
 
-/// Whether elements equal a number.
+/// `self == other`, for a number `other`.
 ///
 /// `eq_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]
@@ -226,7 +226,7 @@ pub static EQ_SCALAR_OUT: Operator<EqScalarOutFn> = Operator::new(
     eq_scalar_out_boxed,
 );
 
-/// Whether elements equal a number.
+/// `self == other`, for a number `other`.
 ///
 /// `eq.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -267,7 +267,7 @@ pub static NE_TENSOR: Operator<NeTensorFn> = Operator::new(
     ne_tensor_boxed,
 );
 
-/// Whether elements differ; NaN differs from everything.
+/// `self != other`, element by element; NaN differs from everything.
 ///
 /// `ne.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -308,7 +308,7 @@ pub static NE__TENSOR: Operator<NeInPlaceTensorFn> = Operator::new(
     ne__tensor_boxed,
 );
 
-/// Whether elements differ; NaN differs from everything.
+/// `self != other`, element by element; NaN differs from everything.
 ///
 /// `ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -349,7 +349,7 @@ pub static NE_TENSOR_OUT: Operator<NeTensorOutFn> = Operator::new(
     ne_tensor_out_boxed,
 );
 
-/// Whether elements differ; NaN differs from everything.
+/// `self != other`, element by element; NaN differs from everything.
 ///
 /// `ne.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -390,7 +390,7 @@ pub static NE_SCALAR: Operator<NeScalarFn> = Operator::new(
     ne_scalar_boxed,
 );
 
-/// Whether elements differ from a number.
+/// `self != other`, for a number `other`.
 ///
 /// `ne.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -431,7 +431,7 @@ pub static NE__SCALAR: Operator<NeInPlaceScalarFn> = Operator::new(
     ne__scalar_boxed,
 );
 
-/// Whether elements differ from a number.
+/// `self != other`, for a number `other`.
 ///
 /// `ne_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]
@@ -472,7 +472,7 @@ pub static NE_SCALAR_OUT: Operator<NeScalarOutFn> = Operator::new(
     ne_scalar_out_boxed,
 );
 
-/// Whether elements differ from a number.
+/// `self != other`, for a number `other`.
 ///
 /// `ne.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -513,7 +513,7 @@ pub static LT_TENSOR: Operator<LtTensorFn> = Operator::new(
     lt_tensor_boxed,
 );
 
-/// Whether elements of `self` are less than those of `other`.
+/// `self < other`, element by element.
 ///
 /// `lt.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -554,7 +554,7 @@ pub static LT__TENSOR: Operator<LtInPlaceTensorFn> = Operator::new(
     lt__tensor_boxed,
 );
 
-/// Whether elements of `self` are less than those of `other`.
+/// `self < other`, element by element.
 ///
 /// `lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -595,7 +595,7 @@ pub static LT_TENSOR_OUT: Operator<LtTensorOutFn> = Operator::new(
     lt_tensor_out_boxed,
 );
 
-/// Whether elements of `self` are less than those of `other`.
+/// `self < other`, element by element.
 ///
 /// `lt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -636,7 +636,7 @@ pub static LT_SCALAR: Operator<LtScalarFn> = Operator::new(
     lt_scalar_boxed,
 );
 
-/// Whether elements are less than a number.
+/// `self < other`, for a number `other`.
 ///
 /// `lt.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -677,7 +677,7 @@ pub static LT__SCALAR: Operator<LtInPlaceScalarFn> = Operator::new(
     lt__scalar_boxed,
 );
 
-/// Whether elements are less than a number.
+/// `self < other`, for a number `other`.
 ///
 /// `lt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]
@@ -718,7 +718,7 @@ pub static LT_SCALAR_OUT: Operator<LtScalarOutFn> = Operator::new(
     lt_scalar_out_boxed,
 );
 
-/// Whether elements are less than a number.
+/// `self < other`, for a number `other`.
 ///
 /// `lt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -759,7 +759,7 @@ pub static LE_TENSOR: Operator<LeTensorFn> = Operator::new(
     le_tensor_boxed,
 );
 
-/// Whether elements of `self` are at most those of `other`.
+/// `self <= other`, element by element.
 ///
 /// `le.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -800,7 +800,7 @@ pub static LE__TENSOR: Operator<LeInPlaceTensorFn> = Operator::new(
     le__tensor_boxed,
 );
 
-/// Whether elements of `self` are at most those of `other`.
+/// `self <= other`, element by element.
 ///
 /// `le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -841,7 +841,7 @@ pub static LE_TENSOR_OUT: Operator<LeTensorOutFn> = Operator::new(
     le_tensor_out_boxed,
 );
 
-/// Whether elements of `self` are at most those of `other`.
+/// `self <= other`, element by element.
 ///
 /// `le.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -882,7 +882,7 @@ pub static LE_SCALAR: Operator<LeScalarFn> = Operator::new(
     le_scalar_boxed,
 );
 
-/// Whether elements are at most a number.
+/// `self <= other`, for a number `other`.
 ///
 /// `le.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -923,7 +923,7 @@ pub static LE__SCALAR: Operator<LeInPlaceScalarFn> = Operator::new(
     le__scalar_boxed,
 );
 
-/// Whether elements are at most a number.
+/// `self <= other`, for a number `other`.
 ///
 /// `le_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]
@@ -964,7 +964,7 @@ pub static LE_SCALAR_OUT: Operator<LeScalarOutFn> = Operator::new(
     le_scalar_out_boxed,
 );
 
-/// Whether elements are at most a number.
+/// `self <= other`, for a number `other`.
 ///
 /// `le.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1005,7 +1005,7 @@ pub static GT_TENSOR: Operator<GtTensorFn> = Operator::new(
     gt_tensor_boxed,
 );
 
-/// Whether elements of `self` are greater than those of `other`.
+/// `self > other`, element by element.
 ///
 /// `gt.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1046,7 +1046,7 @@ pub static GT__TENSOR: Operator<GtInPlaceTensorFn> = Operator::new(
     gt__tensor_boxed,
 );
 
-/// Whether elements of `self` are greater than those of `other`.
+/// `self > other`, element by element.
 ///
 /// `gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -1087,7 +1087,7 @@ pub static GT_TENSOR_OUT: Operator<GtTensorOutFn> = Operator::new(
     gt_tensor_out_boxed,
 );
 
-/// Whether elements of `self` are greater than those of `other`.
+/// `self > other`, element by element.
 ///
 /// `gt.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1128,7 +1128,7 @@ pub static GT_SCALAR: Operator<GtScalarFn> = Operator::new(
     gt_scalar_boxed,
 );
 
-/// Whether elements are greater than a number.
+/// `self > other`, for a number `other`.
 ///
 /// `gt.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -1169,7 +1169,7 @@ pub static GT__SCALAR: Operator<GtInPlaceScalarFn> = Operator::new(
     gt__scalar_boxed,
 );
 
-/// Whether elements are greater than a number.
+/// `self > other`, for a number `other`.
 ///
 /// `gt_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]
@@ -1210,7 +1210,7 @@ pub static GT_SCALAR_OUT: Operator<GtScalarOutFn> = Operator::new(
     gt_scalar_out_boxed,
 );
 
-/// Whether elements are greater than a number.
+/// `self > other`, for a number `other`.
 ///
 /// `gt.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1251,7 +1251,7 @@ pub static GE_TENSOR: Operator<GeTensorFn> = Operator::new(
     ge_tensor_boxed,
 );
 
-/// Whether elements of `self` are at least those of `other`.
+/// `self >= other`, element by element.
 ///
 /// `ge.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1292,7 +1292,7 @@ pub static GE__TENSOR: Operator<GeInPlaceTensorFn> = Operator::new(
     ge__tensor_boxed,
 );
 
-/// Whether elements of `self` are at least those of `other`.
+/// `self >= other`, element by element.
 ///
 /// `ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -1333,7 +1333,7 @@ pub static GE_TENSOR_OUT: Operator<GeTensorOutFn> = Operator::new(
     ge_tensor_out_boxed,
 );
 
-/// Whether elements of `self` are at least those of `other`.
+/// `self >= other`, element by element.
 ///
 /// `ge.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1374,7 +1374,7 @@ pub static GE_SCALAR: Operator<GeScalarFn> = Operator::new(
     ge_scalar_boxed,
 );
 
-/// Whether elements are at least a number.
+/// `self >= other`, for a number `other`.
 ///
 /// `ge.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -1415,7 +1415,7 @@ pub static GE__SCALAR: Operator<GeInPlaceScalarFn> = Operator::new(
     ge__scalar_boxed,
 );
 
-/// Whether elements are at least a number.
+/// `self >= other`, for a number `other`.
 ///
 /// `ge_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]
@@ -1456,7 +1456,7 @@ pub static GE_SCALAR_OUT: Operator<GeScalarOutFn> = Operator::new(
     ge_scalar_out_boxed,
 );
 
-/// Whether elements are at least a number.
+/// `self >= other`, for a number `other`.
 ///
 /// `ge.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1784,7 +1784,7 @@ pub static ISCLOSE: Operator<IscloseFn> = Operator::new(
     isclose_boxed,
 );
 
-/// Whether `
+/// Whether `|self - other| <= atol + rtol * |other|`, or both are equal; NaN is close to NaN if `equal_nan`.
 ///
 /// `isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor`
 #[inline]

@@ -19,7 +19,7 @@ pub static CONV1D: Operator<Conv1dFn> = Operator::new(
     conv1d_boxed,
 );
 
-/// A convolution of signals, `n x c x l` or `c x l`, with `weight` of `filters x c/groups x k`.
+/// `y[f][x] = bias[f] + sum(weight[f][c][k] * input[c][x * stride - padding + k * dilation])` over c and k, for `input` of `n x c x l` or `c x l` and `weight` of `filters x c/groups x k`.
 ///
 /// `conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] dilation=1, SymInt groups=1) -> Tensor`
 #[inline]
@@ -75,7 +75,7 @@ pub static CONV1D_PADDING: Operator<Conv1dPaddingFn> = Operator::new(
     conv1d_padding_boxed,
 );
 
-/// A convolution of signals, with no padding, or `same`: as much as keeps the size.
+/// `conv1d` with no padding ("valid"), or as much as keeps the size ("same").
 ///
 /// `conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, str padding="valid", SymInt[1] dilation=1, SymInt groups=1) -> Tensor`
 #[inline]
@@ -140,7 +140,7 @@ pub static CONV_TRANSPOSE1D: Operator<ConvTranspose1dFn> = Operator::new(
     conv_transpose1d_boxed,
 );
 
-/// The transpose of a convolution of signals, with `weight` of `c x filters/groups x k`.
+/// `y[f][x * stride - padding + k * dilation] += weight[c][f][k] * input[c][x]`, the transpose of `conv1d`, with `weight` of `c x filters/groups x k`.
 ///
 /// `conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] output_padding=0, SymInt groups=1, SymInt[1] dilation=1) -> Tensor`
 #[inline]
@@ -208,7 +208,7 @@ pub static CONV2D: Operator<Conv2dFn> = Operator::new(
     conv2d_boxed,
 );
 
-/// A convolution of images, `n x c x h x w` or `c x h x w`, with `weight` of `filters x c/groups x kh x kw`.
+/// `conv1d` over two dimensions: images, `n x c x h x w` or `c x h x w`, with `weight` of `filters x c/groups x kh x kw`.
 ///
 /// `conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> Tensor`
 #[inline]
@@ -264,7 +264,7 @@ pub static CONV2D_PADDING: Operator<Conv2dPaddingFn> = Operator::new(
     conv2d_padding_boxed,
 );
 
-/// A convolution of images, with no padding, or `same`: as much as keeps the size.
+/// `conv2d` with no padding ("valid"), or as much as keeps the size ("same").
 ///
 /// `conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, str padding="valid", SymInt[2] dilation=1, SymInt groups=1) -> Tensor`
 #[inline]
@@ -332,7 +332,7 @@ pub static CONV_TRANSPOSE2D_INPUT: Operator<ConvTranspose2dInputFn> = Operator::
     conv_transpose2d_input_boxed,
 );
 
-/// The transpose of a convolution of images, with `weight` of `c x filters/groups x kh x kw`.
+/// `conv_transpose1d` over two dimensions, with `weight` of `c x filters/groups x kh x kw`.
 ///
 /// `conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] output_padding=0, SymInt groups=1, SymInt[2] dilation=1) -> Tensor`
 #[inline]
@@ -401,7 +401,7 @@ pub static CONV3D: Operator<Conv3dFn> = Operator::new(
     conv3d_boxed,
 );
 
-/// A convolution of volumes, `n x c x d x h x w` or `c x d x h x w`, with `weight` of `filters x c/groups x kd x kh x kw`.
+/// `conv1d` over three dimensions: volumes, `n x c x d x h x w` or `c x d x h x w`, with `weight` of `filters x c/groups x kd x kh x kw`.
 ///
 /// `conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] dilation=1, SymInt groups=1) -> Tensor`
 #[inline]
@@ -457,7 +457,7 @@ pub static CONV3D_PADDING: Operator<Conv3dPaddingFn> = Operator::new(
     conv3d_padding_boxed,
 );
 
-/// A convolution of volumes, with no padding, or `same`: as much as keeps the size.
+/// `conv3d` with no padding ("valid"), or as much as keeps the size ("same").
 ///
 /// `conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, str padding="valid", SymInt[3] dilation=1, SymInt groups=1) -> Tensor`
 #[inline]
@@ -525,7 +525,7 @@ pub static CONV_TRANSPOSE3D_INPUT: Operator<ConvTranspose3dInputFn> = Operator::
     conv_transpose3d_input_boxed,
 );
 
-/// The transpose of a convolution of volumes, with `weight` of `c x filters/groups x kd x kh x kw`.
+/// `conv_transpose1d` over three dimensions, with `weight` of `c x filters/groups x kd x kh x kw`.
 ///
 /// `conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] output_padding=0, SymInt groups=1, SymInt[3] dilation=1) -> Tensor`
 #[inline]

@@ -18,7 +18,7 @@ pub static DIFF: Operator<DiffFn> = Operator::new(
     diff_boxed,
 );
 
-/// What each element adds to the one before, `n` times over.
+/// `self[k + 1] - self[k]` along a dimension, `n` times over.
 ///
 /// `diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor`
 #[inline]
@@ -68,7 +68,7 @@ pub static DIFF_OUT: Operator<DiffOutFn> = Operator::new(
     diff_out_boxed,
 );
 
-/// What each element adds to the one before, `n` times over.
+/// `self[k + 1] - self[k]` along a dimension, `n` times over.
 ///
 /// `diff.out(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -122,7 +122,7 @@ pub static TRAPEZOID_X: Operator<TrapezoidXFn> = Operator::new(
     trapezoid_x_boxed,
 );
 
-/// The area under `y` over the places `x`, by trapezoids.
+/// `sum((x[k + 1] - x[k]) * (y[k] + y[k + 1]) / 2)`, the area under `y` by trapezoids.
 ///
 /// `trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
 #[inline]
@@ -151,7 +151,7 @@ pub static TRAPEZOID_DX: Operator<TrapezoidDxFn> = Operator::new(
     trapezoid_dx_boxed,
 );
 
-/// The area under `y` over places `dx` apart, by trapezoids.
+/// `sum(dx * (y[k] + y[k + 1]) / 2)`, the area under `y` by trapezoids.
 ///
 /// `trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
 #[inline]
@@ -241,7 +241,7 @@ pub static CUMULATIVE_TRAPEZOID_X: Operator<CumulativeTrapezoidXFn> = Operator::
     cumulative_trapezoid_x_boxed,
 );
 
-/// The area under `y` up to each of the places `x` but the first.
+/// `trapezoid` up to each of the places `x` but the first.
 ///
 /// `cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
 #[inline]
@@ -279,7 +279,7 @@ pub static CUMULATIVE_TRAPEZOID_DX: Operator<CumulativeTrapezoidDxFn> = Operator
     cumulative_trapezoid_dx_boxed,
 );
 
-/// The same over places `dx` apart.
+/// `trapezoid` up to each place but the first, over places `dx` apart.
 ///
 /// `cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
 #[inline]
@@ -318,7 +318,7 @@ pub static GRADIENT_SCALARINT: Operator<GradientScalarintFn> = Operator::new(
     gradient_scalarint_boxed,
 );
 
-/// Slopes along one dimension or all, over samples `spacing` apart.
+/// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along one dimension or all, at the ends from one side.
 ///
 /// `gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]`
 #[inline]
@@ -367,7 +367,7 @@ pub static GRADIENT_SCALARARRAY: Operator<GradientScalararrayFn> = Operator::new
     gradient_scalararray_boxed,
 );
 
-/// Slopes along several dimensions, over samples `spacing` apart.
+/// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along several dimensions, at the ends from one side.
 ///
 /// `gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]`
 #[inline]
@@ -408,7 +408,7 @@ pub static GRADIENT_ARRAY: Operator<GradientArrayFn> = Operator::new(
     gradient_array_boxed,
 );
 
-/// Slopes along several dimensions, over samples 1 apart.
+/// `(self[k + 1] - self[k - 1]) / 2` along several dimensions, at the ends from one side.
 ///
 /// `gradient.array(Tensor self, *, int[] dim, int edge_order=1) -> Tensor[]`
 #[inline]
@@ -446,7 +446,7 @@ pub static GRADIENT_SCALARRAYINT: Operator<GradientScalarrayintFn> = Operator::n
     gradient_scalarrayint_boxed,
 );
 
-/// The slopes of sampled functions along each dimension, from samples as far apart as the numbers say.
+/// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along each dimension, at the ends from one side, with a spacing for each.
 ///
 /// `gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]`
 #[inline]
@@ -496,7 +496,7 @@ pub static GRADIENT_SCALARRAYARRAY: Operator<GradientScalarrayarrayFn> = Operato
     gradient_scalarrayarray_boxed,
 );
 
-/// The slopes of sampled functions along each dimension, from samples as far apart as the numbers say.
+/// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along each dimension, at the ends from one side, with a spacing for each.
 ///
 /// `gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]`
 #[inline]
@@ -541,7 +541,7 @@ pub static GRADIENT_TENSORARRAYINT: Operator<GradientTensorarrayintFn> = Operato
     gradient_tensorarrayint_boxed,
 );
 
-/// Slopes over samples at given places.
+/// The slopes, at given places, of parabolas through each element and its neighbours; at the ends of lines.
 ///
 /// `gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]`
 #[inline]
@@ -590,7 +590,7 @@ pub static GRADIENT_TENSORARRAY: Operator<GradientTensorarrayFn> = Operator::new
     gradient_tensorarray_boxed,
 );
 
-/// Slopes along several dimensions, over samples at given places.
+/// The slopes along several dimensions, at given places, of parabolas through each element and its neighbours; at the ends of lines.
 ///
 /// `gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]`
 #[inline]

@@ -18,7 +18,7 @@ pub static DIST: Operator<DistFn> = Operator::new(
     dist_boxed,
 );
 
-/// The p-norm of a difference.
+/// `sum(|self - other|^p)^(1/p)`, the p-norm of a difference.
 ///
 /// `dist(Tensor self, Tensor other, Scalar p=2) -> Tensor`
 #[inline]
@@ -47,7 +47,7 @@ pub static DIST_OUT: Operator<DistOutFn> = Operator::new(
     dist_out_boxed,
 );
 
-/// The p-norm of a difference.
+/// `sum(|self - other|^p)^(1/p)`, the p-norm of a difference.
 ///
 /// `dist.out(Tensor self, Tensor other, Scalar p=2, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -84,7 +84,7 @@ pub static CDIST: Operator<CdistFn> = Operator::new(
     cdist_boxed,
 );
 
-/// The p-norms of all differences of a row of `x1` and a row of `x2`.
+/// `y[i][j] = sum(|x1[i] - x2[j]|^p)^(1/p)`, the p-norms of all differences of rows.
 ///
 /// `cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor`
 #[inline]
@@ -304,7 +304,7 @@ pub static _EUCLIDEAN_DIST: Operator<_EuclideanDistFn> = Operator::new(
     _euclidean_dist_boxed,
 );
 
-/// Euclidean distances of rows from one matrix product.
+/// `sqrt(|x1[i]|^2 + |x2[j]|^2 - 2 * x1[i] @ x2[j])`, the distances of rows from one matrix product.
 ///
 /// `_euclidean_dist(Tensor x1, Tensor x2) -> Tensor`
 #[inline]
@@ -333,7 +333,7 @@ pub static PDIST: Operator<PdistFn> = Operator::new(
     pdist_boxed,
 );
 
-/// The p-norms of the differences of each two rows, in the order of the pairs.
+/// `sum(|self[i] - self[j]|^p)^(1/p)` for all rows i < j, in their order.
 ///
 /// `pdist(Tensor self, float p=2) -> Tensor`
 #[inline]
@@ -362,7 +362,7 @@ pub static RENORM: Operator<RenormFn> = Operator::new(
     renorm_boxed,
 );
 
-/// `self` with every slice of `dim` whose p-norm is above `maxnorm` brought down to it.
+/// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`.
 ///
 /// `renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor`
 #[inline]
@@ -398,7 +398,7 @@ pub static RENORM_: Operator<RenormInPlaceFn> = Operator::new(
     renorm__boxed,
 );
 
-/// `self` with every slice of `dim` whose p-norm is above `maxnorm` brought down to it.
+/// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`.
 ///
 /// `renorm_(Tensor(a!) self, Scalar p, int dim, Scalar maxnorm) -> Tensor(a!)`
 #[inline]
@@ -435,7 +435,7 @@ pub static RENORM_OUT: Operator<RenormOutFn> = Operator::new(
     renorm_out_boxed,
 );
 
-/// `self` with every slice of `dim` whose p-norm is above `maxnorm` brought down to it.
+/// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`.
 ///
 /// `renorm.out(Tensor self, Scalar p, int dim, Scalar maxnorm, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -508,7 +508,7 @@ pub static COV: Operator<CovFn> = Operator::new(
     cov_boxed,
 );
 
-/// How rows of samples vary together, over the count less `correction`.
+/// `(x - mean) @ (x - mean)^T / (n - correction)` for x of variables in rows and n samples in columns, with weights if given.
 ///
 /// `cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor`
 #[inline]
@@ -549,7 +549,7 @@ pub static CORRCOEF: Operator<CorrcoefFn> = Operator::new(
     corrcoef_boxed,
 );
 
-/// How rows of samples vary together, from -1 to 1.
+/// `c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, kept between -1 and 1.
 ///
 /// `corrcoef(Tensor self) -> Tensor`
 #[inline]
@@ -578,7 +578,7 @@ pub static PAIRWISE_DISTANCE: Operator<PairwiseDistanceFn> = Operator::new(
     pairwise_distance_boxed,
 );
 
-/// The p-norm of `x1 - x2 + eps` along the last dimension.
+/// `sum(|x1 - x2 + eps|^p)^(1/p)` along the last dimension.
 ///
 /// `pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor`
 #[inline]

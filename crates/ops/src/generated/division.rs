@@ -303,7 +303,7 @@ pub static FLOOR_DIVIDE: Operator<FloorDivideFn> = Operator::new(
     floor_divide_boxed,
 );
 
-/// `self / other` rounded down, as Python's floor division; an integer divided by 0 is an error.
+/// `floor(self / other)`, as Python's floor division; an integer divided by 0 is an error.
 ///
 /// `floor_divide(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -344,7 +344,7 @@ pub static FLOOR_DIVIDE__TENSOR: Operator<FloorDivideInPlaceTensorFn> = Operator
     floor_divide__tensor_boxed,
 );
 
-/// `self / other` rounded down, as Python's floor division; an integer divided by 0 is an error.
+/// `floor(self / other)`, as Python's floor division; an integer divided by 0 is an error.
 ///
 /// `floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -385,7 +385,7 @@ pub static FLOOR_DIVIDE_OUT: Operator<FloorDivideOutFn> = Operator::new(
     floor_divide_out_boxed,
 );
 
-/// `self / other` rounded down, as Python's floor division; an integer divided by 0 is an error.
+/// `floor(self / other)`, as Python's floor division; an integer divided by 0 is an error.
 ///
 /// `floor_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -427,7 +427,7 @@ pub static FLOOR_DIVIDE_SCALAR: Operator<FloorDivideScalarFn> = Operator::new(
     floor_divide_scalar_boxed,
 );
 
-/// `self / other` rounded down, for a number `other`.
+/// `floor(self / other)`, for a number `other`.
 ///
 /// `floor_divide.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -459,7 +459,7 @@ pub static FLOOR_DIVIDE_SCALAR_OUT: Operator<FloorDivideScalarOutFn> = Operator:
     floor_divide_scalar_out_boxed,
 );
 
-/// `self / other` rounded down, for a number `other`.
+/// `floor(self / other)`, for a number `other`.
 ///
 /// `floor_divide.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -694,7 +694,7 @@ pub static REMAINDER_TENSOR: Operator<RemainderTensorFn> = Operator::new(
     remainder_tensor_boxed,
 );
 
-/// The remainder with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
+/// `self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
 ///
 /// `remainder.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -735,7 +735,7 @@ pub static REMAINDER__TENSOR: Operator<RemainderInPlaceTensorFn> = Operator::new
     remainder__tensor_boxed,
 );
 
-/// The remainder with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
+/// `self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
 ///
 /// `remainder_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -776,7 +776,7 @@ pub static REMAINDER_TENSOR_OUT: Operator<RemainderTensorOutFn> = Operator::new(
     remainder_tensor_out_boxed,
 );
 
-/// The remainder with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
+/// `self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
 ///
 /// `remainder.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -825,7 +825,7 @@ pub static REMAINDER_SCALAR: Operator<RemainderScalarFn> = Operator::new(
     remainder_scalar_boxed,
 );
 
-/// The remainder by a number, with its sign.
+/// `self - other * floor(self / other)`, for a number `other`, with its sign.
 ///
 /// `remainder.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -857,7 +857,7 @@ pub static REMAINDER_SCALAR_OUT: Operator<RemainderScalarOutFn> = Operator::new(
     remainder_scalar_out_boxed,
 );
 
-/// The remainder by a number, with its sign.
+/// `self - other * floor(self / other)`, for a number `other`, with its sign.
 ///
 /// `remainder.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -928,7 +928,7 @@ pub static REMAINDER_SCALAR_TENSOR: Operator<RemainderScalarTensorFn> = Operator
     remainder_scalar_tensor_boxed,
 );
 
-/// The remainder of a number by each element, with the element's sign.
+/// `self - other * floor(self / other)`, for a number `self`, with the sign of `other`.
 ///
 /// `remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
 #[inline]
@@ -960,7 +960,7 @@ pub static REMAINDER_SCALAR_TENSOR_OUT: Operator<RemainderScalarTensorOutFn> = O
     remainder_scalar_tensor_out_boxed,
 );
 
-/// The remainder of a number by each element, with the element's sign.
+/// `self - other * floor(self / other)`, for a number `self`, with the sign of `other`.
 ///
 /// `remainder.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -999,7 +999,7 @@ pub static FMOD_TENSOR: Operator<FmodTensorFn> = Operator::new(
     fmod_tensor_boxed,
 );
 
-/// The remainder with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
+/// `self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
 ///
 /// `fmod.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1040,7 +1040,7 @@ pub static FMOD__TENSOR: Operator<FmodInPlaceTensorFn> = Operator::new(
     fmod__tensor_boxed,
 );
 
-/// The remainder with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
+/// `self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
 ///
 /// `fmod_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -1081,7 +1081,7 @@ pub static FMOD_TENSOR_OUT: Operator<FmodTensorOutFn> = Operator::new(
     fmod_tensor_out_boxed,
 );
 
-/// The remainder with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
+/// `self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
 ///
 /// `fmod.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1120,7 +1120,7 @@ pub static FMOD_SCALAR: Operator<FmodScalarFn> = Operator::new(
     fmod_scalar_boxed,
 );
 
-/// The remainder by a number, with the sign of `self`.
+/// `self - other * trunc(self / other)`, for a number `other`, with the sign of `self`.
 ///
 /// `fmod.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -1149,7 +1149,7 @@ pub static FMOD_SCALAR_OUT: Operator<FmodScalarOutFn> = Operator::new(
     fmod_scalar_out_boxed,
 );
 
-/// The remainder by a number, with the sign of `self`.
+/// `self - other * trunc(self / other)`, for a number `other`, with the sign of `self`.
 ///
 /// `fmod.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -18,7 +18,7 @@ pub static NATIVE_DROPOUT: Operator<NativeDropoutFn> = Operator::new(
     native_dropout_boxed,
 );
 
-/// Each element zero with probability `p` and scaled otherwise, and the mask of those that stayed.
+/// Each element zero with probability `p` and divided by `1 - p` otherwise, and the mask of those that stayed.
 ///
 /// `native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)`
 #[inline]
@@ -56,7 +56,7 @@ pub static NATIVE_DROPOUT_OUT: Operator<NativeDropoutOutFn> = Operator::new(
     native_dropout_out_boxed,
 );
 
-/// Each element zero with probability `p` and scaled otherwise, and the mask of those that stayed.
+/// Each element zero with probability `p` and divided by `1 - p` otherwise, and the mask of those that stayed.
 ///
 /// `native_dropout.out(Tensor input, float p, bool? train, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
 #[inline]
@@ -110,7 +110,7 @@ pub static NATIVE_DROPOUT_BACKWARD: Operator<NativeDropoutBackwardFn> = Operator
     native_dropout_backward_boxed,
 );
 
-/// The gradient of `native_dropout`.
+/// `grad_output * mask * scale`, the gradient of `native_dropout`.
 ///
 /// `native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor`
 #[inline]
@@ -145,7 +145,7 @@ pub static DROPOUT: Operator<DropoutFn> = Operator::new(
     dropout_boxed,
 );
 
-/// In training, each element zero with probability `p` and scaled otherwise; else `input` itself.
+/// In training, each element zero with probability `p` and divided by `1 - p` otherwise; else `input` itself.
 ///
 /// `dropout(Tensor input, float p, bool train) -> Tensor`
 #[inline]
@@ -174,7 +174,7 @@ pub static DROPOUT_: Operator<DropoutInPlaceFn> = Operator::new(
     dropout__boxed,
 );
 
-/// In training, zeroes each element with probability `p` and scales the others.
+/// In training, zeroes each element with probability `p` and divides the others by `1 - p`.
 ///
 /// `dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)`
 #[inline]
@@ -203,7 +203,7 @@ pub static FEATURE_DROPOUT: Operator<FeatureDropoutFn> = Operator::new(
     feature_dropout_boxed,
 );
 
-/// In training, each channel zero with probability `p` and scaled otherwise.
+/// In training, each channel zero with probability `p` and divided by `1 - p` otherwise.
 ///
 /// `feature_dropout(Tensor input, float p, bool train) -> Tensor`
 #[inline]
@@ -264,7 +264,7 @@ pub static ALPHA_DROPOUT: Operator<AlphaDropoutFn> = Operator::new(
     alpha_dropout_boxed,
 );
 
-/// In training, each element the least value of `selu` with probability `p`; mean and variance stay.
+/// In training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the least value of `selu`; mean and variance stay.
 ///
 /// `alpha_dropout(Tensor input, float p, bool train) -> Tensor`
 #[inline]

@@ -22,7 +22,7 @@ pub static ERFINV: Operator<ErfinvFn> = Operator::new(
     erfinv_boxed,
 );
 
-/// The number whose error function is each element.
+/// The number whose `erf` is each element, from -1 to 1.
 ///
 /// `erfinv(Tensor self) -> Tensor`
 #[inline]
@@ -63,7 +63,7 @@ pub static ERFINV_: Operator<ErfinvInPlaceFn> = Operator::new(
     erfinv__boxed,
 );
 
-/// The number whose error function is each element.
+/// The number whose `erf` is each element, from -1 to 1.
 ///
 /// `erfinv_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -104,7 +104,7 @@ pub static ERFINV_OUT: Operator<ErfinvOutFn> = Operator::new(
     erfinv_out_boxed,
 );
 
-/// The number whose error function is each element.
+/// The number whose `erf` is each element, from -1 to 1.
 ///
 /// `erfinv.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -145,7 +145,7 @@ pub static SPECIAL_NDTRI: Operator<SpecialNdtriFn> = Operator::new(
     special_ndtri_boxed,
 );
 
-/// The number that a normal variable is below with each probability.
+/// The number whose `ndtr` is each element, which is a probability.
 ///
 /// `special_ndtri(Tensor self) -> Tensor`
 #[inline]
@@ -186,7 +186,7 @@ pub static SPECIAL_NDTRI_OUT: Operator<SpecialNdtriOutFn> = Operator::new(
     special_ndtri_out_boxed,
 );
 
-/// The number that a normal variable is below with each probability.
+/// The number whose `ndtr` is each element, which is a probability.
 ///
 /// `special_ndtri.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -227,7 +227,7 @@ pub static LGAMMA: Operator<LgammaFn> = Operator::new(
     lgamma_boxed,
 );
 
-/// The logarithm of the magnitude of the gamma function.
+/// `log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function.
 ///
 /// `lgamma(Tensor self) -> Tensor`
 #[inline]
@@ -268,7 +268,7 @@ pub static LGAMMA_: Operator<LgammaInPlaceFn> = Operator::new(
     lgamma__boxed,
 );
 
-/// The logarithm of the magnitude of the gamma function.
+/// `log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function.
 ///
 /// `lgamma_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -309,7 +309,7 @@ pub static LGAMMA_OUT: Operator<LgammaOutFn> = Operator::new(
     lgamma_out_boxed,
 );
 
-/// The logarithm of the magnitude of the gamma function.
+/// `log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function.
 ///
 /// `lgamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -350,7 +350,7 @@ pub static DIGAMMA: Operator<DigammaFn> = Operator::new(
     digamma_boxed,
 );
 
-/// The derivative of the logarithm of the gamma function.
+/// `gamma'(self) / gamma(self)`, the derivative of `lgamma`.
 ///
 /// `digamma(Tensor self) -> Tensor`
 #[inline]
@@ -391,7 +391,7 @@ pub static DIGAMMA_: Operator<DigammaInPlaceFn> = Operator::new(
     digamma__boxed,
 );
 
-/// The derivative of the logarithm of the gamma function.
+/// `gamma'(self) / gamma(self)`, the derivative of `lgamma`.
 ///
 /// `digamma_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -432,7 +432,7 @@ pub static DIGAMMA_OUT: Operator<DigammaOutFn> = Operator::new(
     digamma_out_boxed,
 );
 
-/// The derivative of the logarithm of the gamma function.
+/// `gamma'(self) / gamma(self)`, the derivative of `lgamma`.
 ///
 /// `digamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -581,7 +581,7 @@ pub static MVLGAMMA: Operator<MvlgammaFn> = Operator::new(
     mvlgamma_boxed,
 );
 
-/// The logarithm of the multivariate gamma function of `p` dimensions.
+/// `p * (p - 1) / 4 * log(pi) + sum(lgamma(self - k / 2))` over k from 0 to below `p`, the logarithm of the multivariate gamma function.
 ///
 /// `mvlgamma(Tensor self, int p) -> Tensor`
 #[inline]
@@ -610,7 +610,7 @@ pub static MVLGAMMA_OUT: Operator<MvlgammaOutFn> = Operator::new(
     mvlgamma_out_boxed,
 );
 
-/// The logarithm of the multivariate gamma function of `p` dimensions.
+/// `p * (p - 1) / 4 * log(pi) + sum(lgamma(self - k / 2))` over k from 0 to below `p`, the logarithm of the multivariate gamma function.
 ///
 /// `mvlgamma.out(Tensor self, int p, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -672,7 +672,7 @@ pub static SPECIAL_ZETA: Operator<SpecialZetaFn> = Operator::new(
     special_zeta_boxed,
 );
 
-/// The sum of `(k + other)^-self` over k from 0.
+/// `sum((k + other)^-self)` over k from 0, the zeta function of Hurwitz.
 ///
 /// `special_zeta(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -713,7 +713,7 @@ pub static SPECIAL_ZETA_OUT: Operator<SpecialZetaOutFn> = Operator::new(
     special_zeta_out_boxed,
 );
 
-/// The sum of `(k + other)^-self` over k from 0.
+/// `sum((k + other)^-self)` over k from 0, the zeta function of Hurwitz.
 ///
 /// `special_zeta.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -755,7 +755,7 @@ pub static SPECIAL_ZETA_SELF_SCALAR: Operator<SpecialZetaSelfScalarFn> = Operato
     special_zeta_self_scalar_boxed,
 );
 
-/// `special_zeta` of a number.
+/// `sum((k + other)^-self)` over k from 0, for a number `self`.
 ///
 /// `special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor`
 #[inline]
@@ -791,7 +791,7 @@ pub static SPECIAL_ZETA_SELF_SCALAR_OUT: Operator<SpecialZetaSelfScalarOutFn> = 
     special_zeta_self_scalar_out_boxed,
 );
 
-/// `special_zeta` of a number.
+/// `sum((k + other)^-self)` over k from 0, for a number `self`.
 ///
 /// `special_zeta.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -830,7 +830,7 @@ pub static SPECIAL_ZETA_OTHER_SCALAR: Operator<SpecialZetaOtherScalarFn> = Opera
     special_zeta_other_scalar_boxed,
 );
 
-/// `special_zeta` with a number.
+/// `sum((k + other)^-self)` over k from 0, for a number `other`.
 ///
 /// `special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -866,7 +866,7 @@ pub static SPECIAL_ZETA_OTHER_SCALAR_OUT: Operator<SpecialZetaOtherScalarOutFn> 
     special_zeta_other_scalar_out_boxed,
 );
 
-/// `special_zeta` with a number.
+/// `sum((k + other)^-self)` over k from 0, for a number `other`.
 ///
 /// `special_zeta.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -902,7 +902,7 @@ pub static I0: Operator<I0Fn> = Operator::new(
     i0_boxed,
 );
 
-/// The modified Bessel function of the first kind, of order 0.
+/// `sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0.
 ///
 /// `i0(Tensor self) -> Tensor`
 #[inline]
@@ -943,7 +943,7 @@ pub static I0_: Operator<I0InPlaceFn> = Operator::new(
     i0__boxed,
 );
 
-/// The modified Bessel function of the first kind, of order 0.
+/// `sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0.
 ///
 /// `i0_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -984,7 +984,7 @@ pub static I0_OUT: Operator<I0OutFn> = Operator::new(
     i0_out_boxed,
 );
 
-/// The modified Bessel function of the first kind, of order 0.
+/// `sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0.
 ///
 /// `i0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1025,7 +1025,7 @@ pub static SPECIAL_I0E: Operator<SpecialI0eFn> = Operator::new(
     special_i0e_boxed,
 );
 
-/// `exp(-|x|) i0(x)`.
+/// `exp(-|self|) * i0(self)`.
 ///
 /// `special_i0e(Tensor self) -> Tensor`
 #[inline]
@@ -1066,7 +1066,7 @@ pub static SPECIAL_I0E_OUT: Operator<SpecialI0eOutFn> = Operator::new(
     special_i0e_out_boxed,
 );
 
-/// `exp(-|x|) i0(x)`.
+/// `exp(-|self|) * i0(self)`.
 ///
 /// `special_i0e.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1107,7 +1107,7 @@ pub static SPECIAL_I1: Operator<SpecialI1Fn> = Operator::new(
     special_i1_boxed,
 );
 
-/// The modified Bessel function of the first kind, of order 1.
+/// `self / 2 * sum((self^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the modified Bessel function of the first kind, of order 1.
 ///
 /// `special_i1(Tensor self) -> Tensor`
 #[inline]
@@ -1148,7 +1148,7 @@ pub static SPECIAL_I1_OUT: Operator<SpecialI1OutFn> = Operator::new(
     special_i1_out_boxed,
 );
 
-/// The modified Bessel function of the first kind, of order 1.
+/// `self / 2 * sum((self^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the modified Bessel function of the first kind, of order 1.
 ///
 /// `special_i1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1189,7 +1189,7 @@ pub static SPECIAL_I1E: Operator<SpecialI1eFn> = Operator::new(
     special_i1e_boxed,
 );
 
-/// `exp(-|x|) i1(x)`.
+/// `exp(-|self|) * i1(self)`.
 ///
 /// `special_i1e(Tensor self) -> Tensor`
 #[inline]
@@ -1230,7 +1230,7 @@ pub static SPECIAL_I1E_OUT: Operator<SpecialI1eOutFn> = Operator::new(
     special_i1e_out_boxed,
 );
 
-/// `exp(-|x|) i1(x)`.
+/// `exp(-|self|) * i1(self)`.
 ///
 /// `special_i1e.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1271,7 +1271,7 @@ pub static IGAMMA: Operator<IgammaFn> = Operator::new(
     igamma_boxed,
 );
 
-/// The part of the integral of the gamma function of `self` that is below `other`.
+/// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`.
 ///
 /// `igamma(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1312,7 +1312,7 @@ pub static IGAMMA_: Operator<IgammaInPlaceFn> = Operator::new(
     igamma__boxed,
 );
 
-/// The part of the integral of the gamma function of `self` that is below `other`.
+/// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`.
 ///
 /// `igamma_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -1353,7 +1353,7 @@ pub static IGAMMA_OUT: Operator<IgammaOutFn> = Operator::new(
     igamma_out_boxed,
 );
 
-/// The part of the integral of the gamma function of `self` that is below `other`.
+/// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`.
 ///
 /// `igamma.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1394,7 +1394,7 @@ pub static IGAMMAC: Operator<IgammacFn> = Operator::new(
     igammac_boxed,
 );
 
-/// The part of the integral of the gamma function of `self` that is above `other`.
+/// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity.
 ///
 /// `igammac(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1435,7 +1435,7 @@ pub static IGAMMAC_: Operator<IgammacInPlaceFn> = Operator::new(
     igammac__boxed,
 );
 
-/// The part of the integral of the gamma function of `self` that is above `other`.
+/// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity.
 ///
 /// `igammac_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -1476,7 +1476,7 @@ pub static IGAMMAC_OUT: Operator<IgammacOutFn> = Operator::new(
     igammac_out_boxed,
 );
 
-/// The part of the integral of the gamma function of `self` that is above `other`.
+/// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity.
 ///
 /// `igammac.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1517,7 +1517,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T: Operator<SpecialChebyshevPolynomialTF
     special_chebyshev_polynomial_t_boxed,
 );
 
-/// Chebyshev's polynomials of the first kind of order `n` at `x`.
+/// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind.
 ///
 /// `special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -1564,7 +1564,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT: Operator<SpecialChebyshevPolynomi
     special_chebyshev_polynomial_t_out_boxed,
 );
 
-/// Chebyshev's polynomials of the first kind of order `n` at `x`.
+/// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind.
 ///
 /// `special_chebyshev_polynomial_t.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1618,7 +1618,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: Operator<SpecialChebyshevPol
         special_chebyshev_polynomial_t_x_scalar_boxed,
     );
 
-/// Chebyshev's polynomials of the first kind at a number.
+/// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind, for a number `x`.
 ///
 /// `special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -1656,7 +1656,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: Operator<SpecialChebyshe
         special_chebyshev_polynomial_t_x_scalar_out_boxed,
     );
 
-/// Chebyshev's polynomials of the first kind at a number.
+/// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind, for a number `x`.
 ///
 /// `special_chebyshev_polynomial_t.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1696,7 +1696,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: Operator<SpecialChebyshevPol
         special_chebyshev_polynomial_t_n_scalar_boxed,
     );
 
-/// Chebyshev's polynomials of the first kind of one order.
+/// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind, for a number `n`.
 ///
 /// `special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -1734,7 +1734,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: Operator<SpecialChebyshe
         special_chebyshev_polynomial_t_n_scalar_out_boxed,
     );
 
-/// Chebyshev's polynomials of the first kind of one order.
+/// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind, for a number `n`.
 ///
 /// `special_chebyshev_polynomial_t.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1773,7 +1773,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U: Operator<SpecialChebyshevPolynomialUF
     special_chebyshev_polynomial_u_boxed,
 );
 
-/// Chebyshev's polynomials of the second kind of order `n` at `x`.
+/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind.
 ///
 /// `special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -1820,7 +1820,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT: Operator<SpecialChebyshevPolynomi
     special_chebyshev_polynomial_u_out_boxed,
 );
 
-/// Chebyshev's polynomials of the second kind of order `n` at `x`.
+/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind.
 ///
 /// `special_chebyshev_polynomial_u.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1874,7 +1874,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: Operator<SpecialChebyshevPol
         special_chebyshev_polynomial_u_x_scalar_boxed,
     );
 
-/// Chebyshev's polynomials of the second kind at a number.
+/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind, for a number `x`.
 ///
 /// `special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -1912,7 +1912,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: Operator<SpecialChebyshe
         special_chebyshev_polynomial_u_x_scalar_out_boxed,
     );
 
-/// Chebyshev's polynomials of the second kind at a number.
+/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind, for a number `x`.
 ///
 /// `special_chebyshev_polynomial_u.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1952,7 +1952,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: Operator<SpecialChebyshevPol
         special_chebyshev_polynomial_u_n_scalar_boxed,
     );
 
-/// Chebyshev's polynomials of the second kind of one order.
+/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind, for a number `n`.
 ///
 /// `special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -1990,7 +1990,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: Operator<SpecialChebyshe
         special_chebyshev_polynomial_u_n_scalar_out_boxed,
     );
 
-/// Chebyshev's polynomials of the second kind of one order.
+/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind, for a number `n`.
 ///
 /// `special_chebyshev_polynomial_u.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2029,7 +2029,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V: Operator<SpecialChebyshevPolynomialVF
     special_chebyshev_polynomial_v_boxed,
 );
 
-/// Chebyshev's polynomials of the third kind of order `n` at `x`.
+/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind.
 ///
 /// `special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -2076,7 +2076,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT: Operator<SpecialChebyshevPolynomi
     special_chebyshev_polynomial_v_out_boxed,
 );
 
-/// Chebyshev's polynomials of the third kind of order `n` at `x`.
+/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind.
 ///
 /// `special_chebyshev_polynomial_v.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2130,7 +2130,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: Operator<SpecialChebyshevPol
         special_chebyshev_polynomial_v_x_scalar_boxed,
     );
 
-/// Chebyshev's polynomials of the third kind at a number.
+/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind, for a number `x`.
 ///
 /// `special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -2168,7 +2168,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: Operator<SpecialChebyshe
         special_chebyshev_polynomial_v_x_scalar_out_boxed,
     );
 
-/// Chebyshev's polynomials of the third kind at a number.
+/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind, for a number `x`.
 ///
 /// `special_chebyshev_polynomial_v.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2208,7 +2208,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: Operator<SpecialChebyshevPol
         special_chebyshev_polynomial_v_n_scalar_boxed,
     );
 
-/// Chebyshev's polynomials of the third kind of one order.
+/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind, for a number `n`.
 ///
 /// `special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -2246,7 +2246,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: Operator<SpecialChebyshe
         special_chebyshev_polynomial_v_n_scalar_out_boxed,
     );
 
-/// Chebyshev's polynomials of the third kind of one order.
+/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind, for a number `n`.
 ///
 /// `special_chebyshev_polynomial_v.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2285,7 +2285,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W: Operator<SpecialChebyshevPolynomialWF
     special_chebyshev_polynomial_w_boxed,
 );
 
-/// Chebyshev's polynomials of the fourth kind of order `n` at `x`.
+/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind.
 ///
 /// `special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -2332,7 +2332,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT: Operator<SpecialChebyshevPolynomi
     special_chebyshev_polynomial_w_out_boxed,
 );
 
-/// Chebyshev's polynomials of the fourth kind of order `n` at `x`.
+/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind.
 ///
 /// `special_chebyshev_polynomial_w.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2386,7 +2386,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: Operator<SpecialChebyshevPol
         special_chebyshev_polynomial_w_x_scalar_boxed,
     );
 
-/// Chebyshev's polynomials of the fourth kind at a number.
+/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind, for a number `x`.
 ///
 /// `special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -2424,7 +2424,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: Operator<SpecialChebyshe
         special_chebyshev_polynomial_w_x_scalar_out_boxed,
     );
 
-/// Chebyshev's polynomials of the fourth kind at a number.
+/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind, for a number `x`.
 ///
 /// `special_chebyshev_polynomial_w.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2464,7 +2464,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: Operator<SpecialChebyshevPol
         special_chebyshev_polynomial_w_n_scalar_boxed,
     );
 
-/// Chebyshev's polynomials of the fourth kind of one order.
+/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind, for a number `n`.
 ///
 /// `special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -2502,7 +2502,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: Operator<SpecialChebyshe
         special_chebyshev_polynomial_w_n_scalar_out_boxed,
     );
 
-/// Chebyshev's polynomials of the fourth kind of one order.
+/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind, for a number `n`.
 ///
 /// `special_chebyshev_polynomial_w.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2548,7 +2548,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T: Operator<SpecialShiftedChebys
         special_shifted_chebyshev_polynomial_t_boxed,
     );
 
-/// Chebyshev's polynomials of the first kind, from 0 to 1 of order `n` at `x`.
+/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1.
 ///
 /// `special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -2606,7 +2606,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT: Operator<SpecialShiftedCh
         special_shifted_chebyshev_polynomial_t_out_boxed,
     );
 
-/// Chebyshev's polynomials of the first kind, from 0 to 1 of order `n` at `x`.
+/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1.
 ///
 /// `special_shifted_chebyshev_polynomial_t.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2662,7 +2662,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: Operator<
     special_shifted_chebyshev_polynomial_t_x_scalar_boxed,
 );
 
-/// Chebyshev's polynomials of the first kind, from 0 to 1 at a number.
+/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1, for a number `x`.
 ///
 /// `special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -2703,7 +2703,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: Operator<
     special_shifted_chebyshev_polynomial_t_x_scalar_out_boxed,
 );
 
-/// Chebyshev's polynomials of the first kind, from 0 to 1 at a number.
+/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1, for a number `x`.
 ///
 /// `special_shifted_chebyshev_polynomial_t.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2754,7 +2754,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: Operator<
     special_shifted_chebyshev_polynomial_t_n_scalar_boxed,
 );
 
-/// Chebyshev's polynomials of the first kind, from 0 to 1 of one order.
+/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1, for a number `n`.
 ///
 /// `special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -2795,7 +2795,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: Operator<
     special_shifted_chebyshev_polynomial_t_n_scalar_out_boxed,
 );
 
-/// Chebyshev's polynomials of the first kind, from 0 to 1 of one order.
+/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1, for a number `n`.
 ///
 /// `special_shifted_chebyshev_polynomial_t.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2850,7 +2850,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U: Operator<SpecialShiftedChebys
         special_shifted_chebyshev_polynomial_u_boxed,
     );
 
-/// Chebyshev's polynomials of the second kind, from 0 to 1 of order `n` at `x`.
+/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1.
 ///
 /// `special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -2908,7 +2908,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT: Operator<SpecialShiftedCh
         special_shifted_chebyshev_polynomial_u_out_boxed,
     );
 
-/// Chebyshev's polynomials of the second kind, from 0 to 1 of order `n` at `x`.
+/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1.
 ///
 /// `special_shifted_chebyshev_polynomial_u.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2964,7 +2964,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: Operator<
     special_shifted_chebyshev_polynomial_u_x_scalar_boxed,
 );
 
-/// Chebyshev's polynomials of the second kind, from 0 to 1 at a number.
+/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1, for a number `x`.
 ///
 /// `special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -3005,7 +3005,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: Operator<
     special_shifted_chebyshev_polynomial_u_x_scalar_out_boxed,
 );
 
-/// Chebyshev's polynomials of the second kind, from 0 to 1 at a number.
+/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1, for a number `x`.
 ///
 /// `special_shifted_chebyshev_polynomial_u.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3056,7 +3056,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: Operator<
     special_shifted_chebyshev_polynomial_u_n_scalar_boxed,
 );
 
-/// Chebyshev's polynomials of the second kind, from 0 to 1 of one order.
+/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1, for a number `n`.
 ///
 /// `special_shifted_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -3097,7 +3097,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: Operator<
     special_shifted_chebyshev_polynomial_u_n_scalar_out_boxed,
 );
 
-/// Chebyshev's polynomials of the second kind, from 0 to 1 of one order.
+/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1, for a number `n`.
 ///
 /// `special_shifted_chebyshev_polynomial_u.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3152,7 +3152,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V: Operator<SpecialShiftedChebys
         special_shifted_chebyshev_polynomial_v_boxed,
     );
 
-/// Chebyshev's polynomials of the third kind, from 0 to 1 of order `n` at `x`.
+/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1.
 ///
 /// `special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -3210,7 +3210,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT: Operator<SpecialShiftedCh
         special_shifted_chebyshev_polynomial_v_out_boxed,
     );
 
-/// Chebyshev's polynomials of the third kind, from 0 to 1 of order `n` at `x`.
+/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1.
 ///
 /// `special_shifted_chebyshev_polynomial_v.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3266,7 +3266,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: Operator<
     special_shifted_chebyshev_polynomial_v_x_scalar_boxed,
 );
 
-/// Chebyshev's polynomials of the third kind, from 0 to 1 at a number.
+/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1, for a number `x`.
 ///
 /// `special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -3307,7 +3307,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: Operator<
     special_shifted_chebyshev_polynomial_v_x_scalar_out_boxed,
 );
 
-/// Chebyshev's polynomials of the third kind, from 0 to 1 at a number.
+/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1, for a number `x`.
 ///
 /// `special_shifted_chebyshev_polynomial_v.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3358,7 +3358,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: Operator<
     special_shifted_chebyshev_polynomial_v_n_scalar_boxed,
 );
 
-/// Chebyshev's polynomials of the third kind, from 0 to 1 of one order.
+/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1, for a number `n`.
 ///
 /// `special_shifted_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -3399,7 +3399,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: Operator<
     special_shifted_chebyshev_polynomial_v_n_scalar_out_boxed,
 );
 
-/// Chebyshev's polynomials of the third kind, from 0 to 1 of one order.
+/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1, for a number `n`.
 ///
 /// `special_shifted_chebyshev_polynomial_v.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3454,7 +3454,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W: Operator<SpecialShiftedChebys
         special_shifted_chebyshev_polynomial_w_boxed,
     );
 
-/// Chebyshev's polynomials of the fourth kind, from 0 to 1 of order `n` at `x`.
+/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1.
 ///
 /// `special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -3512,7 +3512,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT: Operator<SpecialShiftedCh
         special_shifted_chebyshev_polynomial_w_out_boxed,
     );
 
-/// Chebyshev's polynomials of the fourth kind, from 0 to 1 of order `n` at `x`.
+/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1.
 ///
 /// `special_shifted_chebyshev_polynomial_w.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3568,7 +3568,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: Operator<
     special_shifted_chebyshev_polynomial_w_x_scalar_boxed,
 );
 
-/// Chebyshev's polynomials of the fourth kind, from 0 to 1 at a number.
+/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1, for a number `x`.
 ///
 /// `special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -3609,7 +3609,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: Operator<
     special_shifted_chebyshev_polynomial_w_x_scalar_out_boxed,
 );
 
-/// Chebyshev's polynomials of the fourth kind, from 0 to 1 at a number.
+/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1, for a number `x`.
 ///
 /// `special_shifted_chebyshev_polynomial_w.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3660,7 +3660,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: Operator<
     special_shifted_chebyshev_polynomial_w_n_scalar_boxed,
 );
 
-/// Chebyshev's polynomials of the fourth kind, from 0 to 1 of one order.
+/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1, for a number `n`.
 ///
 /// `special_shifted_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -3701,7 +3701,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: Operator<
     special_shifted_chebyshev_polynomial_w_n_scalar_out_boxed,
 );
 
-/// Chebyshev's polynomials of the fourth kind, from 0 to 1 of one order.
+/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1, for a number `n`.
 ///
 /// `special_shifted_chebyshev_polynomial_w.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3749,7 +3749,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H: Operator<SpecialHermitePolynomialHFn> =
     special_hermite_polynomial_h_boxed,
 );
 
-/// Hermite's polynomials, as physicists have them of order `n` at `x`.
+/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them.
 ///
 /// `special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -3793,7 +3793,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_OUT: Operator<SpecialHermitePolynomialHO
     special_hermite_polynomial_h_out_boxed,
 );
 
-/// Hermite's polynomials, as physicists have them of order `n` at `x`.
+/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them.
 ///
 /// `special_hermite_polynomial_h.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3847,7 +3847,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR: Operator<SpecialHermitePolynom
         special_hermite_polynomial_h_x_scalar_boxed,
     );
 
-/// Hermite's polynomials, as physicists have them at a number.
+/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them, for a number `x`.
 ///
 /// `special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -3885,7 +3885,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR_OUT: Operator<SpecialHermitePol
         special_hermite_polynomial_h_x_scalar_out_boxed,
     );
 
-/// Hermite's polynomials, as physicists have them at a number.
+/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them, for a number `x`.
 ///
 /// `special_hermite_polynomial_h.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3925,7 +3925,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR: Operator<SpecialHermitePolynom
         special_hermite_polynomial_h_n_scalar_boxed,
     );
 
-/// Hermite's polynomials, as physicists have them of one order.
+/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them, for a number `n`.
 ///
 /// `special_hermite_polynomial_h.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -3963,7 +3963,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR_OUT: Operator<SpecialHermitePol
         special_hermite_polynomial_h_n_scalar_out_boxed,
     );
 
-/// Hermite's polynomials, as physicists have them of one order.
+/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them, for a number `n`.
 ///
 /// `special_hermite_polynomial_h.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4002,7 +4002,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE: Operator<SpecialHermitePolynomialHeFn>
     special_hermite_polynomial_he_boxed,
 );
 
-/// Hermite's polynomials, as statisticians have them of order `n` at `x`.
+/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them.
 ///
 /// `special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -4049,7 +4049,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_OUT: Operator<SpecialHermitePolynomialH
     special_hermite_polynomial_he_out_boxed,
 );
 
-/// Hermite's polynomials, as statisticians have them of order `n` at `x`.
+/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them.
 ///
 /// `special_hermite_polynomial_he.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4103,7 +4103,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR: Operator<SpecialHermitePolyno
         special_hermite_polynomial_he_x_scalar_boxed,
     );
 
-/// Hermite's polynomials, as statisticians have them at a number.
+/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them, for a number `x`.
 ///
 /// `special_hermite_polynomial_he.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -4141,7 +4141,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR_OUT: Operator<SpecialHermitePo
         special_hermite_polynomial_he_x_scalar_out_boxed,
     );
 
-/// Hermite's polynomials, as statisticians have them at a number.
+/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them, for a number `x`.
 ///
 /// `special_hermite_polynomial_he.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4181,7 +4181,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR: Operator<SpecialHermitePolyno
         special_hermite_polynomial_he_n_scalar_boxed,
     );
 
-/// Hermite's polynomials, as statisticians have them of one order.
+/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them, for a number `n`.
 ///
 /// `special_hermite_polynomial_he.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -4219,7 +4219,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR_OUT: Operator<SpecialHermitePo
         special_hermite_polynomial_he_n_scalar_out_boxed,
     );
 
-/// Hermite's polynomials, as statisticians have them of one order.
+/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them, for a number `n`.
 ///
 /// `special_hermite_polynomial_he.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4258,7 +4258,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L: Operator<SpecialLaguerrePolynomialLFn>
     special_laguerre_polynomial_l_boxed,
 );
 
-/// Laguerre's polynomials of order `n` at `x`.
+/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials.
 ///
 /// `special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -4305,7 +4305,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT: Operator<SpecialLaguerrePolynomial
     special_laguerre_polynomial_l_out_boxed,
 );
 
-/// Laguerre's polynomials of order `n` at `x`.
+/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials.
 ///
 /// `special_laguerre_polynomial_l.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4359,7 +4359,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR: Operator<SpecialLaguerrePolyn
         special_laguerre_polynomial_l_x_scalar_boxed,
     );
 
-/// Laguerre's polynomials at a number.
+/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials, for a number `x`.
 ///
 /// `special_laguerre_polynomial_l.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -4397,7 +4397,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR_OUT: Operator<SpecialLaguerreP
         special_laguerre_polynomial_l_x_scalar_out_boxed,
     );
 
-/// Laguerre's polynomials at a number.
+/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials, for a number `x`.
 ///
 /// `special_laguerre_polynomial_l.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4437,7 +4437,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR: Operator<SpecialLaguerrePolyn
         special_laguerre_polynomial_l_n_scalar_boxed,
     );
 
-/// Laguerre's polynomials of one order.
+/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials, for a number `n`.
 ///
 /// `special_laguerre_polynomial_l.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -4475,7 +4475,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR_OUT: Operator<SpecialLaguerreP
         special_laguerre_polynomial_l_n_scalar_out_boxed,
     );
 
-/// Laguerre's polynomials of one order.
+/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials, for a number `n`.
 ///
 /// `special_laguerre_polynomial_l.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4514,7 +4514,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P: Operator<SpecialLegendrePolynomialPFn>
     special_legendre_polynomial_p_boxed,
 );
 
-/// Legendre's polynomials of order `n` at `x`.
+/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials.
 ///
 /// `special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -4561,7 +4561,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT: Operator<SpecialLegendrePolynomial
     special_legendre_polynomial_p_out_boxed,
 );
 
-/// Legendre's polynomials of order `n` at `x`.
+/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials.
 ///
 /// `special_legendre_polynomial_p.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4615,7 +4615,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR: Operator<SpecialLegendrePolyn
         special_legendre_polynomial_p_x_scalar_boxed,
     );
 
-/// Legendre's polynomials at a number.
+/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials, for a number `x`.
 ///
 /// `special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -4653,7 +4653,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT: Operator<SpecialLegendreP
         special_legendre_polynomial_p_x_scalar_out_boxed,
     );
 
-/// Legendre's polynomials at a number.
+/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials, for a number `x`.
 ///
 /// `special_legendre_polynomial_p.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4693,7 +4693,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR: Operator<SpecialLegendrePolyn
         special_legendre_polynomial_p_n_scalar_boxed,
     );
 
-/// Legendre's polynomials of one order.
+/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials, for a number `n`.
 ///
 /// `special_legendre_polynomial_p.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -4731,7 +4731,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT: Operator<SpecialLegendreP
         special_legendre_polynomial_p_n_scalar_out_boxed,
     );
 
-/// Legendre's polynomials of one order.
+/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials, for a number `n`.
 ///
 /// `special_legendre_polynomial_p.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4770,7 +4770,7 @@ pub static SPECIAL_BESSEL_J0: Operator<SpecialBesselJ0Fn> = Operator::new(
     special_bessel_j0_boxed,
 );
 
-/// The Bessel function of the first kind, of order 0.
+/// `sum((-x^2 / 4)^k / k!^2)` over k from 0, the Bessel function of the first kind, of order 0.
 ///
 /// `special_bessel_j0(Tensor self) -> Tensor`
 #[inline]
@@ -4811,7 +4811,7 @@ pub static SPECIAL_BESSEL_J0_OUT: Operator<SpecialBesselJ0OutFn> = Operator::new
     special_bessel_j0_out_boxed,
 );
 
-/// The Bessel function of the first kind, of order 0.
+/// `sum((-x^2 / 4)^k / k!^2)` over k from 0, the Bessel function of the first kind, of order 0.
 ///
 /// `special_bessel_j0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4852,7 +4852,7 @@ pub static SPECIAL_BESSEL_J1: Operator<SpecialBesselJ1Fn> = Operator::new(
     special_bessel_j1_boxed,
 );
 
-/// The Bessel function of the first kind, of order 1.
+/// `x / 2 * sum((-x^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the Bessel function of the first kind, of order 1.
 ///
 /// `special_bessel_j1(Tensor self) -> Tensor`
 #[inline]
@@ -4893,7 +4893,7 @@ pub static SPECIAL_BESSEL_J1_OUT: Operator<SpecialBesselJ1OutFn> = Operator::new
     special_bessel_j1_out_boxed,
 );
 
-/// The Bessel function of the first kind, of order 1.
+/// `x / 2 * sum((-x^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the Bessel function of the first kind, of order 1.
 ///
 /// `special_bessel_j1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4934,7 +4934,7 @@ pub static SPECIAL_BESSEL_Y0: Operator<SpecialBesselY0Fn> = Operator::new(
     special_bessel_y0_boxed,
 );
 
-/// The Bessel function of the second kind, of order 0.
+/// The Bessel function of the second kind, of order 0: the solution of `x^2 y'' + x y' + x^2 y = 0` that is -infinity at 0.
 ///
 /// `special_bessel_y0(Tensor self) -> Tensor`
 #[inline]
@@ -4975,7 +4975,7 @@ pub static SPECIAL_BESSEL_Y0_OUT: Operator<SpecialBesselY0OutFn> = Operator::new
     special_bessel_y0_out_boxed,
 );
 
-/// The Bessel function of the second kind, of order 0.
+/// The Bessel function of the second kind, of order 0: the solution of `x^2 y'' + x y' + x^2 y = 0` that is -infinity at 0.
 ///
 /// `special_bessel_y0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -5016,7 +5016,7 @@ pub static SPECIAL_BESSEL_Y1: Operator<SpecialBesselY1Fn> = Operator::new(
     special_bessel_y1_boxed,
 );
 
-/// The Bessel function of the second kind, of order 1.
+/// The Bessel function of the second kind, of order 1: minus the derivative of that of order 0.
 ///
 /// `special_bessel_y1(Tensor self) -> Tensor`
 #[inline]
@@ -5057,7 +5057,7 @@ pub static SPECIAL_BESSEL_Y1_OUT: Operator<SpecialBesselY1OutFn> = Operator::new
     special_bessel_y1_out_boxed,
 );
 
-/// The Bessel function of the second kind, of order 1.
+/// The Bessel function of the second kind, of order 1: minus the derivative of that of order 0.
 ///
 /// `special_bessel_y1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -5098,7 +5098,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K0: Operator<SpecialModifiedBesselK0Fn> = Ope
     special_modified_bessel_k0_boxed,
 );
 
-/// The modified Bessel function of the second kind, of order 0.
+/// The integral of `exp(-x * cosh(t))` over t from 0, the modified Bessel function of the second kind, of order 0.
 ///
 /// `special_modified_bessel_k0(Tensor self) -> Tensor`
 #[inline]
@@ -5139,7 +5139,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K0_OUT: Operator<SpecialModifiedBesselK0OutFn
     special_modified_bessel_k0_out_boxed,
 );
 
-/// The modified Bessel function of the second kind, of order 0.
+/// The integral of `exp(-x * cosh(t))` over t from 0, the modified Bessel function of the second kind, of order 0.
 ///
 /// `special_modified_bessel_k0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -5180,7 +5180,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K1: Operator<SpecialModifiedBesselK1Fn> = Ope
     special_modified_bessel_k1_boxed,
 );
 
-/// The modified Bessel function of the second kind, of order 1.
+/// The integral of `exp(-x * cosh(t)) * cosh(t)` over t from 0, the modified Bessel function of the second kind, of order 1.
 ///
 /// `special_modified_bessel_k1(Tensor self) -> Tensor`
 #[inline]
@@ -5221,7 +5221,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K1_OUT: Operator<SpecialModifiedBesselK1OutFn
     special_modified_bessel_k1_out_boxed,
 );
 
-/// The modified Bessel function of the second kind, of order 1.
+/// The integral of `exp(-x * cosh(t)) * cosh(t)` over t from 0, the modified Bessel function of the second kind, of order 1.
 ///
 /// `special_modified_bessel_k1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -5268,7 +5268,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K0: Operator<SpecialScaledModifiedBess
     special_scaled_modified_bessel_k0_boxed,
 );
 
-/// The modified Bessel function of the second kind, of order 0, times `exp(x)`.
+/// `exp(x) * k0(x)`, of the modified Bessel function of the second kind, of order 0.
 ///
 /// `special_scaled_modified_bessel_k0(Tensor x) -> Tensor`
 #[inline]
@@ -5316,7 +5316,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT: Operator<SpecialScaledModified
         special_scaled_modified_bessel_k0_out_boxed,
     );
 
-/// The modified Bessel function of the second kind, of order 0, times `exp(x)`.
+/// `exp(x) * k0(x)`, of the modified Bessel function of the second kind, of order 0.
 ///
 /// `special_scaled_modified_bessel_k0.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -5364,7 +5364,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K1: Operator<SpecialScaledModifiedBess
     special_scaled_modified_bessel_k1_boxed,
 );
 
-/// The modified Bessel function of the second kind, of order 1, times `exp(x)`.
+/// `exp(x) * k1(x)`, of the modified Bessel function of the second kind, of order 1.
 ///
 /// `special_scaled_modified_bessel_k1(Tensor x) -> Tensor`
 #[inline]
@@ -5412,7 +5412,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT: Operator<SpecialScaledModified
         special_scaled_modified_bessel_k1_out_boxed,
     );
 
-/// The modified Bessel function of the second kind, of order 1, times `exp(x)`.
+/// `exp(x) * k1(x)`, of the modified Bessel function of the second kind, of order 1.
 ///
 /// `special_scaled_modified_bessel_k1.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -5454,7 +5454,7 @@ pub static SPECIAL_SPHERICAL_BESSEL_J0: Operator<SpecialSphericalBesselJ0Fn> = O
     special_spherical_bessel_j0_boxed,
 );
 
-/// The spherical Bessel function of the first kind, of order 0.
+/// `sin(x) / x`, and 1 at 0, the spherical Bessel function of the first kind, of order 0.
 ///
 /// `special_spherical_bessel_j0(Tensor x) -> Tensor`
 #[inline]
@@ -5495,7 +5495,7 @@ pub static SPECIAL_SPHERICAL_BESSEL_J0_OUT: Operator<SpecialSphericalBesselJ0Out
     special_spherical_bessel_j0_out_boxed,
 );
 
-/// The spherical Bessel function of the first kind, of order 0.
+/// `sin(x) / x`, and 1 at 0, the spherical Bessel function of the first kind, of order 0.
 ///
 /// `special_spherical_bessel_j0.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -5536,7 +5536,7 @@ pub static SPECIAL_AIRY_AI: Operator<SpecialAiryAiFn> = Operator::new(
     special_airy_ai_boxed,
 );
 
-/// The Airy function.
+/// `1 / pi` times the integral of `cos(t^3 / 3 + x * t)` over t from 0, the Airy function Ai.
 ///
 /// `special_airy_ai(Tensor x) -> Tensor`
 #[inline]
@@ -5577,7 +5577,7 @@ pub static SPECIAL_AIRY_AI_OUT: Operator<SpecialAiryAiOutFn> = Operator::new(
     special_airy_ai_out_boxed,
 );
 
-/// The Airy function.
+/// `1 / pi` times the integral of `cos(t^3 / 3 + x * t)` over t from 0, the Airy function Ai.
 ///
 /// `special_airy_ai.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -5618,7 +5618,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I0: Operator<SpecialModifiedBesselI0Fn> = Ope
     special_modified_bessel_i0_boxed,
 );
 
-/// The modified Bessel function of the first kind, of order 0.
+/// `i0`, the modified Bessel function of the first kind, of order 0.
 ///
 /// `special_modified_bessel_i0(Tensor self) -> Tensor`
 #[inline]
@@ -5659,7 +5659,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I0_OUT: Operator<SpecialModifiedBesselI0OutFn
     special_modified_bessel_i0_out_boxed,
 );
 
-/// The modified Bessel function of the first kind, of order 0.
+/// `i0`, the modified Bessel function of the first kind, of order 0.
 ///
 /// `special_modified_bessel_i0.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -5700,7 +5700,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I1: Operator<SpecialModifiedBesselI1Fn> = Ope
     special_modified_bessel_i1_boxed,
 );
 
-/// The modified Bessel function of the first kind, of order 1.
+/// `i1`, the modified Bessel function of the first kind, of order 1.
 ///
 /// `special_modified_bessel_i1(Tensor self) -> Tensor`
 #[inline]
@@ -5741,7 +5741,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I1_OUT: Operator<SpecialModifiedBesselI1OutFn
     special_modified_bessel_i1_out_boxed,
 );
 
-/// The modified Bessel function of the first kind, of order 1.
+/// `i1`, the modified Bessel function of the first kind, of order 1.
 ///
 /// `special_modified_bessel_i1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

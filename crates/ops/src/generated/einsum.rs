@@ -52,7 +52,7 @@ pub static TENSORDOT: Operator<TensordotFn> = Operator::new(
     tensordot_boxed,
 );
 
-/// The product of two tensors summed over dimensions of both.
+/// `sum(self * other)` over pairs of dimensions, one of each, for every place in the others.
 ///
 /// `tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor`
 #[inline]
@@ -88,7 +88,7 @@ pub static TENSORDOT_OUT: Operator<TensordotOutFn> = Operator::new(
     tensordot_out_boxed,
 );
 
-/// The product of two tensors summed over dimensions of both.
+/// `sum(self * other)` over pairs of dimensions, one of each, for every place in the others.
 ///
 /// `tensordot.out(Tensor self, Tensor other, int[] dims_self, int[] dims_other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -138,7 +138,7 @@ pub static INNER: Operator<InnerFn> = Operator::new(
     inner_boxed,
 );
 
-/// The products of the last dimensions, for every pair of places in the others.
+/// `sum(self[.., k] * other[.., k])` over the last dimensions, for every pair of places in the others.
 ///
 /// `inner(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -167,7 +167,7 @@ pub static INNER_OUT: Operator<InnerOutFn> = Operator::new(
     inner_out_boxed,
 );
 
-/// The products of the last dimensions, for every pair of places in the others.
+/// `sum(self[.., k] * other[.., k])` over the last dimensions, for every pair of places in the others.
 ///
 /// `inner.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -52,7 +52,7 @@ pub static HISTC: Operator<HistcFn> = Operator::new(
     histc_boxed,
 );
 
-/// How many elements lie in each of `bins` equal parts of a range.
+/// How many elements lie in each of `bins` equal parts of `min` to `max`, the last of which holds its end; of the elements' own range where both are equal.
 ///
 /// `histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor`
 #[inline]
@@ -82,7 +82,7 @@ pub static HISTC_OUT: Operator<HistcOutFn> = Operator::new(
     histc_out_boxed,
 );
 
-/// How many elements lie in each of `bins` equal parts of a range.
+/// How many elements lie in each of `bins` equal parts of `min` to `max`, the last of which holds its end; of the elements' own range where both are equal.
 ///
 /// `histc.out(Tensor self, int bins=100, Scalar min=0, Scalar max=0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -262,7 +262,7 @@ pub static BITWISE_LEFT_SHIFT_TENSOR: Operator<BitwiseLeftShiftTensorFn> = Opera
     bitwise_left_shift_tensor_boxed,
 );
 
-/// The bits of `self`, `other` places up.
+/// `self << other`, the bits of `self` moved `other` places up.
 ///
 /// `bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -303,7 +303,7 @@ pub static BITWISE_LEFT_SHIFT__TENSOR: Operator<BitwiseLeftShiftInPlaceTensorFn>
     bitwise_left_shift__tensor_boxed,
 );
 
-/// The bits of `self`, `other` places up.
+/// `self << other`, the bits of `self` moved `other` places up.
 ///
 /// `bitwise_left_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -344,7 +344,7 @@ pub static BITWISE_LEFT_SHIFT_TENSOR_OUT: Operator<BitwiseLeftShiftTensorOutFn> 
     bitwise_left_shift_tensor_out_boxed,
 );
 
-/// The bits of `self`, `other` places up.
+/// `self << other`, the bits of `self` moved `other` places up.
 ///
 /// `bitwise_left_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -397,7 +397,7 @@ pub static BITWISE_LEFT_SHIFT_TENSOR_SCALAR: Operator<BitwiseLeftShiftTensorScal
     bitwise_left_shift_tensor_scalar_boxed,
 );
 
-/// The bits of `self`, so many places up.
+/// `self << other`, for a number `other`.
 ///
 /// `bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -433,7 +433,7 @@ pub static BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT: Operator<BitwiseLeftShiftTensor
     bitwise_left_shift_tensor_scalar_out_boxed,
 );
 
-/// The bits of `self`, so many places up.
+/// `self << other`, for a number `other`.
 ///
 /// `bitwise_left_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -508,7 +508,7 @@ pub static BITWISE_LEFT_SHIFT_SCALAR_TENSOR: Operator<BitwiseLeftShiftScalarTens
     bitwise_left_shift_scalar_tensor_boxed,
 );
 
-/// The bits of a number, `other` places up.
+/// `self << other`, for a number `self`.
 ///
 /// `bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
 #[inline]
@@ -544,7 +544,7 @@ pub static BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT: Operator<BitwiseLeftShiftScalar
     bitwise_left_shift_scalar_tensor_out_boxed,
 );
 
-/// The bits of a number, `other` places up.
+/// `self << other`, for a number `self`.
 ///
 /// `bitwise_left_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -817,7 +817,7 @@ pub static BITWISE_RIGHT_SHIFT_TENSOR: Operator<BitwiseRightShiftTensorFn> = Ope
     bitwise_right_shift_tensor_boxed,
 );
 
-/// The bits of `self`, `other` places down.
+/// `self >> other`, the bits of `self` moved `other` places down.
 ///
 /// `bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -858,7 +858,7 @@ pub static BITWISE_RIGHT_SHIFT__TENSOR: Operator<BitwiseRightShiftInPlaceTensorF
     bitwise_right_shift__tensor_boxed,
 );
 
-/// The bits of `self`, `other` places down.
+/// `self >> other`, the bits of `self` moved `other` places down.
 ///
 /// `bitwise_right_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -899,7 +899,7 @@ pub static BITWISE_RIGHT_SHIFT_TENSOR_OUT: Operator<BitwiseRightShiftTensorOutFn
     bitwise_right_shift_tensor_out_boxed,
 );
 
-/// The bits of `self`, `other` places down.
+/// `self >> other`, the bits of `self` moved `other` places down.
 ///
 /// `bitwise_right_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -952,7 +952,7 @@ pub static BITWISE_RIGHT_SHIFT_TENSOR_SCALAR: Operator<BitwiseRightShiftTensorSc
     bitwise_right_shift_tensor_scalar_boxed,
 );
 
-/// The bits of `self`, so many places down.
+/// `self >> other`, for a number `other`.
 ///
 /// `bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -989,7 +989,7 @@ pub static BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT: Operator<BitwiseRightShiftTens
         bitwise_right_shift_tensor_scalar_out_boxed,
     );
 
-/// The bits of `self`, so many places down.
+/// `self >> other`, for a number `other`.
 ///
 /// `bitwise_right_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1065,7 +1065,7 @@ pub static BITWISE_RIGHT_SHIFT_SCALAR_TENSOR: Operator<BitwiseRightShiftScalarTe
     bitwise_right_shift_scalar_tensor_boxed,
 );
 
-/// The bits of a number, `other` places down.
+/// `self >> other`, for a number `self`.
 ///
 /// `bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
 #[inline]
@@ -1102,7 +1102,7 @@ pub static BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT: Operator<BitwiseRightShiftScal
         bitwise_right_shift_scalar_tensor_out_boxed,
     );
 
-/// The bits of a number, `other` places down.
+/// `self >> other`, for a number `self`.
 ///
 /// `bitwise_right_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -306,7 +306,7 @@ pub static OUTER: Operator<OuterFn> = Operator::new(
     outer_boxed,
 );
 
-/// The products of every element of one vector with every one of another; types are promoted.
+/// `y[i][j] = self[i] * vec2[j]`; types are promoted.
 ///
 /// `outer(Tensor self, Tensor vec2) -> Tensor`
 #[inline]
@@ -335,7 +335,7 @@ pub static OUTER_OUT: Operator<OuterOutFn> = Operator::new(
     outer_out_boxed,
 );
 
-/// The products of every element of one vector with every one of another; types are promoted.
+/// `y[i][j] = self[i] * vec2[j]`; types are promoted.
 ///
 /// `outer.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -424,7 +424,7 @@ pub static MATMUL: Operator<MatmulFn> = Operator::new(
     matmul_boxed,
 );
 
-/// The product of vectors, matrices, or batches of matrices.
+/// `self @ other`, the product of vectors, matrices, or batches of matrices.
 ///
 /// `matmul(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -453,7 +453,7 @@ pub static MATMUL_OUT: Operator<MatmulOutFn> = Operator::new(
     matmul_out_boxed,
 );
 
-/// The product of vectors, matrices, or batches of matrices.
+/// `self @ other`, the product of vectors, matrices, or batches of matrices.
 ///
 /// `matmul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

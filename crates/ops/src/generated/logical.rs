@@ -22,7 +22,7 @@ pub static LOGICAL_NOT: Operator<LogicalNotFn> = Operator::new(
     logical_not_boxed,
 );
 
-/// Whether each element is zero.
+/// `self == 0`, element by element.
 ///
 /// `logical_not(Tensor self) -> Tensor`
 #[inline]
@@ -63,7 +63,7 @@ pub static LOGICAL_NOT_: Operator<LogicalNotInPlaceFn> = Operator::new(
     logical_not__boxed,
 );
 
-/// Whether each element is zero.
+/// `self == 0`, element by element.
 ///
 /// `logical_not_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -104,7 +104,7 @@ pub static LOGICAL_NOT_OUT: Operator<LogicalNotOutFn> = Operator::new(
     logical_not_out_boxed,
 );
 
-/// Whether each element is zero.
+/// `self == 0`, element by element.
 ///
 /// `logical_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -145,7 +145,7 @@ pub static LOGICAL_AND: Operator<LogicalAndFn> = Operator::new(
     logical_and_boxed,
 );
 
-/// Whether both elements differ from zero.
+/// `self != 0 and other != 0`, element by element.
 ///
 /// `logical_and(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -186,7 +186,7 @@ pub static LOGICAL_AND_: Operator<LogicalAndInPlaceFn> = Operator::new(
     logical_and__boxed,
 );
 
-/// Whether both elements differ from zero.
+/// `self != 0 and other != 0`, element by element.
 ///
 /// `logical_and_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -227,7 +227,7 @@ pub static LOGICAL_AND_OUT: Operator<LogicalAndOutFn> = Operator::new(
     logical_and_out_boxed,
 );
 
-/// Whether both elements differ from zero.
+/// `self != 0 and other != 0`, element by element.
 ///
 /// `logical_and.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -269,7 +269,7 @@ pub static LOGICAL_OR: Operator<LogicalOrFn> = Operator::new(
     logical_or_boxed,
 );
 
-/// Whether one of two elements differs from zero.
+/// `self != 0 or other != 0`, element by element.
 ///
 /// `logical_or(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -310,7 +310,7 @@ pub static LOGICAL_OR_: Operator<LogicalOrInPlaceFn> = Operator::new(
     logical_or__boxed,
 );
 
-/// Whether one of two elements differs from zero.
+/// `self != 0 or other != 0`, element by element.
 ///
 /// `logical_or_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -351,7 +351,7 @@ pub static LOGICAL_OR_OUT: Operator<LogicalOrOutFn> = Operator::new(
     logical_or_out_boxed,
 );
 
-/// Whether one of two elements differs from zero.
+/// `self != 0 or other != 0`, element by element.
 ///
 /// `logical_or.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -392,7 +392,7 @@ pub static LOGICAL_XOR: Operator<LogicalXorFn> = Operator::new(
     logical_xor_boxed,
 );
 
-/// Whether exactly one of two elements differs from zero.
+/// `(self != 0) != (other != 0)`, element by element.
 ///
 /// `logical_xor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -433,7 +433,7 @@ pub static LOGICAL_XOR_: Operator<LogicalXorInPlaceFn> = Operator::new(
     logical_xor__boxed,
 );
 
-/// Whether exactly one of two elements differs from zero.
+/// `(self != 0) != (other != 0)`, element by element.
 ///
 /// `logical_xor_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -474,7 +474,7 @@ pub static LOGICAL_XOR_OUT: Operator<LogicalXorOutFn> = Operator::new(
     logical_xor_out_boxed,
 );
 
-/// Whether exactly one of two elements differs from zero.
+/// `(self != 0) != (other != 0)`, element by element.
 ///
 /// `logical_xor.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -639,7 +639,7 @@ pub static BITWISE_AND_TENSOR: Operator<BitwiseAndTensorFn> = Operator::new(
     bitwise_and_tensor_boxed,
 );
 
-/// The bits that both elements have.
+/// `self & other`, the bits that both elements have.
 ///
 /// `bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -680,7 +680,7 @@ pub static BITWISE_AND__TENSOR: Operator<BitwiseAndInPlaceTensorFn> = Operator::
     bitwise_and__tensor_boxed,
 );
 
-/// The bits that both elements have.
+/// `self & other`, the bits that both elements have.
 ///
 /// `bitwise_and_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -721,7 +721,7 @@ pub static BITWISE_AND_TENSOR_OUT: Operator<BitwiseAndTensorOutFn> = Operator::n
     bitwise_and_tensor_out_boxed,
 );
 
-/// The bits that both elements have.
+/// `self & other`, the bits that both elements have.
 ///
 /// `bitwise_and.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -773,7 +773,7 @@ pub static BITWISE_AND_SCALAR_TENSOR: Operator<BitwiseAndScalarTensorFn> = Opera
     bitwise_and_scalar_tensor_boxed,
 );
 
-/// The same with a number on the left.
+/// `self & other`, for a number `self`.
 ///
 /// `bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
 #[inline]
@@ -809,7 +809,7 @@ pub static BITWISE_AND_SCALAR: Operator<BitwiseAndScalarFn> = Operator::new(
     bitwise_and_scalar_boxed,
 );
 
-/// The bits shared with a number.
+/// `self & other`, the bits shared with a number.
 ///
 /// `bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -841,7 +841,7 @@ pub static BITWISE_AND_SCALAR_OUT: Operator<BitwiseAndScalarOutFn> = Operator::n
     bitwise_and_scalar_out_boxed,
 );
 
-/// The bits shared with a number.
+/// `self & other`, the bits shared with a number.
 ///
 /// `bitwise_and.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -912,7 +912,7 @@ pub static BITWISE_OR_TENSOR: Operator<BitwiseOrTensorFn> = Operator::new(
     bitwise_or_tensor_boxed,
 );
 
-/// The bits that one of two elements has.
+/// `self | other`, the bits that one of two elements has.
 ///
 /// `bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -953,7 +953,7 @@ pub static BITWISE_OR__TENSOR: Operator<BitwiseOrInPlaceTensorFn> = Operator::ne
     bitwise_or__tensor_boxed,
 );
 
-/// The bits that one of two elements has.
+/// `self | other`, the bits that one of two elements has.
 ///
 /// `bitwise_or_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -994,7 +994,7 @@ pub static BITWISE_OR_TENSOR_OUT: Operator<BitwiseOrTensorOutFn> = Operator::new
     bitwise_or_tensor_out_boxed,
 );
 
-/// The bits that one of two elements has.
+/// `self | other`, the bits that one of two elements has.
 ///
 /// `bitwise_or.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1046,7 +1046,7 @@ pub static BITWISE_OR_SCALAR_TENSOR: Operator<BitwiseOrScalarTensorFn> = Operato
     bitwise_or_scalar_tensor_boxed,
 );
 
-/// The same with a number on the left.
+/// `self | other`, for a number `self`.
 ///
 /// `bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
 #[inline]
@@ -1079,7 +1079,7 @@ pub static BITWISE_OR_SCALAR: Operator<BitwiseOrScalarFn> = Operator::new(
     bitwise_or_scalar_boxed,
 );
 
-/// The bits of each element and of a number.
+/// `self | other`, the bits of each element and of a number.
 ///
 /// `bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -1111,7 +1111,7 @@ pub static BITWISE_OR_SCALAR_OUT: Operator<BitwiseOrScalarOutFn> = Operator::new
     bitwise_or_scalar_out_boxed,
 );
 
-/// The bits of each element and of a number.
+/// `self | other`, the bits of each element and of a number.
 ///
 /// `bitwise_or.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1182,7 +1182,7 @@ pub static BITWISE_XOR_TENSOR: Operator<BitwiseXorTensorFn> = Operator::new(
     bitwise_xor_tensor_boxed,
 );
 
-/// The bits that exactly one of two elements has.
+/// `self ^ other`, the bits that exactly one of two elements has.
 ///
 /// `bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1223,7 +1223,7 @@ pub static BITWISE_XOR__TENSOR: Operator<BitwiseXorInPlaceTensorFn> = Operator::
     bitwise_xor__tensor_boxed,
 );
 
-/// The bits that exactly one of two elements has.
+/// `self ^ other`, the bits that exactly one of two elements has.
 ///
 /// `bitwise_xor_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -1264,7 +1264,7 @@ pub static BITWISE_XOR_TENSOR_OUT: Operator<BitwiseXorTensorOutFn> = Operator::n
     bitwise_xor_tensor_out_boxed,
 );
 
-/// The bits that exactly one of two elements has.
+/// `self ^ other`, the bits that exactly one of two elements has.
 ///
 /// `bitwise_xor.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1316,7 +1316,7 @@ pub static BITWISE_XOR_SCALAR_TENSOR: Operator<BitwiseXorScalarTensorFn> = Opera
     bitwise_xor_scalar_tensor_boxed,
 );
 
-/// The same with a number on the left.
+/// `self ^ other`, for a number `self`.
 ///
 /// `bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor`
 #[inline]
@@ -1352,7 +1352,7 @@ pub static BITWISE_XOR_SCALAR: Operator<BitwiseXorScalarFn> = Operator::new(
     bitwise_xor_scalar_boxed,
 );
 
-/// The bits in which elements differ from a number.
+/// `self ^ other`, the bits in which elements differ from a number.
 ///
 /// `bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -1384,7 +1384,7 @@ pub static BITWISE_XOR_SCALAR_OUT: Operator<BitwiseXorScalarOutFn> = Operator::n
     bitwise_xor_scalar_out_boxed,
 );
 
-/// The bits in which elements differ from a number.
+/// `self ^ other`, the bits in which elements differ from a number.
 ///
 /// `bitwise_xor.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

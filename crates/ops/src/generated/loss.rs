@@ -115,7 +115,7 @@ pub static MSE_LOSS_BACKWARD: Operator<MseLossBackwardFn> = Operator::new(
     mse_loss_backward_boxed,
 );
 
-/// The derivative of `mse_loss` with respect to `self`.
+/// `2 * (self - target) * grad_output`, divided by the number of elements for the mean: the gradient of `mse_loss`.
 ///
 /// `mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor`
 #[inline]
@@ -803,7 +803,7 @@ pub static BINARY_CROSS_ENTROPY_WITH_LOGITS: Operator<BinaryCrossEntropyWithLogi
     binary_cross_entropy_with_logits_boxed,
 );
 
-/// The binary cross entropy of `sigmoid(self)`, without overflow; `pos_weight` weighs the positive part. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
+/// `-weight * (pos_weight * target * log(s) + (1 - target) * log(1 - s))`, where s is `sigmoid(self)`, without overflow. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
 ///
 /// `binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor`
 #[inline]
@@ -880,7 +880,7 @@ pub static BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT: Operator<BinaryCrossEntropyWith
     binary_cross_entropy_with_logits_out_boxed,
 );
 
-/// The binary cross entropy of `sigmoid(self)`, without overflow; `pos_weight` weighs the positive part.
+/// `-weight * (pos_weight * target * log(s) + (1 - target) * log(1 - s))`, where s is `sigmoid(self)`, without overflow.
 ///
 /// `binary_cross_entropy_with_logits.out(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -971,7 +971,7 @@ pub static KL_DIV: Operator<KlDivFn> = Operator::new(
     kl_div_boxed,
 );
 
-/// `target * (log(target) - self)`, where `target` is given by its logarithm if `log_target`. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
+/// `target * (log(target) - self)`, or `exp(target) * (target - self)` if `log_target`. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
 ///
 /// `kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor`
 #[inline]
@@ -1024,7 +1024,7 @@ pub static KL_DIV_OUT: Operator<KlDivOutFn> = Operator::new(
     kl_div_out_boxed,
 );
 
-/// `target * (log(target) - self)`, where `target` is given by its logarithm if `log_target`.
+/// `target * (log(target) - self)`, or `exp(target) * (target - self)` if `log_target`.
 ///
 /// `kl_div.out(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1206,7 +1206,7 @@ pub static MULTILABEL_MARGIN_LOSS: Operator<MultilabelMarginLossFn> = Operator::
     multilabel_margin_loss_boxed,
 );
 
-/// The mean over classes of `max(0, 1 - self[named] + self[other])`, for the classes that `target` names before the first -1.
+/// `sum(max(0, 1 - self[named] + self[other])) / classes`, for the classes that `target` names before the first -1 and each of the others.
 ///
 /// `multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor`
 #[inline]
@@ -1244,7 +1244,7 @@ pub static MULTILABEL_MARGIN_LOSS_OUT: Operator<MultilabelMarginLossOutFn> = Ope
     multilabel_margin_loss_out_boxed,
 );
 
-/// The mean over classes of `max(0, 1 - self[named] + self[other])`, for the classes that `target` names before the first -1.
+/// `sum(max(0, 1 - self[named] + self[other])) / classes`, for the classes that `target` names before the first -1 and each of the others.
 ///
 /// `multilabel_margin_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1668,7 +1668,7 @@ pub static CROSS_ENTROPY_LOSS: Operator<CrossEntropyLossFn> = Operator::new(
     cross_entropy_loss_boxed,
 );
 
-/// The cross entropy of `softmax(self)` and classes, or probabilities of classes, in dimension 1. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
+/// `-weight[target] * log(softmax(self)[target])` for classes, `-sum(weight * target * log(softmax(self)))` for probabilities of classes, which are in dimension 1. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
 ///
 /// `cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, float label_smoothing=0.0) -> Tensor`
 #[inline]

@@ -17,7 +17,7 @@ pub static MM: Operator<MmFn> = Operator::new(
     mm_boxed,
 );
 
-/// The product of two matrices of one type, `m x k` and `k x n`.
+/// `y[i][j] = sum(self[i][k] * mat2[k][j])` over k, the product of two matrices of one type, `m x k` and `k x n`.
 ///
 /// `mm(Tensor self, Tensor mat2) -> Tensor`
 #[inline]
@@ -57,7 +57,7 @@ pub static MM_OUT: Operator<MmOutFn> = Operator::new(
     mm_out_boxed,
 );
 
-/// The product of two matrices of one type, `m x k` and `k x n`.
+/// `y[i][j] = sum(self[i][k] * mat2[k][j])` over k, the product of two matrices of one type, `m x k` and `k x n`.
 ///
 /// `mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -95,7 +95,7 @@ pub static BMM: Operator<BmmFn> = Operator::new(
     bmm_boxed,
 );
 
-/// The products of two batches of matrices, `b x m x k` and `b x k x n`, place by place.
+/// `y[b][i][j] = sum(self[b][i][k] * mat2[b][k][j])` over k, the products of two batches of matrices, `b x m x k` and `b x k x n`.
 ///
 /// `bmm(Tensor self, Tensor mat2) -> Tensor`
 #[inline]
@@ -135,7 +135,7 @@ pub static BMM_OUT: Operator<BmmOutFn> = Operator::new(
     bmm_out_boxed,
 );
 
-/// The products of two batches of matrices, `b x m x k` and `b x k x n`, place by place.
+/// `y[b][i][j] = sum(self[b][i][k] * mat2[b][k][j])` over k, the products of two batches of matrices, `b x m x k` and `b x k x n`.
 ///
 /// `bmm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -571,7 +571,7 @@ pub static MV: Operator<MvFn> = Operator::new(
     mv_boxed,
 );
 
-/// The product of a matrix, `m x k`, and a vector of `k`.
+/// `y[i] = sum(self[i][k] * vec[k])` over k, the product of a matrix, `m x k`, and a vector of `k`.
 ///
 /// `mv(Tensor self, Tensor vec) -> Tensor`
 #[inline]
@@ -611,7 +611,7 @@ pub static MV_OUT: Operator<MvOutFn> = Operator::new(
     mv_out_boxed,
 );
 
-/// The product of a matrix, `m x k`, and a vector of `k`.
+/// `y[i] = sum(self[i][k] * vec[k])` over k, the product of a matrix, `m x k`, and a vector of `k`.
 ///
 /// `mv.out(Tensor self, Tensor vec, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -844,7 +844,7 @@ pub static DOT: Operator<DotFn> = Operator::new(
     dot_boxed,
 );
 
-/// The sum of the products of the elements of two vectors; a tensor of no dimensions.
+/// `sum(self * tensor)` of two vectors; a tensor of no dimensions.
 ///
 /// `dot(Tensor self, Tensor tensor) -> Tensor`
 #[inline]
@@ -884,7 +884,7 @@ pub static DOT_OUT: Operator<DotOutFn> = Operator::new(
     dot_out_boxed,
 );
 
-/// The sum of the products of the elements of two vectors; a tensor of no dimensions.
+/// `sum(self * tensor)` of two vectors; a tensor of no dimensions.
 ///
 /// `dot.out(Tensor self, Tensor tensor, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

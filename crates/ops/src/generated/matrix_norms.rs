@@ -22,7 +22,7 @@ pub static LINALG_MATRIX_NORM: Operator<LinalgMatrixNormFn> = Operator::new(
     linalg_matrix_norm_boxed,
 );
 
-/// The greatest or least sum of magnitudes, of columns or of rows.
+/// `max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity.
 ///
 /// `linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -75,7 +75,7 @@ pub static LINALG_MATRIX_NORM_OUT: Operator<LinalgMatrixNormOutFn> = Operator::n
     linalg_matrix_norm_out_boxed,
 );
 
-/// The greatest or least sum of magnitudes, of columns or of rows.
+/// `max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity.
 ///
 /// `linalg_matrix_norm.out(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -132,7 +132,7 @@ pub static LINALG_MATRIX_NORM_STR_ORD: Operator<LinalgMatrixNormStrOrdFn> = Oper
     linalg_matrix_norm_str_ord_boxed,
 );
 
-/// The matrix norm of that name.
+/// `sqrt(sum(self^2))` over matrices, for `ord` "fro".
 ///
 /// `linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -185,7 +185,7 @@ pub static LINALG_MATRIX_NORM_STR_ORD_OUT: Operator<LinalgMatrixNormStrOrdOutFn>
     linalg_matrix_norm_str_ord_out_boxed,
 );
 
-/// The matrix norm of that name.
+/// `sqrt(sum(self^2))` over matrices, for `ord` "fro".
 ///
 /// `linalg_matrix_norm.str_ord_out(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -239,7 +239,7 @@ pub static LINALG_NORM: Operator<LinalgNormFn> = Operator::new(
     linalg_norm_boxed,
 );
 
-/// The norm of a vector or of a matrix.
+/// `linalg_vector_norm` over all elements or one dimension, `linalg_matrix_norm` over two.
 ///
 /// `linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -296,7 +296,7 @@ pub static LINALG_NORM_OUT: Operator<LinalgNormOutFn> = Operator::new(
     linalg_norm_out_boxed,
 );
 
-/// The norm of a vector or of a matrix.
+/// `linalg_vector_norm` over all elements or one dimension, `linalg_matrix_norm` over two.
 ///
 /// `linalg_norm.out(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -353,7 +353,7 @@ pub static LINALG_NORM_ORD_STR: Operator<LinalgNormOrdStrFn> = Operator::new(
     linalg_norm_ord_str_boxed,
 );
 
-/// The matrix norm of that name.
+/// `linalg_matrix_norm` over two dimensions.
 ///
 /// `linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -406,7 +406,7 @@ pub static LINALG_NORM_ORD_STR_OUT: Operator<LinalgNormOrdStrOutFn> = Operator::
     linalg_norm_ord_str_out_boxed,
 );
 
-/// The matrix norm of that name.
+/// `linalg_matrix_norm` over two dimensions.
 ///
 /// `linalg_norm.ord_str_out(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -36,12 +36,12 @@ impl Tensor {
         )
     }
 
-    /// The gradient of `sigmoid`, from its result.
+    /// `grad_output * output * (1 - output)`, the gradient of `sigmoid` from its result.
     pub fn sigmoid_backward(grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
         super::activation::sigmoid_backward(grad_output, output)
     }
 
-    /// The gradient of `tanh`, from its result.
+    /// `grad_output * (1 - output^2)`, the gradient of `tanh` from its result.
     pub fn tanh_backward(grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
         super::activation::tanh_backward(grad_output, output)
     }

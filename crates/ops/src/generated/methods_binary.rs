@@ -104,12 +104,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The greater of two elements, NaN where either is NaN.
+    /// `max(self, other)`, element by element, NaN where either is NaN.
     pub fn maximum(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::maximum(self, other)
     }
 
-    /// The lesser of two elements, NaN where either is NaN.
+    /// `min(self, other)`, element by element, NaN where either is NaN.
     pub fn minimum(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::minimum(self, other)
     }
@@ -146,18 +146,18 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The magnitude of `self` with the sign of `other`, in floating point.
+    /// `|self|` with the sign of `other`, element by element, in floating point.
     pub fn copysign(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::copysign_tensor(self, other)
     }
 
-    /// The magnitude of `self` with the sign of `other`, in floating point. The result is written into `self`.
+    /// `|self|` with the sign of `other`, element by element, in floating point. The result is written into `self`.
     pub fn copysign_(&self, other: &Tensor) -> Result<&Tensor> {
         super::binary::copysign__tensor(self, other)?;
         Ok(self)
     }
 
-    /// The magnitude of `self` with the sign of a number.
+    /// `|self|` with the sign of a number, in floating point.
     pub fn copysign_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::binary::copysign_scalar(self, other.into())
     }

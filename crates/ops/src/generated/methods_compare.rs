@@ -6,133 +6,133 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// Whether elements are equal; NaN equals nothing.
+    /// `self == other`, element by element; NaN equals nothing.
     pub fn eq(&self, other: &Tensor) -> Result<Tensor> {
         super::compare::eq_tensor(self, other)
     }
 
-    /// Whether elements are equal; NaN equals nothing. The result is written into `self`.
+    /// `self == other`, element by element; NaN equals nothing. The result is written into `self`.
     pub fn eq_(&self, other: &Tensor) -> Result<&Tensor> {
         super::compare::eq__tensor(self, other)?;
         Ok(self)
     }
 
-    /// Whether elements equal a number.
+    /// `self == other`, for a number `other`.
     pub fn eq_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::compare::eq_scalar(self, other.into())
     }
 
-    /// Whether elements equal a number. The result is written into `self`.
+    /// `self == other`, for a number `other`. The result is written into `self`.
     pub fn eq__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::compare::eq__scalar(self, other.into())?;
         Ok(self)
     }
 
-    /// Whether elements differ; NaN differs from everything.
+    /// `self != other`, element by element; NaN differs from everything.
     pub fn ne(&self, other: &Tensor) -> Result<Tensor> {
         super::compare::ne_tensor(self, other)
     }
 
-    /// Whether elements differ; NaN differs from everything. The result is written into `self`.
+    /// `self != other`, element by element; NaN differs from everything. The result is written into `self`.
     pub fn ne_(&self, other: &Tensor) -> Result<&Tensor> {
         super::compare::ne__tensor(self, other)?;
         Ok(self)
     }
 
-    /// Whether elements differ from a number.
+    /// `self != other`, for a number `other`.
     pub fn ne_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::compare::ne_scalar(self, other.into())
     }
 
-    /// Whether elements differ from a number. The result is written into `self`.
+    /// `self != other`, for a number `other`. The result is written into `self`.
     pub fn ne__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::compare::ne__scalar(self, other.into())?;
         Ok(self)
     }
 
-    /// Whether elements of `self` are less than those of `other`.
+    /// `self < other`, element by element.
     pub fn lt(&self, other: &Tensor) -> Result<Tensor> {
         super::compare::lt_tensor(self, other)
     }
 
-    /// Whether elements of `self` are less than those of `other`. The result is written into `self`.
+    /// `self < other`, element by element. The result is written into `self`.
     pub fn lt_(&self, other: &Tensor) -> Result<&Tensor> {
         super::compare::lt__tensor(self, other)?;
         Ok(self)
     }
 
-    /// Whether elements are less than a number.
+    /// `self < other`, for a number `other`.
     pub fn lt_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::compare::lt_scalar(self, other.into())
     }
 
-    /// Whether elements are less than a number. The result is written into `self`.
+    /// `self < other`, for a number `other`. The result is written into `self`.
     pub fn lt__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::compare::lt__scalar(self, other.into())?;
         Ok(self)
     }
 
-    /// Whether elements of `self` are at most those of `other`.
+    /// `self <= other`, element by element.
     pub fn le(&self, other: &Tensor) -> Result<Tensor> {
         super::compare::le_tensor(self, other)
     }
 
-    /// Whether elements of `self` are at most those of `other`. The result is written into `self`.
+    /// `self <= other`, element by element. The result is written into `self`.
     pub fn le_(&self, other: &Tensor) -> Result<&Tensor> {
         super::compare::le__tensor(self, other)?;
         Ok(self)
     }
 
-    /// Whether elements are at most a number.
+    /// `self <= other`, for a number `other`.
     pub fn le_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::compare::le_scalar(self, other.into())
     }
 
-    /// Whether elements are at most a number. The result is written into `self`.
+    /// `self <= other`, for a number `other`. The result is written into `self`.
     pub fn le__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::compare::le__scalar(self, other.into())?;
         Ok(self)
     }
 
-    /// Whether elements of `self` are greater than those of `other`.
+    /// `self > other`, element by element.
     pub fn gt(&self, other: &Tensor) -> Result<Tensor> {
         super::compare::gt_tensor(self, other)
     }
 
-    /// Whether elements of `self` are greater than those of `other`. The result is written into `self`.
+    /// `self > other`, element by element. The result is written into `self`.
     pub fn gt_(&self, other: &Tensor) -> Result<&Tensor> {
         super::compare::gt__tensor(self, other)?;
         Ok(self)
     }
 
-    /// Whether elements are greater than a number.
+    /// `self > other`, for a number `other`.
     pub fn gt_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::compare::gt_scalar(self, other.into())
     }
 
-    /// Whether elements are greater than a number. The result is written into `self`.
+    /// `self > other`, for a number `other`. The result is written into `self`.
     pub fn gt__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::compare::gt__scalar(self, other.into())?;
         Ok(self)
     }
 
-    /// Whether elements of `self` are at least those of `other`.
+    /// `self >= other`, element by element.
     pub fn ge(&self, other: &Tensor) -> Result<Tensor> {
         super::compare::ge_tensor(self, other)
     }
 
-    /// Whether elements of `self` are at least those of `other`. The result is written into `self`.
+    /// `self >= other`, element by element. The result is written into `self`.
     pub fn ge_(&self, other: &Tensor) -> Result<&Tensor> {
         super::compare::ge__tensor(self, other)?;
         Ok(self)
     }
 
-    /// Whether elements are at least a number.
+    /// `self >= other`, for a number `other`.
     pub fn ge_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::compare::ge_scalar(self, other.into())
     }
 
-    /// Whether elements are at least a number. The result is written into `self`.
+    /// `self >= other`, for a number `other`. The result is written into `self`.
     pub fn ge__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::compare::ge__scalar(self, other.into())?;
         Ok(self)
@@ -158,7 +158,7 @@ impl Tensor {
         super::compare::signbit(self)
     }
 
-    /// Whether `
+    /// Whether `|self - other| <= atol + rtol * |other|`, or both are equal; NaN is close to NaN if `equal_nan`.
     pub fn isclose(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
         super::compare::isclose(self, other, rtol, atol, equal_nan)
     }

@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// A convolution of signals, `n x c x l` or `c x l`, with `weight` of `filters x c/groups x k`.
+    /// `y[f][x] = bias[f] + sum(weight[f][c][k] * input[c][x * stride - padding + k * dilation])` over c and k, for `input` of `n x c x l` or `c x l` and `weight` of `filters x c/groups x k`.
     pub fn conv1d(
         input: &Tensor,
         weight: &Tensor,
@@ -19,7 +19,7 @@ impl Tensor {
         super::convolution::conv1d(input, weight, bias, stride, padding, dilation, groups)
     }
 
-    /// A convolution of signals, with no padding, or `same`: as much as keeps the size.
+    /// `conv1d` with no padding ("valid"), or as much as keeps the size ("same").
     pub fn conv1d_padding(
         input: &Tensor,
         weight: &Tensor,
@@ -32,7 +32,7 @@ impl Tensor {
         super::convolution::conv1d_padding(input, weight, bias, stride, padding, dilation, groups)
     }
 
-    /// The transpose of a convolution of signals, with `weight` of `c x filters/groups x k`.
+    /// `y[f][x * stride - padding + k * dilation] += weight[c][f][k] * input[c][x]`, the transpose of `conv1d`, with `weight` of `c x filters/groups x k`.
     pub fn conv_transpose1d(
         input: &Tensor,
         weight: &Tensor,
@@ -55,7 +55,7 @@ impl Tensor {
         )
     }
 
-    /// A convolution of images, `n x c x h x w` or `c x h x w`, with `weight` of `filters x c/groups x kh x kw`.
+    /// `conv1d` over two dimensions: images, `n x c x h x w` or `c x h x w`, with `weight` of `filters x c/groups x kh x kw`.
     pub fn conv2d(
         input: &Tensor,
         weight: &Tensor,
@@ -68,7 +68,7 @@ impl Tensor {
         super::convolution::conv2d(input, weight, bias, stride, padding, dilation, groups)
     }
 
-    /// A convolution of images, with no padding, or `same`: as much as keeps the size.
+    /// `conv2d` with no padding ("valid"), or as much as keeps the size ("same").
     pub fn conv2d_padding(
         input: &Tensor,
         weight: &Tensor,
@@ -81,7 +81,7 @@ impl Tensor {
         super::convolution::conv2d_padding(input, weight, bias, stride, padding, dilation, groups)
     }
 
-    /// The transpose of a convolution of images, with `weight` of `c x filters/groups x kh x kw`.
+    /// `conv_transpose1d` over two dimensions, with `weight` of `c x filters/groups x kh x kw`.
     pub fn conv_transpose2d(
         input: &Tensor,
         weight: &Tensor,
@@ -104,7 +104,7 @@ impl Tensor {
         )
     }
 
-    /// A convolution of volumes, `n x c x d x h x w` or `c x d x h x w`, with `weight` of `filters x c/groups x kd x kh x kw`.
+    /// `conv1d` over three dimensions: volumes, `n x c x d x h x w` or `c x d x h x w`, with `weight` of `filters x c/groups x kd x kh x kw`.
     pub fn conv3d(
         input: &Tensor,
         weight: &Tensor,
@@ -117,7 +117,7 @@ impl Tensor {
         super::convolution::conv3d(input, weight, bias, stride, padding, dilation, groups)
     }
 
-    /// A convolution of volumes, with no padding, or `same`: as much as keeps the size.
+    /// `conv3d` with no padding ("valid"), or as much as keeps the size ("same").
     pub fn conv3d_padding(
         input: &Tensor,
         weight: &Tensor,
@@ -130,7 +130,7 @@ impl Tensor {
         super::convolution::conv3d_padding(input, weight, bias, stride, padding, dilation, groups)
     }
 
-    /// The transpose of a convolution of volumes, with `weight` of `c x filters/groups x kd x kh x kw`.
+    /// `conv_transpose1d` over three dimensions, with `weight` of `c x filters/groups x kd x kh x kw`.
     pub fn conv_transpose3d(
         input: &Tensor,
         weight: &Tensor,

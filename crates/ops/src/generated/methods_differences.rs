@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// What each element adds to the one before, `n` times over.
+    /// `self[k + 1] - self[k]` along a dimension, `n` times over.
     pub fn diff(
         &self,
         n: i64,
@@ -17,12 +17,12 @@ impl Tensor {
         super::differences::diff(self, n, dim, prepend, append)
     }
 
-    /// The area under `y` over the places `x`, by trapezoids.
+    /// `sum((x[k + 1] - x[k]) * (y[k] + y[k + 1]) / 2)`, the area under `y` by trapezoids.
     pub fn trapezoid(y: &Tensor, x: &Tensor) -> Result<Tensor> {
         super::differences::trapezoid_x(y, x, -1)
     }
 
-    /// The area under `y` over places `dx` apart, by trapezoids.
+    /// `sum(dx * (y[k] + y[k + 1]) / 2)`, the area under `y` by trapezoids.
     pub fn trapezoid_dx(y: &Tensor) -> Result<Tensor> {
         super::differences::trapezoid_dx(y, Scalar::Int(1), -1)
     }
@@ -37,12 +37,12 @@ impl Tensor {
         super::differences::trapz_dx(y, 1.0, -1)
     }
 
-    /// The area under `y` up to each of the places `x` but the first.
+    /// `trapezoid` up to each of the places `x` but the first.
     pub fn cumulative_trapezoid(y: &Tensor, x: &Tensor) -> Result<Tensor> {
         super::differences::cumulative_trapezoid_x(y, x, -1)
     }
 
-    /// The same over places `dx` apart.
+    /// `trapezoid` up to each place but the first, over places `dx` apart.
     pub fn cumulative_trapezoid_dx(y: &Tensor) -> Result<Tensor> {
         super::differences::cumulative_trapezoid_dx(y, Scalar::Int(1), -1)
     }

@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// The p-norm of a difference.
+    /// `sum(|self - other|^p)^(1/p)`, the p-norm of a difference.
     pub fn dist(&self, other: &Tensor, p: impl Into<Scalar>) -> Result<Tensor> {
         super::distances::dist(self, other, p.into())
     }
 
-    /// The p-norms of all differences of a row of `x1` and a row of `x2`.
+    /// `y[i][j] = sum(|x1[i] - x2[j]|^p)^(1/p)`, the p-norms of all differences of rows.
     pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>) -> Result<Tensor> {
         super::distances::cdist(x1, x2, p, compute_mode)
     }
@@ -21,17 +21,17 @@ impl Tensor {
         super::distances::_cdist_forward(x1, x2, p, compute_mode)
     }
 
-    /// Euclidean distances of rows from one matrix product.
+    /// `sqrt(|x1[i]|^2 + |x2[j]|^2 - 2 * x1[i] @ x2[j])`, the distances of rows from one matrix product.
     pub fn _euclidean_dist(x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
         super::distances::_euclidean_dist(x1, x2)
     }
 
-    /// `self` with every slice of `dim` whose p-norm is above `maxnorm` brought down to it.
+    /// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`.
     pub fn renorm(&self, p: impl Into<Scalar>, dim: i64, maxnorm: impl Into<Scalar>) -> Result<Tensor> {
         super::distances::renorm(self, p.into(), dim, maxnorm.into())
     }
 
-    /// `self` with every slice of `dim` whose p-norm is above `maxnorm` brought down to it. The result is written into `self`.
+    /// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`. The result is written into `self`.
     pub fn renorm_(&self, p: impl Into<Scalar>, dim: i64, maxnorm: impl Into<Scalar>) -> Result<&Tensor> {
         super::distances::renorm_(self, p.into(), dim, maxnorm.into())?;
         Ok(self)
@@ -42,17 +42,17 @@ impl Tensor {
         super::distances::sum_to_size(self, size)
     }
 
-    /// How rows of samples vary together, over the count less `correction`.
+    /// `(x - mean) @ (x - mean)^T / (n - correction)` for x of variables in rows and n samples in columns, with weights if given.
     pub fn cov(&self) -> Result<Tensor> {
         super::distances::cov(self, 1, None, None)
     }
 
-    /// How rows of samples vary together, from -1 to 1.
+    /// `c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, kept between -1 and 1.
     pub fn corrcoef(&self) -> Result<Tensor> {
         super::distances::corrcoef(self)
     }
 
-    /// The p-norm of `x1 - x2 + eps` along the last dimension.
+    /// `sum(|x1 - x2 + eps|^p)^(1/p)` along the last dimension.
     pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
         super::distances::pairwise_distance(x1, x2, p, eps, keepdim)
     }

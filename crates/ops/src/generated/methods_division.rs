@@ -28,18 +28,18 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `self / other` rounded down, as Python's floor division; an integer divided by 0 is an error.
+    /// `floor(self / other)`, as Python's floor division; an integer divided by 0 is an error.
     pub fn floor_divide(&self, other: &Tensor) -> Result<Tensor> {
         super::division::floor_divide(self, other)
     }
 
-    /// `self / other` rounded down, as Python's floor division; an integer divided by 0 is an error. The result is written into `self`.
+    /// `floor(self / other)`, as Python's floor division; an integer divided by 0 is an error. The result is written into `self`.
     pub fn floor_divide_(&self, other: &Tensor) -> Result<&Tensor> {
         super::division::floor_divide__tensor(self, other)?;
         Ok(self)
     }
 
-    /// `self / other` rounded down, for a number `other`.
+    /// `floor(self / other)`, for a number `other`.
     pub fn floor_divide_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::division::floor_divide_scalar(self, other.into())
     }
@@ -72,18 +72,18 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The remainder with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
+    /// `self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error.
     pub fn remainder(&self, other: &Tensor) -> Result<Tensor> {
         super::division::remainder_tensor(self, other)
     }
 
-    /// The remainder with the sign of `other`, as Python's modulo; an integer divided by 0 is an error. The result is written into `self`.
+    /// `self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error. The result is written into `self`.
     pub fn remainder_(&self, other: &Tensor) -> Result<&Tensor> {
         super::division::remainder__tensor(self, other)?;
         Ok(self)
     }
 
-    /// The remainder by a number, with its sign.
+    /// `self - other * floor(self / other)`, for a number `other`, with its sign.
     pub fn remainder_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::division::remainder_scalar(self, other.into())
     }
@@ -94,18 +94,18 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The remainder with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
+    /// `self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error.
     pub fn fmod(&self, other: &Tensor) -> Result<Tensor> {
         super::division::fmod_tensor(self, other)
     }
 
-    /// The remainder with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error. The result is written into `self`.
+    /// `self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error. The result is written into `self`.
     pub fn fmod_(&self, other: &Tensor) -> Result<&Tensor> {
         super::division::fmod__tensor(self, other)?;
         Ok(self)
     }
 
-    /// The remainder by a number, with the sign of `self`.
+    /// `self - other * trunc(self / other)`, for a number `other`, with the sign of `self`.
     pub fn fmod_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::division::fmod_scalar(self, other.into())
     }

@@ -6,27 +6,27 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// Each element zero with probability `p` and scaled otherwise, and the mask of those that stayed.
+    /// Each element zero with probability `p` and divided by `1 - p` otherwise, and the mask of those that stayed.
     pub fn native_dropout(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
         super::dropout::native_dropout(input, p, train)
     }
 
-    /// The gradient of `native_dropout`.
+    /// `grad_output * mask * scale`, the gradient of `native_dropout`.
     pub fn native_dropout_backward(grad_output: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
         super::dropout::native_dropout_backward(grad_output, mask, scale)
     }
 
-    /// In training, each element zero with probability `p` and scaled otherwise; else `input` itself.
+    /// In training, each element zero with probability `p` and divided by `1 - p` otherwise; else `input` itself.
     pub fn dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
         super::dropout::dropout(input, p, train)
     }
 
-    /// In training, each channel zero with probability `p` and scaled otherwise.
+    /// In training, each channel zero with probability `p` and divided by `1 - p` otherwise.
     pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
         super::dropout::feature_dropout(input, p, train)
     }
 
-    /// In training, each element the least value of `selu` with probability `p`; mean and variance stay.
+    /// In training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the least value of `selu`; mean and variance stay.
     pub fn alpha_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
         super::dropout::alpha_dropout(input, p, train)
     }

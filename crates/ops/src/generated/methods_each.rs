@@ -6,34 +6,34 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// The number whose error function is each element.
+    /// The number whose `erf` is each element, from -1 to 1.
     pub fn erfinv(&self) -> Result<Tensor> {
         super::each::erfinv(self)
     }
 
-    /// The number whose error function is each element. The result is written into `self`.
+    /// The number whose `erf` is each element, from -1 to 1. The result is written into `self`.
     pub fn erfinv_(&self) -> Result<&Tensor> {
         super::each::erfinv_(self)?;
         Ok(self)
     }
 
-    /// The logarithm of the magnitude of the gamma function.
+    /// `log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function.
     pub fn lgamma(&self) -> Result<Tensor> {
         super::each::lgamma(self)
     }
 
-    /// The logarithm of the magnitude of the gamma function. The result is written into `self`.
+    /// `log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function. The result is written into `self`.
     pub fn lgamma_(&self) -> Result<&Tensor> {
         super::each::lgamma_(self)?;
         Ok(self)
     }
 
-    /// The derivative of the logarithm of the gamma function.
+    /// `gamma'(self) / gamma(self)`, the derivative of `lgamma`.
     pub fn digamma(&self) -> Result<Tensor> {
         super::each::digamma(self)
     }
 
-    /// The derivative of the logarithm of the gamma function. The result is written into `self`.
+    /// `gamma'(self) / gamma(self)`, the derivative of `lgamma`. The result is written into `self`.
     pub fn digamma_(&self) -> Result<&Tensor> {
         super::each::digamma_(self)?;
         Ok(self)
@@ -50,7 +50,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The logarithm of the multivariate gamma function of `p` dimensions.
+    /// `p * (p - 1) / 4 * log(pi) + sum(lgamma(self - k / 2))` over k from 0 to below `p`, the logarithm of the multivariate gamma function.
     pub fn mvlgamma(&self, p: i64) -> Result<Tensor> {
         super::each::mvlgamma(self, p)
     }
@@ -61,105 +61,105 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The modified Bessel function of the first kind, of order 0.
+    /// `sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0.
     pub fn i0(&self) -> Result<Tensor> {
         super::each::i0(self)
     }
 
-    /// The modified Bessel function of the first kind, of order 0. The result is written into `self`.
+    /// `sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0. The result is written into `self`.
     pub fn i0_(&self) -> Result<&Tensor> {
         super::each::i0_(self)?;
         Ok(self)
     }
 
-    /// The part of the integral of the gamma function of `self` that is below `other`.
+    /// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`.
     pub fn igamma(&self, other: &Tensor) -> Result<Tensor> {
         super::each::igamma(self, other)
     }
 
-    /// The part of the integral of the gamma function of `self` that is below `other`. The result is written into `self`.
+    /// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`. The result is written into `self`.
     pub fn igamma_(&self, other: &Tensor) -> Result<&Tensor> {
         super::each::igamma_(self, other)?;
         Ok(self)
     }
 
-    /// The part of the integral of the gamma function of `self` that is above `other`.
+    /// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity.
     pub fn igammac(&self, other: &Tensor) -> Result<Tensor> {
         super::each::igammac(self, other)
     }
 
-    /// The part of the integral of the gamma function of `self` that is above `other`. The result is written into `self`.
+    /// `1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity. The result is written into `self`.
     pub fn igammac_(&self, other: &Tensor) -> Result<&Tensor> {
         super::each::igammac_(self, other)?;
         Ok(self)
     }
 
-    /// Chebyshev's polynomials of the first kind of order `n` at `x`.
+    /// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind.
     pub fn special_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::each::special_chebyshev_polynomial_t(x, n)
     }
 
-    /// Chebyshev's polynomials of the first kind at a number.
+    /// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind, for a number `x`.
     pub fn special_chebyshev_polynomial_t_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
         super::each::special_chebyshev_polynomial_t_x_scalar(x.into(), n)
     }
 
-    /// Chebyshev's polynomials of the first kind of one order.
+    /// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind, for a number `n`.
     pub fn special_chebyshev_polynomial_t_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::each::special_chebyshev_polynomial_t_n_scalar(x, n.into())
     }
 
-    /// Chebyshev's polynomials of the second kind of order `n` at `x`.
+    /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind.
     pub fn special_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::each::special_chebyshev_polynomial_u(x, n)
     }
 
-    /// Chebyshev's polynomials of the second kind at a number.
+    /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind, for a number `x`.
     pub fn special_chebyshev_polynomial_u_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
         super::each::special_chebyshev_polynomial_u_x_scalar(x.into(), n)
     }
 
-    /// Chebyshev's polynomials of the second kind of one order.
+    /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind, for a number `n`.
     pub fn special_chebyshev_polynomial_u_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::each::special_chebyshev_polynomial_u_n_scalar(x, n.into())
     }
 
-    /// Chebyshev's polynomials of the third kind of order `n` at `x`.
+    /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind.
     pub fn special_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::each::special_chebyshev_polynomial_v(x, n)
     }
 
-    /// Chebyshev's polynomials of the third kind at a number.
+    /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind, for a number `x`.
     pub fn special_chebyshev_polynomial_v_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
         super::each::special_chebyshev_polynomial_v_x_scalar(x.into(), n)
     }
 
-    /// Chebyshev's polynomials of the third kind of one order.
+    /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind, for a number `n`.
     pub fn special_chebyshev_polynomial_v_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::each::special_chebyshev_polynomial_v_n_scalar(x, n.into())
     }
 
-    /// Chebyshev's polynomials of the fourth kind of order `n` at `x`.
+    /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind.
     pub fn special_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::each::special_chebyshev_polynomial_w(x, n)
     }
 
-    /// Chebyshev's polynomials of the fourth kind at a number.
+    /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind, for a number `x`.
     pub fn special_chebyshev_polynomial_w_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
         super::each::special_chebyshev_polynomial_w_x_scalar(x.into(), n)
     }
 
-    /// Chebyshev's polynomials of the fourth kind of one order.
+    /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind, for a number `n`.
     pub fn special_chebyshev_polynomial_w_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::each::special_chebyshev_polynomial_w_n_scalar(x, n.into())
     }
 
-    /// Chebyshev's polynomials of the first kind, from 0 to 1 of order `n` at `x`.
+    /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1.
     pub fn special_shifted_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::each::special_shifted_chebyshev_polynomial_t(x, n)
     }
 
-    /// Chebyshev's polynomials of the first kind, from 0 to 1 at a number.
+    /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1, for a number `x`.
     pub fn special_shifted_chebyshev_polynomial_t_x_scalar(
         x: impl Into<Scalar>,
         n: &Tensor,
@@ -167,7 +167,7 @@ impl Tensor {
         super::each::special_shifted_chebyshev_polynomial_t_x_scalar(x.into(), n)
     }
 
-    /// Chebyshev's polynomials of the first kind, from 0 to 1 of one order.
+    /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1, for a number `n`.
     pub fn special_shifted_chebyshev_polynomial_t_n_scalar(
         x: &Tensor,
         n: impl Into<Scalar>,
@@ -175,12 +175,12 @@ impl Tensor {
         super::each::special_shifted_chebyshev_polynomial_t_n_scalar(x, n.into())
     }
 
-    /// Chebyshev's polynomials of the second kind, from 0 to 1 of order `n` at `x`.
+    /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1.
     pub fn special_shifted_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::each::special_shifted_chebyshev_polynomial_u(x, n)
     }
 
-    /// Chebyshev's polynomials of the second kind, from 0 to 1 at a number.
+    /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1, for a number `x`.
     pub fn special_shifted_chebyshev_polynomial_u_x_scalar(
         x: impl Into<Scalar>,
         n: &Tensor,
@@ -188,7 +188,7 @@ impl Tensor {
         super::each::special_shifted_chebyshev_polynomial_u_x_scalar(x.into(), n)
     }
 
-    /// Chebyshev's polynomials of the second kind, from 0 to 1 of one order.
+    /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1, for a number `n`.
     pub fn special_shifted_chebyshev_polynomial_u_n_scalar(
         x: &Tensor,
         n: impl Into<Scalar>,
@@ -196,12 +196,12 @@ impl Tensor {
         super::each::special_shifted_chebyshev_polynomial_u_n_scalar(x, n.into())
     }
 
-    /// Chebyshev's polynomials of the third kind, from 0 to 1 of order `n` at `x`.
+    /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1.
     pub fn special_shifted_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::each::special_shifted_chebyshev_polynomial_v(x, n)
     }
 
-    /// Chebyshev's polynomials of the third kind, from 0 to 1 at a number.
+    /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1, for a number `x`.
     pub fn special_shifted_chebyshev_polynomial_v_x_scalar(
         x: impl Into<Scalar>,
         n: &Tensor,
@@ -209,7 +209,7 @@ impl Tensor {
         super::each::special_shifted_chebyshev_polynomial_v_x_scalar(x.into(), n)
     }
 
-    /// Chebyshev's polynomials of the third kind, from 0 to 1 of one order.
+    /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1, for a number `n`.
     pub fn special_shifted_chebyshev_polynomial_v_n_scalar(
         x: &Tensor,
         n: impl Into<Scalar>,
@@ -217,12 +217,12 @@ impl Tensor {
         super::each::special_shifted_chebyshev_polynomial_v_n_scalar(x, n.into())
     }
 
-    /// Chebyshev's polynomials of the fourth kind, from 0 to 1 of order `n` at `x`.
+    /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1.
     pub fn special_shifted_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::each::special_shifted_chebyshev_polynomial_w(x, n)
     }
 
-    /// Chebyshev's polynomials of the fourth kind, from 0 to 1 at a number.
+    /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1, for a number `x`.
     pub fn special_shifted_chebyshev_polynomial_w_x_scalar(
         x: impl Into<Scalar>,
         n: &Tensor,
@@ -230,7 +230,7 @@ impl Tensor {
         super::each::special_shifted_chebyshev_polynomial_w_x_scalar(x.into(), n)
     }
 
-    /// Chebyshev's polynomials of the fourth kind, from 0 to 1 of one order.
+    /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1, for a number `n`.
     pub fn special_shifted_chebyshev_polynomial_w_n_scalar(
         x: &Tensor,
         n: impl Into<Scalar>,
@@ -238,82 +238,82 @@ impl Tensor {
         super::each::special_shifted_chebyshev_polynomial_w_n_scalar(x, n.into())
     }
 
-    /// Hermite's polynomials, as physicists have them of order `n` at `x`.
+    /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them.
     pub fn special_hermite_polynomial_h(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::each::special_hermite_polynomial_h(x, n)
     }
 
-    /// Hermite's polynomials, as physicists have them at a number.
+    /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them, for a number `x`.
     pub fn special_hermite_polynomial_h_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
         super::each::special_hermite_polynomial_h_x_scalar(x.into(), n)
     }
 
-    /// Hermite's polynomials, as physicists have them of one order.
+    /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them, for a number `n`.
     pub fn special_hermite_polynomial_h_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::each::special_hermite_polynomial_h_n_scalar(x, n.into())
     }
 
-    /// Hermite's polynomials, as statisticians have them of order `n` at `x`.
+    /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them.
     pub fn special_hermite_polynomial_he(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::each::special_hermite_polynomial_he(x, n)
     }
 
-    /// Hermite's polynomials, as statisticians have them at a number.
+    /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them, for a number `x`.
     pub fn special_hermite_polynomial_he_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
         super::each::special_hermite_polynomial_he_x_scalar(x.into(), n)
     }
 
-    /// Hermite's polynomials, as statisticians have them of one order.
+    /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them, for a number `n`.
     pub fn special_hermite_polynomial_he_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::each::special_hermite_polynomial_he_n_scalar(x, n.into())
     }
 
-    /// Laguerre's polynomials of order `n` at `x`.
+    /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials.
     pub fn special_laguerre_polynomial_l(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::each::special_laguerre_polynomial_l(x, n)
     }
 
-    /// Laguerre's polynomials at a number.
+    /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials, for a number `x`.
     pub fn special_laguerre_polynomial_l_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
         super::each::special_laguerre_polynomial_l_x_scalar(x.into(), n)
     }
 
-    /// Laguerre's polynomials of one order.
+    /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials, for a number `n`.
     pub fn special_laguerre_polynomial_l_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::each::special_laguerre_polynomial_l_n_scalar(x, n.into())
     }
 
-    /// Legendre's polynomials of order `n` at `x`.
+    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials.
     pub fn special_legendre_polynomial_p(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::each::special_legendre_polynomial_p(x, n)
     }
 
-    /// Legendre's polynomials at a number.
+    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials, for a number `x`.
     pub fn special_legendre_polynomial_p_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
         super::each::special_legendre_polynomial_p_x_scalar(x.into(), n)
     }
 
-    /// Legendre's polynomials of one order.
+    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials, for a number `n`.
     pub fn special_legendre_polynomial_p_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::each::special_legendre_polynomial_p_n_scalar(x, n.into())
     }
 
-    /// The modified Bessel function of the second kind, of order 0, times `exp(x)`.
+    /// `exp(x) * k0(x)`, of the modified Bessel function of the second kind, of order 0.
     pub fn special_scaled_modified_bessel_k0(x: &Tensor) -> Result<Tensor> {
         super::each::special_scaled_modified_bessel_k0(x)
     }
 
-    /// The modified Bessel function of the second kind, of order 1, times `exp(x)`.
+    /// `exp(x) * k1(x)`, of the modified Bessel function of the second kind, of order 1.
     pub fn special_scaled_modified_bessel_k1(x: &Tensor) -> Result<Tensor> {
         super::each::special_scaled_modified_bessel_k1(x)
     }
 
-    /// The spherical Bessel function of the first kind, of order 0.
+    /// `sin(x) / x`, and 1 at 0, the spherical Bessel function of the first kind, of order 0.
     pub fn special_spherical_bessel_j0(x: &Tensor) -> Result<Tensor> {
         super::each::special_spherical_bessel_j0(x)
     }
 
-    /// The Airy function.
+    /// `1 / pi` times the integral of `cos(t^3 / 3 + x * t)` over t from 0, the Airy function Ai.
     pub fn special_airy_ai(x: &Tensor) -> Result<Tensor> {
         super::each::special_airy_ai(x)
     }

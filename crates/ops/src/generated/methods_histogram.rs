@@ -11,7 +11,7 @@ impl Tensor {
         super::histogram::bincount(self, weights, minlength)
     }
 
-    /// How many elements lie in each of `bins` equal parts of a range.
+    /// How many elements lie in each of `bins` equal parts of `min` to `max`, the last of which holds its end; of the elements' own range where both are equal.
     pub fn histc(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<Tensor> {
         super::histogram::histc(self, bins, min.into(), max.into())
     }

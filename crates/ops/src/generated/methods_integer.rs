@@ -28,18 +28,18 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The bits of `self`, `other` places up.
+    /// `self << other`, the bits of `self` moved `other` places up.
     pub fn bitwise_left_shift(&self, other: &Tensor) -> Result<Tensor> {
         super::integer::bitwise_left_shift_tensor(self, other)
     }
 
-    /// The bits of `self`, `other` places up. The result is written into `self`.
+    /// `self << other`, the bits of `self` moved `other` places up. The result is written into `self`.
     pub fn bitwise_left_shift_(&self, other: &Tensor) -> Result<&Tensor> {
         super::integer::bitwise_left_shift__tensor(self, other)?;
         Ok(self)
     }
 
-    /// The bits of `self`, so many places up.
+    /// `self << other`, for a number `other`.
     pub fn bitwise_left_shift_tensor_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::integer::bitwise_left_shift_tensor_scalar(self, other.into())
     }
@@ -72,18 +72,18 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The bits of `self`, `other` places down.
+    /// `self >> other`, the bits of `self` moved `other` places down.
     pub fn bitwise_right_shift(&self, other: &Tensor) -> Result<Tensor> {
         super::integer::bitwise_right_shift_tensor(self, other)
     }
 
-    /// The bits of `self`, `other` places down. The result is written into `self`.
+    /// `self >> other`, the bits of `self` moved `other` places down. The result is written into `self`.
     pub fn bitwise_right_shift_(&self, other: &Tensor) -> Result<&Tensor> {
         super::integer::bitwise_right_shift__tensor(self, other)?;
         Ok(self)
     }
 
-    /// The bits of `self`, so many places down.
+    /// `self >> other`, for a number `other`.
     pub fn bitwise_right_shift_tensor_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::integer::bitwise_right_shift_tensor_scalar(self, other.into())
     }

@@ -28,7 +28,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The products of every element of one vector with every one of another; types are promoted.
+    /// `y[i][j] = self[i] * vec2[j]`; types are promoted.
     pub fn outer(&self, vec2: &Tensor) -> Result<Tensor> {
         super::linear::outer(self, vec2)
     }
@@ -38,7 +38,7 @@ impl Tensor {
         super::linear::ger(self, vec2)
     }
 
-    /// The product of vectors, matrices, or batches of matrices.
+    /// `self @ other`, the product of vectors, matrices, or batches of matrices.
     ///
     /// The last two dimensions are matrices, the others are batches and broadcast. A vector counts as a row on the left and as
     /// a column on the right, and that dimension is dropped from the result.

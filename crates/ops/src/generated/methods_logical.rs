@@ -6,45 +6,45 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// Whether each element is zero.
+    /// `self == 0`, element by element.
     pub fn logical_not(&self) -> Result<Tensor> {
         super::logical::logical_not(self)
     }
 
-    /// Whether each element is zero. The result is written into `self`.
+    /// `self == 0`, element by element. The result is written into `self`.
     pub fn logical_not_(&self) -> Result<&Tensor> {
         super::logical::logical_not_(self)?;
         Ok(self)
     }
 
-    /// Whether both elements differ from zero.
+    /// `self != 0 and other != 0`, element by element.
     pub fn logical_and(&self, other: &Tensor) -> Result<Tensor> {
         super::logical::logical_and(self, other)
     }
 
-    /// Whether both elements differ from zero. The result is written into `self`.
+    /// `self != 0 and other != 0`, element by element. The result is written into `self`.
     pub fn logical_and_(&self, other: &Tensor) -> Result<&Tensor> {
         super::logical::logical_and_(self, other)?;
         Ok(self)
     }
 
-    /// Whether one of two elements differs from zero.
+    /// `self != 0 or other != 0`, element by element.
     pub fn logical_or(&self, other: &Tensor) -> Result<Tensor> {
         super::logical::logical_or(self, other)
     }
 
-    /// Whether one of two elements differs from zero. The result is written into `self`.
+    /// `self != 0 or other != 0`, element by element. The result is written into `self`.
     pub fn logical_or_(&self, other: &Tensor) -> Result<&Tensor> {
         super::logical::logical_or_(self, other)?;
         Ok(self)
     }
 
-    /// Whether exactly one of two elements differs from zero.
+    /// `(self != 0) != (other != 0)`, element by element.
     pub fn logical_xor(&self, other: &Tensor) -> Result<Tensor> {
         super::logical::logical_xor(self, other)
     }
 
-    /// Whether exactly one of two elements differs from zero. The result is written into `self`.
+    /// `(self != 0) != (other != 0)`, element by element. The result is written into `self`.
     pub fn logical_xor_(&self, other: &Tensor) -> Result<&Tensor> {
         super::logical::logical_xor_(self, other)?;
         Ok(self)
@@ -61,18 +61,18 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The bits that both elements have.
+    /// `self & other`, the bits that both elements have.
     pub fn bitwise_and(&self, other: &Tensor) -> Result<Tensor> {
         super::logical::bitwise_and_tensor(self, other)
     }
 
-    /// The bits that both elements have. The result is written into `self`.
+    /// `self & other`, the bits that both elements have. The result is written into `self`.
     pub fn bitwise_and_(&self, other: &Tensor) -> Result<&Tensor> {
         super::logical::bitwise_and__tensor(self, other)?;
         Ok(self)
     }
 
-    /// The bits shared with a number.
+    /// `self & other`, the bits shared with a number.
     pub fn bitwise_and_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::logical::bitwise_and_scalar(self, other.into())
     }
@@ -83,18 +83,18 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The bits that one of two elements has.
+    /// `self | other`, the bits that one of two elements has.
     pub fn bitwise_or(&self, other: &Tensor) -> Result<Tensor> {
         super::logical::bitwise_or_tensor(self, other)
     }
 
-    /// The bits that one of two elements has. The result is written into `self`.
+    /// `self | other`, the bits that one of two elements has. The result is written into `self`.
     pub fn bitwise_or_(&self, other: &Tensor) -> Result<&Tensor> {
         super::logical::bitwise_or__tensor(self, other)?;
         Ok(self)
     }
 
-    /// The bits of each element and of a number.
+    /// `self | other`, the bits of each element and of a number.
     pub fn bitwise_or_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::logical::bitwise_or_scalar(self, other.into())
     }
@@ -105,18 +105,18 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The bits that exactly one of two elements has.
+    /// `self ^ other`, the bits that exactly one of two elements has.
     pub fn bitwise_xor(&self, other: &Tensor) -> Result<Tensor> {
         super::logical::bitwise_xor_tensor(self, other)
     }
 
-    /// The bits that exactly one of two elements has. The result is written into `self`.
+    /// `self ^ other`, the bits that exactly one of two elements has. The result is written into `self`.
     pub fn bitwise_xor_(&self, other: &Tensor) -> Result<&Tensor> {
         super::logical::bitwise_xor__tensor(self, other)?;
         Ok(self)
     }
 
-    /// The bits in which elements differ from a number.
+    /// `self ^ other`, the bits in which elements differ from a number.
     pub fn bitwise_xor_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::logical::bitwise_xor_scalar(self, other.into())
     }

@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// The product of two matrices of one type, `m x k` and `k x n`.
+    /// `y[i][j] = sum(self[i][k] * mat2[k][j])` over k, the product of two matrices of one type, `m x k` and `k x n`.
     pub fn mm(&self, mat2: &Tensor) -> Result<Tensor> {
         super::matmul::mm(self, mat2)
     }
 
-    /// The products of two batches of matrices, `b x m x k` and `b x k x n`, place by place.
+    /// `y[b][i][j] = sum(self[b][i][k] * mat2[b][k][j])` over k, the products of two batches of matrices, `b x m x k` and `b x k x n`.
     pub fn bmm(&self, mat2: &Tensor) -> Result<Tensor> {
         super::matmul::bmm(self, mat2)
     }
@@ -38,7 +38,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The product of a matrix, `m x k`, and a vector of `k`.
+    /// `y[i] = sum(self[i][k] * vec[k])` over k, the product of a matrix, `m x k`, and a vector of `k`.
     pub fn mv(&self, vec: &Tensor) -> Result<Tensor> {
         super::matmul::mv(self, vec)
     }
@@ -54,7 +54,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The sum of the products of the elements of two vectors; a tensor of no dimensions.
+    /// `sum(self * tensor)` of two vectors; a tensor of no dimensions.
     pub fn dot(&self, tensor: &Tensor) -> Result<Tensor> {
         super::matmul::dot(self, tensor)
     }

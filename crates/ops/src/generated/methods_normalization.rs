@@ -18,7 +18,7 @@ impl Tensor {
         super::normalization::layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable)
     }
 
-    /// Layer normalization, with the mean and the inverse deviation of each row.
+    /// `(input - mean) / sqrt(var + eps) * weight + bias` over the last dimensions, and `mean` and `1 / sqrt(var + eps)` of each row.
     pub fn native_layer_norm(
         input: &Tensor,
         normalized_shape: &[i64],
@@ -64,7 +64,7 @@ impl Tensor {
         super::normalization::group_norm(input, num_groups, weight, bias, eps, cudnn_enabled)
     }
 
-    /// Group normalization, with the mean and the inverse deviation of each group.
+    /// `(input - mean) / sqrt(var + eps) * weight + bias` over groups of channels, and `mean` and `1 / sqrt(var + eps)` of each group.
     pub fn native_group_norm(
         input: &Tensor,
         weight: Option<&Tensor>,
@@ -130,7 +130,7 @@ impl Tensor {
         )
     }
 
-    /// Batch normalization, with the mean and the inverse deviation of each channel; updates the running statistics in training.
+    /// `(input - mean) / sqrt(var + eps) * weight + bias` for each channel, and `mean` and `1 / sqrt(var + eps)`; in training updates the running statistics, outside uses them.
     pub fn native_batch_norm(
         input: &Tensor,
         weight: Option<&Tensor>,
@@ -246,7 +246,7 @@ impl Tensor {
         super::normalization::rms_norm(input, normalized_shape, weight, eps)
     }
 
-    /// Root mean square normalization, with the inverse root of each row.
+    /// `input / sqrt(mean(input^2) + eps) * weight` over the last dimensions, and `1 / sqrt(mean(input^2) + eps)` of each row.
     pub fn _fused_rms_norm(
         input: &Tensor,
         normalized_shape: &[i64],

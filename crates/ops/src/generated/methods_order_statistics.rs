@@ -46,27 +46,27 @@ impl Tensor {
         super::order_statistics::mode(self, dim, keepdim)
     }
 
-    /// The quantiles `q`, along a dimension or of all elements; NaN where there is one.
+    /// Of the n elements in order the one at `q * (n - 1)`, or of the two around it what `interpolation` says; NaN where there is one.
     pub fn quantile(&self, q: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         super::order_statistics::quantile(self, q, dim, keepdim, "linear")
     }
 
-    /// The quantile `q`, along a dimension or of all elements; NaN where there is one.
+    /// Of the n elements in order the one at `q * (n - 1)`, or of the two around it what `interpolation` says; NaN where there is one.
     pub fn quantile_scalar(&self, q: f64, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         super::order_statistics::quantile_scalar(self, q, dim, keepdim, "linear")
     }
 
-    /// The quantiles `q` of the numbers, along a dimension or of all.
+    /// `quantile` of the elements that are not NaN.
     pub fn nanquantile(&self, q: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         super::order_statistics::nanquantile(self, q, dim, keepdim, "linear")
     }
 
-    /// The quantile `q` of the numbers, along a dimension or of all.
+    /// `quantile` of the elements that are not NaN.
     pub fn nanquantile_scalar(&self, q: f64, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         super::order_statistics::nanquantile_scalar(self, q, dim, keepdim, "linear")
     }
 
-    /// The mean of the elements that are not NaN.
+    /// `nansum(self) / n` along the given dimensions, where n counts the elements that are not NaN.
     pub fn nanmean(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
         super::order_statistics::nanmean(self, dim, keepdim, None)
     }

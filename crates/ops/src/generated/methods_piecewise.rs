@@ -11,12 +11,12 @@ impl Tensor {
         super::piecewise::hardshrink(self, lambd.into())
     }
 
-    /// The gradient of `hardshrink`.
+    /// `grad_out` where `self` is outside `-lambd` to `lambd`, 0 inside: the gradient of `hardshrink`.
     pub fn hardshrink_backward(&self, grad_out: &Tensor, lambd: impl Into<Scalar>) -> Result<Tensor> {
         super::piecewise::hardshrink_backward(grad_out, self, lambd.into())
     }
 
-    /// `self` above 0, and times the weight of its channel elsewhere.
+    /// `self` above 0, `weight * self` elsewhere, with the weight of its channel.
     pub fn prelu(&self, weight: &Tensor) -> Result<Tensor> {
         super::piecewise::prelu(self, weight)
     }

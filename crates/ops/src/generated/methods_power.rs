@@ -6,23 +6,23 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// `self` to the power of a number; integers take no negative one.
+    /// `self^exponent`, for a number `exponent`; integers take no negative one.
     pub fn pow(&self, exponent: impl Into<Scalar>) -> Result<Tensor> {
         super::power::pow_tensor_scalar(self, exponent.into())
     }
 
-    /// `self` to the power of a number; integers take no negative one. The result is written into `self`.
+    /// `self^exponent`, for a number `exponent`; integers take no negative one. The result is written into `self`.
     pub fn pow_(&self, exponent: impl Into<Scalar>) -> Result<&Tensor> {
         super::power::pow__scalar(self, exponent.into())?;
         Ok(self)
     }
 
-    /// `self` to the power of `exponent`, element by element; integers wrap, and negative exponents give the integer part.
+    /// `self^exponent`, element by element; integers wrap, and negative exponents give the integer part.
     pub fn pow_tensor_tensor(&self, exponent: &Tensor) -> Result<Tensor> {
         super::power::pow_tensor_tensor(self, exponent)
     }
 
-    /// `self` to the power of `exponent`, element by element; integers wrap, and negative exponents give the integer part. The result is written into `self`.
+    /// `self^exponent`, element by element; integers wrap, and negative exponents give the integer part. The result is written into `self`.
     pub fn pow__tensor(&self, exponent: &Tensor) -> Result<&Tensor> {
         super::power::pow__tensor(self, exponent)?;
         Ok(self)

@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// Every element of `self` times the whole of `other`, block beside block.
+    /// `y[i * p + k][j * q + l] = self[i][j] * other[k][l]`, for `other` of `p x q`: every element of `self` times the whole of `other`.
     pub fn kron(&self, other: &Tensor) -> Result<Tensor> {
         super::products::kron(self, other)
     }
 
-    /// The sum of a matrix's diagonal.
+    /// `sum(self[i][i])`, the sum of a matrix's diagonal.
     pub fn trace(&self) -> Result<Tensor> {
         super::products::trace(self)
     }
@@ -26,12 +26,12 @@ impl Tensor {
         super::products::cartesian_prod(tensors)
     }
 
-    /// The vector product along `dim`, or along the first dimension of size 3.
+    /// `linalg_cross` along `dim`, or along the first dimension of size 3.
     pub fn cross(&self, other: &Tensor, dim: Option<i64>) -> Result<Tensor> {
         super::products::cross(self, other, dim)
     }
 
-    /// The sum of products along a dimension.
+    /// `sum(x * y)` along a dimension.
     pub fn linalg_vecdot(x: &Tensor, y: &Tensor) -> Result<Tensor> {
         super::products::linalg_vecdot(x, y, -1)
     }
@@ -41,7 +41,7 @@ impl Tensor {
         super::products::matrix_power(self, n)
     }
 
-    /// The product of many matrices, in the order that takes the fewest multiplications.
+    /// `a @ b @ c @ ...`, in the order that takes the fewest multiplications.
     pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
         super::products::linalg_multi_dot(tensors)
     }
@@ -51,12 +51,12 @@ impl Tensor {
         super::products::chain_matmul(matrices)
     }
 
-    /// The powers of a vector as columns, greatest first unless `increasing`.
+    /// `y[i][j] = x[i]^(N - 1 - j)`, or `x[i]^j` if `increasing`.
     pub fn vander(x: &Tensor, N: Option<i64>, increasing: bool) -> Result<Tensor> {
         super::products::vander(x, N, increasing)
     }
 
-    /// The powers of vectors as columns, least first.
+    /// `y[i][j] = x[i]^j`, the powers of vectors as columns.
     pub fn linalg_vander(x: &Tensor) -> Result<Tensor> {
         super::products::linalg_vander(x, None)
     }

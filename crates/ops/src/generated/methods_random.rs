@@ -18,25 +18,25 @@ impl Tensor {
         Ok(self)
     }
 
-    /// Writes numbers of the exponential distribution of rate `lambd`.
+    /// Writes numbers of the density `lambd * exp(-lambd * x)`.
     pub fn exponential_(&self, lambd: f64) -> Result<&Tensor> {
         super::random::exponential_(self, lambd, None)?;
         Ok(self)
     }
 
-    /// Writes numbers of the Cauchy distribution.
+    /// Writes numbers of the Cauchy distribution, `median + sigma * tan(pi * (u - 1/2))` for uniform u from 0 to 1.
     pub fn cauchy_(&self, median: f64, sigma: f64) -> Result<&Tensor> {
         super::random::cauchy_(self, median, sigma, None)?;
         Ok(self)
     }
 
-    /// Writes numbers whose logarithm is normal.
+    /// Writes `exp(x)` for normal x of the given mean and standard deviation.
     pub fn log_normal_(&self, mean: f64, std: f64) -> Result<&Tensor> {
         super::random::log_normal_(self, mean, std, None)?;
         Ok(self)
     }
 
-    /// Writes the number of trials up to the first success of probability `p`.
+    /// Writes the number k of trials up to the first success, of probability `(1 - p)^(k - 1) * p`.
     pub fn geometric_(&self, p: f64) -> Result<&Tensor> {
         super::random::geometric_(self, p, None)?;
         Ok(self)

@@ -29,7 +29,7 @@ impl Tensor {
         )
     }
 
-    /// Numbers from `start` to before `end`, `step` apart.
+    /// `start + k * step` for k from 0, up to before `end`.
     pub fn arange_start_step(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -48,7 +48,7 @@ impl Tensor {
         )
     }
 
-    /// So many numbers from `start` to `end`, both included, evenly spaced.
+    /// `start + k * (end - start) / (steps - 1)` for k from 0 to below `steps`.
     pub fn linspace(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -162,7 +162,7 @@ impl Tensor {
         )
     }
 
-    /// So many powers of `base`, whose exponents are evenly spaced.
+    /// `base^e` for so many exponents e from `start` to `end`, both included, evenly spaced.
     pub fn logspace(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,

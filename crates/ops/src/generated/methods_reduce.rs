@@ -21,12 +21,12 @@ impl Tensor {
         super::reduce::nansum(self, dim, keepdim, None)
     }
 
-    /// The mean of all elements of a floating point tensor; NaN of no elements.
+    /// `sum(self) / n` over all n elements of a floating point tensor; NaN of no elements.
     pub fn mean(&self) -> Result<Tensor> {
         super::reduce::mean(self, None)
     }
 
-    /// The mean along the given dimensions of a floating point tensor; NaN of no elements.
+    /// `sum(self) / n` along the given dimensions of a floating point tensor; NaN of no elements.
     pub fn mean_dim(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
         super::reduce::mean_dim(self, dim, keepdim, None)
     }
@@ -141,32 +141,32 @@ impl Tensor {
         super::reduce::aminmax(self, None, false)
     }
 
-    /// The variance of all elements, over `n - 1` or, if not `unbiased`, `n`.
+    /// `sum((self - mean)^2) / (n - 1)` over all n elements, or `/ n` if not `unbiased`.
     pub fn var(&self, unbiased: bool) -> Result<Tensor> {
         super::reduce::var(self, unbiased)
     }
 
-    /// The variance along the given dimensions, over `n - 1` or, if not `unbiased`, `n`.
+    /// `sum((self - mean)^2) / (n - 1)` along the given dimensions, or `/ n` if not `unbiased`.
     pub fn var_dim(&self, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
         super::reduce::var_dim(self, dim, unbiased, keepdim)
     }
 
-    /// The variance along the given dimensions, over `n - correction`, where the correction is 1 unless given.
+    /// `sum((self - mean)^2) / max(n - correction, 0)` along the given dimensions, where the correction is 1 unless given.
     pub fn var_correction(&self, dim: Option<&[i64]>) -> Result<Tensor> {
         super::reduce::var_correction(self, dim, None, false)
     }
 
-    /// The standard deviation of all elements, over `n - 1` or, if not `unbiased`, `n`.
+    /// `sqrt(sum((self - mean)^2) / (n - 1))` over all n elements, or `/ n` if not `unbiased`.
     pub fn std(&self, unbiased: bool) -> Result<Tensor> {
         super::reduce::std(self, unbiased)
     }
 
-    /// The standard deviation along the given dimensions, over `n - 1` or, if not `unbiased`, `n`.
+    /// `sqrt(sum((self - mean)^2) / (n - 1))` along the given dimensions, or `/ n` if not `unbiased`.
     pub fn std_dim(&self, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
         super::reduce::std_dim(self, dim, unbiased, keepdim)
     }
 
-    /// The standard deviation along the given dimensions, over `n - correction`, where the correction is 1 unless given.
+    /// `sqrt(sum((self - mean)^2) / max(n - correction, 0))` along the given dimensions, where the correction is 1 unless given.
     pub fn std_correction(&self, dim: Option<&[i64]>) -> Result<Tensor> {
         super::reduce::std_correction(self, dim, None, false)
     }

@@ -6,23 +6,23 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The running sum along a dimension; integers add up in int64 unless `dtype` says otherwise.
+    /// `y[k] = self[0] + ... + self[k]` along a dimension; integers add up in int64 unless `dtype` says otherwise.
     pub fn cumsum(&self, dim: i64) -> Result<Tensor> {
         super::scan::cumsum(self, dim, None)
     }
 
-    /// The running sum along a dimension; integers add up in int64 unless `dtype` says otherwise. The result is written into `self`.
+    /// `y[k] = self[0] + ... The result is written into `self`.
     pub fn cumsum_(&self, dim: i64) -> Result<&Tensor> {
         super::scan::cumsum_(self, dim, None)?;
         Ok(self)
     }
 
-    /// The running product along a dimension; integers multiply in int64 unless `dtype` says otherwise.
+    /// `y[k] = self[0] * ... * self[k]` along a dimension; integers multiply in int64 unless `dtype` says otherwise.
     pub fn cumprod(&self, dim: i64) -> Result<Tensor> {
         super::scan::cumprod(self, dim, None)
     }
 
-    /// The running product along a dimension; integers multiply in int64 unless `dtype` says otherwise. The result is written into `self`.
+    /// `y[k] = self[0] * ... The result is written into `self`.
     pub fn cumprod_(&self, dim: i64) -> Result<&Tensor> {
         super::scan::cumprod_(self, dim, None)?;
         Ok(self)
@@ -33,7 +33,7 @@ impl Tensor {
         super::scan::_linear_recurrence(factor, input, dim, reverse)
     }
 
-    /// The logarithm of the running sum of exponentials.
+    /// `log(cumsum(exp(self)))` along a dimension, without overflow.
     pub fn logcumsumexp(&self, dim: i64) -> Result<Tensor> {
         super::scan::logcumsumexp(self, dim)
     }

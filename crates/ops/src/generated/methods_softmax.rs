@@ -11,7 +11,7 @@ impl Tensor {
         super::softmax::softmax_int(self, dim, dtype)
     }
 
-    /// The derivative of `softmax`, given the gradient of its result and the result.
+    /// `output * (grad_output - sum(grad_output * output))` along a dimension, the gradient of `softmax`.
     pub fn _softmax_backward_data(
         grad_output: &Tensor,
         output: &Tensor,
@@ -26,7 +26,7 @@ impl Tensor {
         super::softmax::log_softmax_int(self, dim, dtype)
     }
 
-    /// The derivative of `log_softmax`, given the gradient of its result and the result.
+    /// `grad_output - exp(output) * sum(grad_output)` along a dimension, the gradient of `log_softmax`.
     pub fn _log_softmax_backward_data(
         grad_output: &Tensor,
         output: &Tensor,

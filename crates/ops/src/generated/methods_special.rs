@@ -11,45 +11,45 @@ impl Tensor {
         super::special::positive(self)
     }
 
-    /// `sin(pi x) / (pi x)`, and 1 at 0.
+    /// `sin(pi * self) / (pi * self)`, and 1 at 0.
     pub fn sinc(&self) -> Result<Tensor> {
         super::special::sinc(self)
     }
 
-    /// `sin(pi x) / (pi x)`, and 1 at 0. The result is written into `self`.
+    /// `sin(pi * self) / (pi * self)`, and 1 at 0. The result is written into `self`.
     pub fn sinc_(&self) -> Result<&Tensor> {
         super::special::sinc_(self)?;
         Ok(self)
     }
 
-    /// `log(x / (1 - x))`, with `eps` of x kept between that and `1 - eps`.
+    /// `log(x / (1 - x))`, where x is `self`, kept between `eps` and `1 - eps` if there is one.
     pub fn logit(&self, eps: Option<f64>) -> Result<Tensor> {
         super::special::logit(self, eps)
     }
 
-    /// `log(x / (1 - x))`, with `eps` of x kept between that and `1 - eps`. The result is written into `self`.
+    /// `log(x / (1 - x))`, where x is `self`, kept between `eps` and `1 - eps` if there is one. The result is written into `self`.
     pub fn logit_(&self, eps: Option<f64>) -> Result<&Tensor> {
         super::special::logit_(self, eps)?;
         Ok(self)
     }
 
-    /// `self log(other)`, and 0 where `self` is 0.
+    /// `self * log(other)`, and 0 where `self` is 0.
     pub fn xlogy(&self, other: &Tensor) -> Result<Tensor> {
         super::special::xlogy_tensor(self, other)
     }
 
-    /// `self log(other)`, and 0 where `self` is 0. The result is written into `self`.
+    /// `self * log(other)`, and 0 where `self` is 0. The result is written into `self`.
     pub fn xlogy_(&self, other: &Tensor) -> Result<&Tensor> {
         super::special::xlogy__tensor(self, other)?;
         Ok(self)
     }
 
-    /// `self log(other)` for a number `other`.
+    /// `self * log(other)`, for a number `other`.
     pub fn xlogy_scalar_other(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::special::xlogy_scalar_other(self, other.into())
     }
 
-    /// Multiplies `self` with the logarithm of a number.
+    /// `self *= log(other)`, for a number `other`.
     pub fn xlogy__scalar_other(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::special::xlogy__scalar_other(self, other.into())?;
         Ok(self)
@@ -87,18 +87,18 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `self 2^other`, rounded once for whole exponents.
+    /// `self * 2^other`, rounded once for whole exponents.
     pub fn ldexp(&self, other: &Tensor) -> Result<Tensor> {
         super::special::ldexp_tensor(self, other)
     }
 
-    /// `self 2^other`, rounded once for whole exponents. The result is written into `self`.
+    /// `self * 2^other`, rounded once for whole exponents. The result is written into `self`.
     pub fn ldexp_(&self, other: &Tensor) -> Result<&Tensor> {
         super::special::ldexp_(self, other)?;
         Ok(self)
     }
 
-    /// Each element as a part of magnitude 1/2 to 1 and an exponent of 2.
+    /// A mantissa of magnitude 1/2 to below 1 and an exponent, of which `mantissa * 2^exponent` is each element.
     pub fn frexp(&self) -> Result<(Tensor, Tensor)> {
         super::special::frexp_tensor(self)
     }
@@ -114,23 +114,23 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `self` to the power of `exponent`, in float64.
+    /// `self^exponent`, in float64.
     pub fn float_power(&self, exponent: &Tensor) -> Result<Tensor> {
         super::special::float_power_tensor_tensor(self, exponent)
     }
 
-    /// `self` to the power of a number, in float64.
+    /// `self^exponent`, for a number `exponent`, in float64.
     pub fn float_power_tensor_scalar(&self, exponent: impl Into<Scalar>) -> Result<Tensor> {
         super::special::float_power_tensor_scalar(self, exponent.into())
     }
 
-    /// Raises `self`, of float64, to the power of `exponent`.
+    /// `self = self^exponent`, of float64.
     pub fn float_power_(&self, exponent: &Tensor) -> Result<&Tensor> {
         super::special::float_power__tensor(self, exponent)?;
         Ok(self)
     }
 
-    /// Raises `self`, of float64, to the power of a number.
+    /// `self = self^exponent`, of float64, for a number `exponent`.
     pub fn float_power__scalar(&self, exponent: impl Into<Scalar>) -> Result<&Tensor> {
         super::special::float_power__scalar(self, exponent.into())?;
         Ok(self)

@@ -50,67 +50,67 @@ impl Tensor {
         Ok(self)
     }
 
-    /// Each element kept between `min` and `max`, the latter prevailing; NaN stays.
+    /// `min(max(self, min), max)`, without the limits that are not given; NaN stays.
     pub fn clamp(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
         super::ternary::clamp(self, min, max)
     }
 
-    /// Each element kept between `min` and `max`, the latter prevailing; NaN stays. The result is written into `self`.
+    /// `min(max(self, min), max)`, without the limits that are not given; NaN stays. The result is written into `self`.
     pub fn clamp_(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<&Tensor> {
         super::ternary::clamp_(self, min, max)?;
         Ok(self)
     }
 
-    /// Each element kept between those of `min` and `max`, the latter prevailing; NaN wins.
+    /// `min(max(self, min), max)`, element by element, without the limits that are not given; NaN wins.
     pub fn clamp_tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
         super::ternary::clamp_tensor(self, min, max)
     }
 
-    /// Each element kept between those of `min` and `max`, the latter prevailing; NaN wins. The result is written into `self`.
+    /// `min(max(self, min), max)`, element by element, without the limits that are not given; NaN wins. The result is written into `self`.
     pub fn clamp__tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<&Tensor> {
         super::ternary::clamp__tensor(self, min, max)?;
         Ok(self)
     }
 
-    /// Each element or `min`, whichever is greater.
+    /// `max(self, min)`, for a number `min`; NaN stays.
     pub fn clamp_min(&self, min: impl Into<Scalar>) -> Result<Tensor> {
         super::ternary::clamp_min(self, min.into())
     }
 
-    /// Each element or `min`, whichever is greater. The result is written into `self`.
+    /// `max(self, min)`, for a number `min`; NaN stays. The result is written into `self`.
     pub fn clamp_min_(&self, min: impl Into<Scalar>) -> Result<&Tensor> {
         super::ternary::clamp_min_(self, min.into())?;
         Ok(self)
     }
 
-    /// The greater of two elements, NaN where either is NaN.
+    /// `max(self, min)`, element by element, NaN where either is NaN.
     pub fn clamp_min_tensor(&self, min: &Tensor) -> Result<Tensor> {
         super::ternary::clamp_min_tensor(self, min)
     }
 
-    /// The greater of two elements, NaN where either is NaN. The result is written into `self`.
+    /// `max(self, min)`, element by element, NaN where either is NaN. The result is written into `self`.
     pub fn clamp_min__tensor(&self, min: &Tensor) -> Result<&Tensor> {
         super::ternary::clamp_min__tensor(self, min)?;
         Ok(self)
     }
 
-    /// Each element or `max`, whichever is less.
+    /// `min(self, max)`, for a number `max`; NaN stays.
     pub fn clamp_max(&self, max: impl Into<Scalar>) -> Result<Tensor> {
         super::ternary::clamp_max(self, max.into())
     }
 
-    /// Each element or `max`, whichever is less. The result is written into `self`.
+    /// `min(self, max)`, for a number `max`; NaN stays. The result is written into `self`.
     pub fn clamp_max_(&self, max: impl Into<Scalar>) -> Result<&Tensor> {
         super::ternary::clamp_max_(self, max.into())?;
         Ok(self)
     }
 
-    /// The lesser of two elements, NaN where either is NaN.
+    /// `min(self, max)`, element by element, NaN where either is NaN.
     pub fn clamp_max_tensor(&self, max: &Tensor) -> Result<Tensor> {
         super::ternary::clamp_max_tensor(self, max)
     }
 
-    /// The lesser of two elements, NaN where either is NaN. The result is written into `self`.
+    /// `min(self, max)`, element by element, NaN where either is NaN. The result is written into `self`.
     pub fn clamp_max__tensor(&self, max: &Tensor) -> Result<&Tensor> {
         super::ternary::clamp_max__tensor(self, max)?;
         Ok(self)

@@ -17,12 +17,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The magnitude of each element; of the least integer, itself.
+    /// `|self|`, the magnitude of each element; of the least integer, itself.
     pub fn abs(&self) -> Result<Tensor> {
         super::unary::abs(self)
     }
 
-    /// The magnitude of each element; of the least integer, itself. The result is written into `self`.
+    /// `|self|`, the magnitude of each element; of the least integer, itself. The result is written into `self`.
     pub fn abs_(&self) -> Result<&Tensor> {
         super::unary::abs_(self)?;
         Ok(self)
@@ -50,23 +50,23 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The exponential of each element.
+    /// `e^self`, the exponential of each element.
     pub fn exp(&self) -> Result<Tensor> {
         super::unary::exp(self)
     }
 
-    /// The exponential of each element. The result is written into `self`.
+    /// `e^self`, the exponential of each element. The result is written into `self`.
     pub fn exp_(&self) -> Result<&Tensor> {
         super::unary::exp_(self)?;
         Ok(self)
     }
 
-    /// 2 to the power of each element.
+    /// `2^self`, element by element.
     pub fn exp2(&self) -> Result<Tensor> {
         super::unary::exp2(self)
     }
 
-    /// 2 to the power of each element. The result is written into `self`.
+    /// `2^self`, element by element. The result is written into `self`.
     pub fn exp2_(&self) -> Result<&Tensor> {
         super::unary::exp2_(self)?;
         Ok(self)
@@ -83,12 +83,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The natural logarithm of each element; NaN below 0.
+    /// `ln(self)`, the natural logarithm of each element; NaN below 0.
     pub fn log(&self) -> Result<Tensor> {
         super::unary::log(self)
     }
 
-    /// The natural logarithm of each element; NaN below 0. The result is written into `self`.
+    /// `ln(self)`, the natural logarithm of each element; NaN below 0. The result is written into `self`.
     pub fn log_(&self) -> Result<&Tensor> {
         super::unary::log_(self)?;
         Ok(self)
@@ -105,23 +105,23 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The logarithm to base 2 of each element; NaN below 0.
+    /// `log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0.
     pub fn log2(&self) -> Result<Tensor> {
         super::unary::log2(self)
     }
 
-    /// The logarithm to base 2 of each element; NaN below 0. The result is written into `self`.
+    /// `log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0. The result is written into `self`.
     pub fn log2_(&self) -> Result<&Tensor> {
         super::unary::log2_(self)?;
         Ok(self)
     }
 
-    /// The logarithm to base 10 of each element; NaN below 0.
+    /// `log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0.
     pub fn log10(&self) -> Result<Tensor> {
         super::unary::log10(self)
     }
 
-    /// The logarithm to base 10 of each element; NaN below 0. The result is written into `self`.
+    /// `log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0. The result is written into `self`.
     pub fn log10_(&self) -> Result<&Tensor> {
         super::unary::log10_(self)?;
         Ok(self)
@@ -204,67 +204,67 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The angle whose sine is each element; NaN outside -1 to 1.
+    /// The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1.
     pub fn asin(&self) -> Result<Tensor> {
         super::unary::asin(self)
     }
 
-    /// The angle whose sine is each element; NaN outside -1 to 1. The result is written into `self`.
+    /// The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1. The result is written into `self`.
     pub fn asin_(&self) -> Result<&Tensor> {
         super::unary::asin_(self)?;
         Ok(self)
     }
 
-    /// The angle whose cosine is each element; NaN outside -1 to 1.
+    /// The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1.
     pub fn acos(&self) -> Result<Tensor> {
         super::unary::acos(self)
     }
 
-    /// The angle whose cosine is each element; NaN outside -1 to 1. The result is written into `self`.
+    /// The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1. The result is written into `self`.
     pub fn acos_(&self) -> Result<&Tensor> {
         super::unary::acos_(self)?;
         Ok(self)
     }
 
-    /// The angle whose tangent is each element.
+    /// The angle from -pi/2 to pi/2 whose tangent is each element.
     pub fn atan(&self) -> Result<Tensor> {
         super::unary::atan(self)
     }
 
-    /// The angle whose tangent is each element. The result is written into `self`.
+    /// The angle from -pi/2 to pi/2 whose tangent is each element. The result is written into `self`.
     pub fn atan_(&self) -> Result<&Tensor> {
         super::unary::atan_(self)?;
         Ok(self)
     }
 
-    /// The hyperbolic sine of each element.
+    /// `(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element.
     pub fn sinh(&self) -> Result<Tensor> {
         super::unary::sinh(self)
     }
 
-    /// The hyperbolic sine of each element. The result is written into `self`.
+    /// `(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element. The result is written into `self`.
     pub fn sinh_(&self) -> Result<&Tensor> {
         super::unary::sinh_(self)?;
         Ok(self)
     }
 
-    /// The hyperbolic cosine of each element.
+    /// `(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element.
     pub fn cosh(&self) -> Result<Tensor> {
         super::unary::cosh(self)
     }
 
-    /// The hyperbolic cosine of each element. The result is written into `self`.
+    /// `(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element. The result is written into `self`.
     pub fn cosh_(&self) -> Result<&Tensor> {
         super::unary::cosh_(self)?;
         Ok(self)
     }
 
-    /// The hyperbolic tangent of each element.
+    /// `sinh(self) / cosh(self)`, the hyperbolic tangent of each element.
     pub fn tanh(&self) -> Result<Tensor> {
         super::unary::tanh(self)
     }
 
-    /// The hyperbolic tangent of each element. The result is written into `self`.
+    /// `sinh(self) / cosh(self)`, the hyperbolic tangent of each element. The result is written into `self`.
     pub fn tanh_(&self) -> Result<&Tensor> {
         super::unary::tanh_(self)?;
         Ok(self)
@@ -281,12 +281,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The error function of each element.
+    /// The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it.
     pub fn erf(&self) -> Result<Tensor> {
         super::unary::erf(self)
     }
 
-    /// The error function of each element. The result is written into `self`.
+    /// The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it. The result is written into `self`.
     pub fn erf_(&self) -> Result<&Tensor> {
         super::unary::erf_(self)?;
         Ok(self)
@@ -336,23 +336,23 @@ impl Tensor {
         Ok(self)
     }
 
-    /// Each element rounded to so many decimals; negative ones round to powers of ten.
+    /// `round(self * 10^decimals) / 10^decimals`; negative `decimals` round to powers of ten.
     pub fn round_decimals(&self, decimals: i64) -> Result<Tensor> {
         super::unary::round_decimals(self, decimals)
     }
 
-    /// Each element rounded to so many decimals; negative ones round to powers of ten. The result is written into `self`.
+    /// `round(self * 10^decimals) / 10^decimals`; negative `decimals` round to powers of ten. The result is written into `self`.
     pub fn round__decimals(&self, decimals: i64) -> Result<&Tensor> {
         super::unary::round__decimals(self, decimals)?;
         Ok(self)
     }
 
-    /// The integer part of each element.
+    /// Each element rounded towards 0.
     pub fn trunc(&self) -> Result<Tensor> {
         super::unary::trunc(self)
     }
 
-    /// The integer part of each element. The result is written into `self`.
+    /// Each element rounded towards 0. The result is written into `self`.
     pub fn trunc_(&self) -> Result<&Tensor> {
         super::unary::trunc_(self)?;
         Ok(self)
@@ -369,12 +369,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// Angles in degrees as radians.
+    /// Angles in degrees as radians, pi / 180 times each.
     pub fn deg2rad(&self) -> Result<Tensor> {
         super::unary::deg2rad(self)
     }
 
-    /// Angles in degrees as radians. The result is written into `self`.
+    /// Angles in degrees as radians, pi / 180 times each. The result is written into `self`.
     pub fn deg2rad_(&self) -> Result<&Tensor> {
         super::unary::deg2rad_(self)?;
         Ok(self)
@@ -385,45 +385,45 @@ impl Tensor {
         super::unary::angle(self)
     }
 
-    /// Angles in radians as degrees.
+    /// Angles in radians as degrees, 180 / pi times each.
     pub fn rad2deg(&self) -> Result<Tensor> {
         super::unary::rad2deg(self)
     }
 
-    /// Angles in radians as degrees. The result is written into `self`.
+    /// Angles in radians as degrees, 180 / pi times each. The result is written into `self`.
     pub fn rad2deg_(&self) -> Result<&Tensor> {
         super::unary::rad2deg_(self)?;
         Ok(self)
     }
 
-    /// The number whose hyperbolic sine is each element.
+    /// `log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element.
     pub fn asinh(&self) -> Result<Tensor> {
         super::unary::asinh(self)
     }
 
-    /// The number whose hyperbolic sine is each element. The result is written into `self`.
+    /// `log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element. The result is written into `self`.
     pub fn asinh_(&self) -> Result<&Tensor> {
         super::unary::asinh_(self)?;
         Ok(self)
     }
 
-    /// The number of at least 0 whose hyperbolic cosine is each element; NaN below 1.
+    /// `log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1.
     pub fn acosh(&self) -> Result<Tensor> {
         super::unary::acosh(self)
     }
 
-    /// The number of at least 0 whose hyperbolic cosine is each element; NaN below 1. The result is written into `self`.
+    /// `log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1. The result is written into `self`.
     pub fn acosh_(&self) -> Result<&Tensor> {
         super::unary::acosh_(self)?;
         Ok(self)
     }
 
-    /// The number whose hyperbolic tangent is each element; NaN outside -1 to 1.
+    /// `log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1.
     pub fn atanh(&self) -> Result<Tensor> {
         super::unary::atanh(self)
     }
 
-    /// The number whose hyperbolic tangent is each element; NaN outside -1 to 1. The result is written into `self`.
+    /// `log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1. The result is written into `self`.
     pub fn atanh_(&self) -> Result<&Tensor> {
         super::unary::atanh_(self)?;
         Ok(self)

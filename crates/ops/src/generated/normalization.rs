@@ -81,7 +81,7 @@ pub static NATIVE_LAYER_NORM: Operator<NativeLayerNormFn> = Operator::new(
     native_layer_norm_boxed,
 );
 
-/// Layer normalization, with the mean and the inverse deviation of each row.
+/// `(input - mean) / sqrt(var + eps) * weight + bias` over the last dimensions, and `mean` and `1 / sqrt(var + eps)` of each row.
 ///
 /// `native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)`
 #[inline]
@@ -143,7 +143,7 @@ pub static NATIVE_LAYER_NORM_OUT: Operator<NativeLayerNormOutFn> = Operator::new
     native_layer_norm_out_boxed,
 );
 
-/// Layer normalization, with the mean and the inverse deviation of each row.
+/// `(input - mean) / sqrt(var + eps) * weight + bias` over the last dimensions, and `mean` and `1 / sqrt(var + eps)` of each row.
 ///
 /// `native_layer_norm.out(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
 #[inline]
@@ -470,7 +470,7 @@ pub static NATIVE_GROUP_NORM: Operator<NativeGroupNormFn> = Operator::new(
     native_group_norm_boxed,
 );
 
-/// Group normalization, with the mean and the inverse deviation of each group.
+/// `(input - mean) / sqrt(var + eps) * weight + bias` over groups of channels, and `mean` and `1 / sqrt(var + eps)` of each group.
 ///
 /// `native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)`
 #[inline]
@@ -544,7 +544,7 @@ pub static NATIVE_GROUP_NORM_OUT: Operator<NativeGroupNormOutFn> = Operator::new
     native_group_norm_out_boxed,
 );
 
-/// Group normalization, with the mean and the inverse deviation of each group.
+/// `(input - mean) / sqrt(var + eps) * weight + bias` over groups of channels, and `mean` and `1 / sqrt(var + eps)` of each group.
 ///
 /// `native_group_norm.out(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
 #[inline]
@@ -924,7 +924,7 @@ pub static NATIVE_BATCH_NORM: Operator<NativeBatchNormFn> = Operator::new(
     native_batch_norm_boxed,
 );
 
-/// Batch normalization, with the mean and the inverse deviation of each channel; updates the running statistics in training.
+/// `(input - mean) / sqrt(var + eps) * weight + bias` for each channel, and `mean` and `1 / sqrt(var + eps)`; in training updates the running statistics, outside uses them.
 ///
 /// `native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)`
 #[inline]
@@ -1009,7 +1009,7 @@ pub static NATIVE_BATCH_NORM_OUT: Operator<NativeBatchNormOutFn> = Operator::new
     native_batch_norm_out_boxed,
 );
 
-/// Batch normalization, with the mean and the inverse deviation of each channel; updates the running statistics in training.
+/// `(input - mean) / sqrt(var + eps) * weight + bias` for each channel, and `mean` and `1 / sqrt(var + eps)`; in training updates the running statistics, outside uses them.
 ///
 /// `native_batch_norm.out(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
 #[inline]
@@ -1798,7 +1798,7 @@ pub static _FUSED_RMS_NORM: Operator<_FusedRmsNormFn> = Operator::new(
     _fused_rms_norm_boxed,
 );
 
-/// Root mean square normalization, with the inverse root of each row.
+/// `input / sqrt(mean(input^2) + eps) * weight` over the last dimensions, and `1 / sqrt(mean(input^2) + eps)` of each row.
 ///
 /// `_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)`
 #[inline]

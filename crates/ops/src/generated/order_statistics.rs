@@ -827,7 +827,7 @@ pub static QUANTILE: Operator<QuantileFn> = Operator::new(
     quantile_boxed,
 );
 
-/// The quantiles `q`, along a dimension or of all elements; NaN where there is one.
+/// Of the n elements in order the one at `q * (n - 1)`, or of the two around it what `interpolation` says; NaN where there is one.
 ///
 /// `quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor`
 #[inline]
@@ -876,7 +876,7 @@ pub static QUANTILE_OUT: Operator<QuantileOutFn> = Operator::new(
     quantile_out_boxed,
 );
 
-/// The quantiles `q`, along a dimension or of all elements; NaN where there is one.
+/// Of the n elements in order the one at `q * (n - 1)`, or of the two around it what `interpolation` says; NaN where there is one.
 ///
 /// `quantile.out(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -929,7 +929,7 @@ pub static QUANTILE_SCALAR: Operator<QuantileScalarFn> = Operator::new(
     quantile_scalar_boxed,
 );
 
-/// The quantile `q`, along a dimension or of all elements; NaN where there is one.
+/// Of the n elements in order the one at `q * (n - 1)`, or of the two around it what `interpolation` says; NaN where there is one.
 ///
 /// `quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor`
 #[inline]
@@ -982,7 +982,7 @@ pub static QUANTILE_SCALAR_OUT: Operator<QuantileScalarOutFn> = Operator::new(
     quantile_scalar_out_boxed,
 );
 
-/// The quantile `q`, along a dimension or of all elements; NaN where there is one.
+/// Of the n elements in order the one at `q * (n - 1)`, or of the two around it what `interpolation` says; NaN where there is one.
 ///
 /// `quantile.scalar_out(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1035,7 +1035,7 @@ pub static NANQUANTILE: Operator<NanquantileFn> = Operator::new(
     nanquantile_boxed,
 );
 
-/// The quantiles `q` of the numbers, along a dimension or of all.
+/// `quantile` of the elements that are not NaN.
 ///
 /// `nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor`
 #[inline]
@@ -1085,7 +1085,7 @@ pub static NANQUANTILE_OUT: Operator<NanquantileOutFn> = Operator::new(
     nanquantile_out_boxed,
 );
 
-/// The quantiles `q` of the numbers, along a dimension or of all.
+/// `quantile` of the elements that are not NaN.
 ///
 /// `nanquantile.out(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1141,7 +1141,7 @@ pub static NANQUANTILE_SCALAR: Operator<NanquantileScalarFn> = Operator::new(
     nanquantile_scalar_boxed,
 );
 
-/// The quantile `q` of the numbers, along a dimension or of all.
+/// `quantile` of the elements that are not NaN.
 ///
 /// `nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor`
 #[inline]
@@ -1194,7 +1194,7 @@ pub static NANQUANTILE_SCALAR_OUT: Operator<NanquantileScalarOutFn> = Operator::
     nanquantile_scalar_out_boxed,
 );
 
-/// The quantile `q` of the numbers, along a dimension or of all.
+/// `quantile` of the elements that are not NaN.
 ///
 /// `nanquantile.scalar_out(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1247,7 +1247,7 @@ pub static NANMEAN: Operator<NanmeanFn> = Operator::new(
     nanmean_boxed,
 );
 
-/// The mean of the elements that are not NaN.
+/// `nansum(self) / n` along the given dimensions, where n counts the elements that are not NaN.
 ///
 /// `nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -1294,7 +1294,7 @@ pub static NANMEAN_OUT: Operator<NanmeanOutFn> = Operator::new(
     nanmean_out_boxed,
 );
 
-/// The mean of the elements that are not NaN.
+/// `nansum(self) / n` along the given dimensions, where n counts the elements that are not NaN.
 ///
 /// `nanmean.out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

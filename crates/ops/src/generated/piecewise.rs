@@ -104,7 +104,7 @@ pub static HARDSHRINK_BACKWARD: Operator<HardshrinkBackwardFn> = Operator::new(
     hardshrink_backward_boxed,
 );
 
-/// The gradient of `hardshrink`.
+/// `grad_out` where `self` is outside `-lambd` to `lambd`, 0 inside: the gradient of `hardshrink`.
 ///
 /// `hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor`
 #[inline]
@@ -156,7 +156,7 @@ pub static SOFTSHRINK: Operator<SoftshrinkFn> = Operator::new(
     softshrink_boxed,
 );
 
-/// `self` brought nearer to 0 by `lambd`, and 0 from `-lambd` to `lambd`.
+/// `self - lambd` above `lambd`, `self + lambd` below `-lambd`, 0 between.
 ///
 /// `softshrink(Tensor self, Scalar lambd=0.5) -> Tensor`
 #[inline]
@@ -197,7 +197,7 @@ pub static SOFTSHRINK_OUT: Operator<SoftshrinkOutFn> = Operator::new(
     softshrink_out_boxed,
 );
 
-/// `self` brought nearer to 0 by `lambd`, and 0 from `-lambd` to `lambd`.
+/// `self - lambd` above `lambd`, `self + lambd` below `-lambd`, 0 between.
 ///
 /// `softshrink.out(Tensor self, Scalar lambd=0.5, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -238,7 +238,7 @@ pub static SOFTSHRINK_BACKWARD: Operator<SoftshrinkBackwardFn> = Operator::new(
     softshrink_backward_boxed,
 );
 
-/// The gradient of `softshrink`.
+/// `grad_output` where `self` is outside `-lambd` to `lambd`, 0 inside: the gradient of `softshrink`.
 ///
 /// `softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor`
 #[inline]
@@ -290,7 +290,7 @@ pub static HARDSIGMOID: Operator<HardsigmoidFn> = Operator::new(
     hardsigmoid_boxed,
 );
 
-/// `(self + 3) / 6`, kept between 0 and 1.
+/// `min(max(self + 3, 0), 6) / 6`.
 ///
 /// `hardsigmoid(Tensor self) -> Tensor`
 #[inline]
@@ -331,7 +331,7 @@ pub static HARDSIGMOID_: Operator<HardsigmoidInPlaceFn> = Operator::new(
     hardsigmoid__boxed,
 );
 
-/// `(self + 3) / 6`, kept between 0 and 1.
+/// `min(max(self + 3, 0), 6) / 6`.
 ///
 /// `hardsigmoid_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -372,7 +372,7 @@ pub static HARDSIGMOID_OUT: Operator<HardsigmoidOutFn> = Operator::new(
     hardsigmoid_out_boxed,
 );
 
-/// `(self + 3) / 6`, kept between 0 and 1.
+/// `min(max(self + 3, 0), 6) / 6`.
 ///
 /// `hardsigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -413,7 +413,7 @@ pub static HARDSIGMOID_BACKWARD: Operator<HardsigmoidBackwardFn> = Operator::new
     hardsigmoid_backward_boxed,
 );
 
-/// The gradient of `hardsigmoid`.
+/// `grad_output / 6` where `self` is between -3 and 3, 0 elsewhere: the gradient of `hardsigmoid`.
 ///
 /// `hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor`
 #[inline]
@@ -454,7 +454,7 @@ pub static HARDSWISH: Operator<HardswishFn> = Operator::new(
     hardswish_boxed,
 );
 
-/// `self hardsigmoid(self)`.
+/// `self * min(max(self + 3, 0), 6) / 6`.
 ///
 /// `hardswish(Tensor self) -> Tensor`
 #[inline]
@@ -495,7 +495,7 @@ pub static HARDSWISH_: Operator<HardswishInPlaceFn> = Operator::new(
     hardswish__boxed,
 );
 
-/// `self hardsigmoid(self)`.
+/// `self * min(max(self + 3, 0), 6) / 6`.
 ///
 /// `hardswish_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -536,7 +536,7 @@ pub static HARDSWISH_OUT: Operator<HardswishOutFn> = Operator::new(
     hardswish_out_boxed,
 );
 
-/// `self hardsigmoid(self)`.
+/// `self * min(max(self + 3, 0), 6) / 6`.
 ///
 /// `hardswish.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -615,7 +615,7 @@ pub static CELU: Operator<CeluFn> = Operator::new(
     celu_boxed,
 );
 
-/// `elu` whose slope at 0 is 1 whatever `alpha`.
+/// `max(self, 0) + min(0, alpha * (exp(self / alpha) - 1))`.
 ///
 /// `celu(Tensor self, Scalar alpha=1.0) -> Tensor`
 #[inline]
@@ -644,7 +644,7 @@ pub static CELU_OUT: Operator<CeluOutFn> = Operator::new(
     celu_out_boxed,
 );
 
-/// `elu` whose slope at 0 is 1 whatever `alpha`.
+/// `max(self, 0) + min(0, alpha * (exp(self / alpha) - 1))`.
 ///
 /// `celu.out(Tensor self, Scalar alpha=1.0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -703,7 +703,7 @@ pub static SELU: Operator<SeluFn> = Operator::new(
     selu_boxed,
 );
 
-/// `elu` with the constants that keep mean and variance.
+/// `s * (max(self, 0) + min(0, a * (exp(self) - 1)))`, where s is 1.0507 and a is 1.6733, which keep mean and variance.
 ///
 /// `selu(Tensor self) -> Tensor`
 #[inline]
@@ -761,7 +761,7 @@ pub static RELU6: Operator<Relu6Fn> = Operator::new(
     relu6_boxed,
 );
 
-/// Each element kept between 0 and 6.
+/// `min(max(self, 0), 6)`.
 ///
 /// `relu6(Tensor self) -> Tensor`
 #[inline]
@@ -790,7 +790,7 @@ pub static RELU6_: Operator<Relu6InPlaceFn> = Operator::new(
     relu6__boxed,
 );
 
-/// Keeps each element between 0 and 6.
+/// `self = min(max(self, 0), 6)`.
 ///
 /// `relu6_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -822,7 +822,7 @@ pub static GLU: Operator<GluFn> = Operator::new(
     glu_boxed,
 );
 
-/// One half along a dimension times the sigmoid of the other.
+/// `a * sigmoid(b)`, where a and b are the halves of `self` along `dim`.
 ///
 /// `glu(Tensor self, int dim=-1) -> Tensor`
 #[inline]
@@ -854,7 +854,7 @@ pub static GLU_OUT: Operator<GluOutFn> = Operator::new(
     glu_out_boxed,
 );
 
-/// One half along a dimension times the sigmoid of the other.
+/// `a * sigmoid(b)`, where a and b are the halves of `self` along `dim`.
 ///
 /// `glu.out(Tensor self, int dim=-1, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -918,7 +918,7 @@ pub static PRELU: Operator<PreluFn> = Operator::new(
     prelu_boxed,
 );
 
-/// `self` above 0, and times the weight of its channel elsewhere.
+/// `self` above 0, `weight * self` elsewhere, with the weight of its channel.
 ///
 /// `prelu(Tensor self, Tensor weight) -> Tensor`
 #[inline]
@@ -947,7 +947,7 @@ pub static PRELU_OUT: Operator<PreluOutFn> = Operator::new(
     prelu_out_boxed,
 );
 
-/// `self` above 0, and times the weight of its channel elsewhere.
+/// `self` above 0, `weight * self` elsewhere, with the weight of its channel.
 ///
 /// `prelu.out(Tensor self, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -980,7 +980,7 @@ pub static _PRELU_KERNEL: Operator<_PreluKernelFn> = Operator::new(
     _prelu_kernel_boxed,
 );
 
-/// `self` above 0, and times `weight` elsewhere.
+/// `self` above 0, `weight * self` elsewhere.
 ///
 /// `_prelu_kernel(Tensor self, Tensor weight) -> Tensor`
 #[inline]
@@ -1062,7 +1062,7 @@ pub static RRELU_WITH_NOISE: Operator<RreluWithNoiseFn> = Operator::new(
     rrelu_with_noise_boxed,
 );
 
-/// `leaky_relu` with a slope drawn for each element in training, which `noise` takes.
+/// `leaky_relu` with a slope drawn between `lower` and `upper` for each element in training, which `noise` takes, and `(lower + upper) / 2` outside.
 ///
 /// `rrelu_with_noise(Tensor self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor`
 #[inline]
@@ -1238,7 +1238,7 @@ pub static RRELU: Operator<RreluFn> = Operator::new(
     rrelu_boxed,
 );
 
-/// `leaky_relu` with a slope drawn for each element in training.
+/// `leaky_relu` with a slope drawn between `lower` and `upper` for each element in training, and `(lower + upper) / 2` outside.
 ///
 /// `rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor`
 #[inline]

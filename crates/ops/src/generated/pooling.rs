@@ -989,7 +989,7 @@ pub static ADAPTIVE_AVG_POOL2D: Operator<AdaptiveAvgPool2dFn> = Operator::new(
     adaptive_avg_pool2d_boxed,
 );
 
-/// The mean of windows chosen so that images become `output_size`.
+/// The means of windows cut as by `adaptive_avg_pool1d`, so that images become `output_size`.
 ///
 /// `adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor`
 #[inline]
@@ -2192,7 +2192,7 @@ pub static ADAPTIVE_AVG_POOL3D: Operator<AdaptiveAvgPool3dFn> = Operator::new(
     adaptive_avg_pool3d_boxed,
 );
 
-/// The mean of windows chosen so that volumes become `output_size`.
+/// The means of windows cut as by `adaptive_avg_pool1d`, so that volumes become `output_size`.
 ///
 /// `adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor`
 #[inline]
@@ -2228,7 +2228,7 @@ pub static ADAPTIVE_AVG_POOL3D_OUT: Operator<AdaptiveAvgPool3dOutFn> = Operator:
     adaptive_avg_pool3d_out_boxed,
 );
 
-/// The mean of windows chosen so that volumes become `output_size`.
+/// The means of windows cut as by `adaptive_avg_pool1d`, so that volumes become `output_size`.
 ///
 /// `adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2466,7 +2466,7 @@ pub static ADAPTIVE_MAX_POOL2D: Operator<AdaptiveMaxPool2dFn> = Operator::new(
     adaptive_max_pool2d_boxed,
 );
 
-/// The greatest of windows chosen so that images become `output_size`, and its place in the channel.
+/// The greatest of windows cut as by `adaptive_avg_pool1d`, so that images become `output_size`, and its place in the channel.
 ///
 /// `adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)`
 #[inline]
@@ -2515,7 +2515,7 @@ pub static ADAPTIVE_MAX_POOL2D_OUT: Operator<AdaptiveMaxPool2dOutFn> = Operator:
     adaptive_max_pool2d_out_boxed,
 );
 
-/// The greatest of windows chosen so that images become `output_size`, and its place in the channel.
+/// The greatest of windows cut as by `adaptive_avg_pool1d`, so that images become `output_size`, and its place in the channel.
 ///
 /// `adaptive_max_pool2d.out(Tensor self, int[2] output_size, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
 #[inline]
@@ -2709,7 +2709,7 @@ pub static ADAPTIVE_MAX_POOL3D: Operator<AdaptiveMaxPool3dFn> = Operator::new(
     adaptive_max_pool3d_boxed,
 );
 
-/// The greatest of windows chosen so that volumes become `output_size`, and its place in the channel.
+/// The greatest of windows cut as by `adaptive_avg_pool1d`, so that volumes become `output_size`, and its place in the channel.
 ///
 /// `adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)`
 #[inline]
@@ -2758,7 +2758,7 @@ pub static ADAPTIVE_MAX_POOL3D_OUT: Operator<AdaptiveMaxPool3dOutFn> = Operator:
     adaptive_max_pool3d_out_boxed,
 );
 
-/// The greatest of windows chosen so that volumes become `output_size`, and its place in the channel.
+/// The greatest of windows cut as by `adaptive_avg_pool1d`, so that volumes become `output_size`, and its place in the channel.
 ///
 /// `adaptive_max_pool3d.out(Tensor self, int[3] output_size, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
 #[inline]

@@ -21,7 +21,7 @@ pub static POW_TENSOR_SCALAR: Operator<PowTensorScalarFn> = Operator::new(
     pow_tensor_scalar_boxed,
 );
 
-/// `self` to the power of a number; integers take no negative one.
+/// `self^exponent`, for a number `exponent`; integers take no negative one.
 ///
 /// `pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor`
 #[inline]
@@ -62,7 +62,7 @@ pub static POW__SCALAR: Operator<PowInPlaceScalarFn> = Operator::new(
     pow__scalar_boxed,
 );
 
-/// `self` to the power of a number; integers take no negative one.
+/// `self^exponent`, for a number `exponent`; integers take no negative one.
 ///
 /// `pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)`
 #[inline]
@@ -103,7 +103,7 @@ pub static POW_TENSOR_SCALAR_OUT: Operator<PowTensorScalarOutFn> = Operator::new
     pow_tensor_scalar_out_boxed,
 );
 
-/// `self` to the power of a number; integers take no negative one.
+/// `self^exponent`, for a number `exponent`; integers take no negative one.
 ///
 /// `pow.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -155,7 +155,7 @@ pub static POW_TENSOR_TENSOR: Operator<PowTensorTensorFn> = Operator::new(
     pow_tensor_tensor_boxed,
 );
 
-/// `self` to the power of `exponent`, element by element; integers wrap, and negative exponents give the integer part.
+/// `self^exponent`, element by element; integers wrap, and negative exponents give the integer part.
 ///
 /// `pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor`
 #[inline]
@@ -196,7 +196,7 @@ pub static POW__TENSOR: Operator<PowInPlaceTensorFn> = Operator::new(
     pow__tensor_boxed,
 );
 
-/// `self` to the power of `exponent`, element by element; integers wrap, and negative exponents give the integer part.
+/// `self^exponent`, element by element; integers wrap, and negative exponents give the integer part.
 ///
 /// `pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)`
 #[inline]
@@ -237,7 +237,7 @@ pub static POW_TENSOR_TENSOR_OUT: Operator<PowTensorTensorOutFn> = Operator::new
     pow_tensor_tensor_out_boxed,
 );
 
-/// `self` to the power of `exponent`, element by element; integers wrap, and negative exponents give the integer part.
+/// `self^exponent`, element by element; integers wrap, and negative exponents give the integer part.
 ///
 /// `pow.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -290,7 +290,7 @@ pub static POW_SCALAR: Operator<PowScalarFn> = Operator::new(
     pow_scalar_boxed,
 );
 
-/// A number to the power of each element.
+/// `self^exponent`, for a number `self`.
 ///
 /// `pow.Scalar(Scalar self, Tensor exponent) -> Tensor`
 #[inline]
@@ -331,7 +331,7 @@ pub static POW_SCALAR_OUT: Operator<PowScalarOutFn> = Operator::new(
     pow_scalar_out_boxed,
 );
 
-/// A number to the power of each element.
+/// `self^exponent`, for a number `self`.
 ///
 /// `pow.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -18,7 +18,7 @@ pub static KRON: Operator<KronFn> = Operator::new(
     kron_boxed,
 );
 
-/// Every element of `self` times the whole of `other`, block beside block.
+/// `y[i * p + k][j * q + l] = self[i][j] * other[k][l]`, for `other` of `p x q`: every element of `self` times the whole of `other`.
 ///
 /// `kron(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -47,7 +47,7 @@ pub static KRON_OUT: Operator<KronOutFn> = Operator::new(
     kron_out_boxed,
 );
 
-/// Every element of `self` times the whole of `other`, block beside block.
+/// `y[i * p + k][j * q + l] = self[i][j] * other[k][l]`, for `other` of `p x q`: every element of `self` times the whole of `other`.
 ///
 /// `kron.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -77,7 +77,7 @@ pub static TRACE: Operator<TraceFn> = Operator::new(
     trace_boxed,
 );
 
-/// The sum of a matrix's diagonal.
+/// `sum(self[i][i])`, the sum of a matrix's diagonal.
 ///
 /// `trace(Tensor self) -> Tensor`
 #[inline]
@@ -106,7 +106,7 @@ pub static TRACE_OUT: Operator<TraceOutFn> = Operator::new(
     trace_out_boxed,
 );
 
-/// The sum of a matrix's diagonal.
+/// `sum(self[i][i])`, the sum of a matrix's diagonal.
 ///
 /// `trace.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -258,7 +258,7 @@ pub static LINALG_CROSS: Operator<LinalgCrossFn> = Operator::new(
     linalg_cross_boxed,
 );
 
-/// The vector product along a dimension of size 3.
+/// `y[0] = self[1] * other[2] - self[2] * other[1]`, and so on in turn, along a dimension of size 3.
 ///
 /// `linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor`
 #[inline]
@@ -287,7 +287,7 @@ pub static LINALG_CROSS_OUT: Operator<LinalgCrossOutFn> = Operator::new(
     linalg_cross_out_boxed,
 );
 
-/// The vector product along a dimension of size 3.
+/// `y[0] = self[1] * other[2] - self[2] * other[1]`, and so on in turn, along a dimension of size 3.
 ///
 /// `linalg_cross.out(Tensor self, Tensor other, *, int dim=-1, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -324,7 +324,7 @@ pub static CROSS: Operator<CrossFn> = Operator::new(
     cross_boxed,
 );
 
-/// The vector product along `dim`, or along the first dimension of size 3.
+/// `linalg_cross` along `dim`, or along the first dimension of size 3.
 ///
 /// `cross(Tensor self, Tensor other, int? dim=None) -> Tensor`
 #[inline]
@@ -358,7 +358,7 @@ pub static CROSS_OUT: Operator<CrossOutFn> = Operator::new(
     cross_out_boxed,
 );
 
-/// The vector product along `dim`, or along the first dimension of size 3.
+/// `linalg_cross` along `dim`, or along the first dimension of size 3.
 ///
 /// `cross.out(Tensor self, Tensor other, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -395,7 +395,7 @@ pub static LINALG_VECDOT: Operator<LinalgVecdotFn> = Operator::new(
     linalg_vecdot_boxed,
 );
 
-/// The sum of products along a dimension.
+/// `sum(x * y)` along a dimension.
 ///
 /// `linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor`
 #[inline]
@@ -424,7 +424,7 @@ pub static LINALG_VECDOT_OUT: Operator<LinalgVecdotOutFn> = Operator::new(
     linalg_vecdot_out_boxed,
 );
 
-/// The sum of products along a dimension.
+/// `sum(x * y)` along a dimension.
 ///
 /// `linalg_vecdot.out(Tensor x, Tensor y, *, int dim=-1, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -464,7 +464,7 @@ pub static LINALG_MATRIX_POWER: Operator<LinalgMatrixPowerFn> = Operator::new(
     linalg_matrix_power_boxed,
 );
 
-/// A square matrix times itself `n` times.
+/// `self @ self @ ...`, a square matrix times itself `n` times.
 ///
 /// `linalg_matrix_power(Tensor self, int n) -> Tensor`
 #[inline]
@@ -496,7 +496,7 @@ pub static LINALG_MATRIX_POWER_OUT: Operator<LinalgMatrixPowerOutFn> = Operator:
     linalg_matrix_power_out_boxed,
 );
 
-/// A square matrix times itself `n` times.
+/// `self @ self @ ...`, a square matrix times itself `n` times.
 ///
 /// `linalg_matrix_power.out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -591,7 +591,7 @@ pub static LINALG_MULTI_DOT: Operator<LinalgMultiDotFn> = Operator::new(
     linalg_multi_dot_boxed,
 );
 
-/// The product of many matrices, in the order that takes the fewest multiplications.
+/// `a @ b @ c @ ...`, in the order that takes the fewest multiplications.
 ///
 /// `linalg_multi_dot(Tensor[] tensors) -> Tensor`
 #[inline]
@@ -623,7 +623,7 @@ pub static LINALG_MULTI_DOT_OUT: Operator<LinalgMultiDotOutFn> = Operator::new(
     linalg_multi_dot_out_boxed,
 );
 
-/// The product of many matrices, in the order that takes the fewest multiplications.
+/// `a @ b @ c @ ...`, in the order that takes the fewest multiplications.
 ///
 /// `linalg_multi_dot.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -712,7 +712,7 @@ pub static VANDER: Operator<VanderFn> = Operator::new(
     vander_boxed,
 );
 
-/// The powers of a vector as columns, greatest first unless `increasing`.
+/// `y[i][j] = x[i]^(N - 1 - j)`, or `x[i]^j` if `increasing`.
 ///
 /// `vander(Tensor x, int? N=None, bool increasing=False) -> Tensor`
 #[inline]
@@ -741,7 +741,7 @@ pub static LINALG_VANDER: Operator<LinalgVanderFn> = Operator::new(
     linalg_vander_boxed,
 );
 
-/// The powers of vectors as columns, least first.
+/// `y[i][j] = x[i]^j`, the powers of vectors as columns.
 ///
 /// `linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor`
 #[inline]

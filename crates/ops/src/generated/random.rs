@@ -99,7 +99,7 @@ pub static EXPONENTIAL_: Operator<ExponentialInPlaceFn> = Operator::new(
     exponential__boxed,
 );
 
-/// Writes numbers of the exponential distribution of rate `lambd`.
+/// Writes numbers of the density `lambd * exp(-lambd * x)`.
 ///
 /// `exponential_(Tensor(a!) self, float lambd=1, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]
@@ -137,7 +137,7 @@ pub static CAUCHY_: Operator<CauchyInPlaceFn> = Operator::new(
     cauchy__boxed,
 );
 
-/// Writes numbers of the Cauchy distribution.
+/// Writes numbers of the Cauchy distribution, `median + sigma * tan(pi * (u - 1/2))` for uniform u from 0 to 1.
 ///
 /// `cauchy_(Tensor(a!) self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]
@@ -176,7 +176,7 @@ pub static LOG_NORMAL_: Operator<LogNormalInPlaceFn> = Operator::new(
     log_normal__boxed,
 );
 
-/// Writes numbers whose logarithm is normal.
+/// Writes `exp(x)` for normal x of the given mean and standard deviation.
 ///
 /// `log_normal_(Tensor(a!) self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]
@@ -215,7 +215,7 @@ pub static GEOMETRIC_: Operator<GeometricInPlaceFn> = Operator::new(
     geometric__boxed,
 );
 
-/// Writes the number of trials up to the first success of probability `p`.
+/// Writes the number k of trials up to the first success, of probability `(1 - p)^(k - 1) * p`.
 ///
 /// `geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]

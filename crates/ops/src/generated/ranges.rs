@@ -176,7 +176,7 @@ pub static ARANGE_START_STEP: Operator<ArangeStartStepFn> = Operator::new(
     arange_start_step_boxed,
 );
 
-/// Numbers from `start` to before `end`, `step` apart.
+/// `start + k * step` for k from 0, up to before `end`.
 ///
 /// `arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -231,7 +231,7 @@ pub static ARANGE_START_OUT: Operator<ArangeStartOutFn> = Operator::new(
     arange_start_out_boxed,
 );
 
-/// Numbers from `start` to before `end`, `step` apart.
+/// `start + k * step` for k from 0, up to before `end`.
 ///
 /// `arange.start_out(Scalar start, Scalar end, Scalar step=1, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -285,7 +285,7 @@ pub static LINSPACE: Operator<LinspaceFn> = Operator::new(
     linspace_boxed,
 );
 
-/// So many numbers from `start` to `end`, both included, evenly spaced.
+/// `start + k * (end - start) / (steps - 1)` for k from 0 to below `steps`.
 ///
 /// `linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -340,7 +340,7 @@ pub static LINSPACE_OUT: Operator<LinspaceOutFn> = Operator::new(
     linspace_out_boxed,
 );
 
-/// So many numbers from `start` to `end`, both included, evenly spaced.
+/// `start + k * (end - start) / (steps - 1)` for k from 0 to below `steps`.
 ///
 /// `linspace.out(Scalar start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -975,7 +975,7 @@ pub static LOGSPACE: Operator<LogspaceFn> = Operator::new(
     logspace_boxed,
 );
 
-/// So many powers of `base`, whose exponents are evenly spaced.
+/// `base^e` for so many exponents e from `start` to `end`, both included, evenly spaced.
 ///
 /// `logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -1033,7 +1033,7 @@ pub static LOGSPACE_OUT: Operator<LogspaceOutFn> = Operator::new(
     logspace_out_boxed,
 );
 
-/// So many powers of `base`, whose exponents are evenly spaced.
+/// `base^e` for so many exponents e from `start` to `end`, both included, evenly spaced.
 ///
 /// `logspace.out(Scalar start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -348,7 +348,7 @@ pub static MEAN: Operator<MeanFn> = Operator::new(
     mean_boxed,
 );
 
-/// The mean of all elements of a floating point tensor; NaN of no elements.
+/// `sum(self) / n` over all n elements of a floating point tensor; NaN of no elements.
 ///
 /// `mean(Tensor self, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -377,7 +377,7 @@ pub static MEAN_DTYPE_OUT: Operator<MeanDtypeOutFn> = Operator::new(
     mean_dtype_out_boxed,
 );
 
-/// The mean of all elements of a floating point tensor; NaN of no elements.
+/// `sum(self) / n` over all n elements of a floating point tensor; NaN of no elements.
 ///
 /// `mean.dtype_out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -416,7 +416,7 @@ pub static MEAN_DIM: Operator<MeanDimFn> = Operator::new(
     mean_dim_boxed,
 );
 
-/// The mean along the given dimensions of a floating point tensor; NaN of no elements.
+/// `sum(self) / n` along the given dimensions of a floating point tensor; NaN of no elements.
 ///
 /// `mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -480,7 +480,7 @@ pub static MEAN_OUT: Operator<MeanOutFn> = Operator::new(
     mean_out_boxed,
 );
 
-/// The mean along the given dimensions of a floating point tensor; NaN of no elements.
+/// `sum(self) / n` along the given dimensions of a floating point tensor; NaN of no elements.
 ///
 /// `mean.out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2438,7 +2438,7 @@ pub static VAR: Operator<VarFn> = Operator::new(
     var_boxed,
 );
 
-/// The variance of all elements, over `n - 1` or, if not `unbiased`, `n`.
+/// `sum((self - mean)^2) / (n - 1)` over all n elements, or `/ n` if not `unbiased`.
 ///
 /// `var(Tensor self, bool unbiased=True) -> Tensor`
 #[inline]
@@ -2467,7 +2467,7 @@ pub static VAR_DIM: Operator<VarDimFn> = Operator::new(
     var_dim_boxed,
 );
 
-/// The variance along the given dimensions, over `n - 1` or, if not `unbiased`, `n`.
+/// `sum((self - mean)^2) / (n - 1)` along the given dimensions, or `/ n` if not `unbiased`.
 ///
 /// `var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor`
 #[inline]
@@ -2503,7 +2503,7 @@ pub static VAR_OUT: Operator<VarOutFn> = Operator::new(
     var_out_boxed,
 );
 
-/// The variance along the given dimensions, over `n - 1` or, if not `unbiased`, `n`.
+/// `sum((self - mean)^2) / (n - 1)` along the given dimensions, or `/ n` if not `unbiased`.
 ///
 /// `var.out(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2557,7 +2557,7 @@ pub static VAR_CORRECTION: Operator<VarCorrectionFn> = Operator::new(
     var_correction_boxed,
 );
 
-/// The variance along the given dimensions, over `n - correction`, where the correction is 1 unless given.
+/// `sum((self - mean)^2) / max(n - correction, 0)` along the given dimensions, where the correction is 1 unless given.
 ///
 /// `var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
 #[inline]
@@ -2621,7 +2621,7 @@ pub static VAR_CORRECTION_OUT: Operator<VarCorrectionOutFn> = Operator::new(
     var_correction_out_boxed,
 );
 
-/// The variance along the given dimensions, over `n - correction`, where the correction is 1 unless given.
+/// `sum((self - mean)^2) / max(n - correction, 0)` along the given dimensions, where the correction is 1 unless given.
 ///
 /// `var.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2686,7 +2686,7 @@ pub static VAR_MEAN: Operator<VarMeanFn> = Operator::new(
     var_mean_boxed,
 );
 
-/// The variance and the mean of all elements.
+/// `var` and `mean` of all elements.
 ///
 /// `var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)`
 #[inline]
@@ -2715,7 +2715,7 @@ pub static VAR_MEAN_DIM: Operator<VarMeanDimFn> = Operator::new(
     var_mean_dim_boxed,
 );
 
-/// The variance and the mean along the given dimensions.
+/// `var` and `mean` along the given dimensions.
 ///
 /// `var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)`
 #[inline]
@@ -2760,7 +2760,7 @@ pub static VAR_MEAN_CORRECTION: Operator<VarMeanCorrectionFn> = Operator::new(
     var_mean_correction_boxed,
 );
 
-/// The variance over `n - correction`, and the mean, along the given dimensions.
+/// `var`, over `n - correction`, and `mean` along the given dimensions.
 ///
 /// `var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)`
 #[inline]
@@ -2810,7 +2810,7 @@ pub static VAR_MEAN_CORRECTION_OUT: Operator<VarMeanCorrectionOutFn> = Operator:
     var_mean_correction_out_boxed,
 );
 
-/// The variance over `n - correction`, and the mean, along the given dimensions.
+/// `var`, over `n - correction`, and `mean` along the given dimensions.
 ///
 /// `var_mean.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
 #[inline]
@@ -2864,7 +2864,7 @@ pub static STD: Operator<StdFn> = Operator::new(
     std_boxed,
 );
 
-/// The standard deviation of all elements, over `n - 1` or, if not `unbiased`, `n`.
+/// `sqrt(sum((self - mean)^2) / (n - 1))` over all n elements, or `/ n` if not `unbiased`.
 ///
 /// `std(Tensor self, bool unbiased=True) -> Tensor`
 #[inline]
@@ -2893,7 +2893,7 @@ pub static STD_DIM: Operator<StdDimFn> = Operator::new(
     std_dim_boxed,
 );
 
-/// The standard deviation along the given dimensions, over `n - 1` or, if not `unbiased`, `n`.
+/// `sqrt(sum((self - mean)^2) / (n - 1))` along the given dimensions, or `/ n` if not `unbiased`.
 ///
 /// `std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor`
 #[inline]
@@ -2929,7 +2929,7 @@ pub static STD_OUT: Operator<StdOutFn> = Operator::new(
     std_out_boxed,
 );
 
-/// The standard deviation along the given dimensions, over `n - 1` or, if not `unbiased`, `n`.
+/// `sqrt(sum((self - mean)^2) / (n - 1))` along the given dimensions, or `/ n` if not `unbiased`.
 ///
 /// `std.out(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2983,7 +2983,7 @@ pub static STD_CORRECTION: Operator<StdCorrectionFn> = Operator::new(
     std_correction_boxed,
 );
 
-/// The standard deviation along the given dimensions, over `n - correction`, where the correction is 1 unless given.
+/// `sqrt(sum((self - mean)^2) / max(n - correction, 0))` along the given dimensions, where the correction is 1 unless given.
 ///
 /// `std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor`
 #[inline]
@@ -3047,7 +3047,7 @@ pub static STD_CORRECTION_OUT: Operator<StdCorrectionOutFn> = Operator::new(
     std_correction_out_boxed,
 );
 
-/// The standard deviation along the given dimensions, over `n - correction`, where the correction is 1 unless given.
+/// `sqrt(sum((self - mean)^2) / max(n - correction, 0))` along the given dimensions, where the correction is 1 unless given.
 ///
 /// `std.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3112,7 +3112,7 @@ pub static STD_MEAN: Operator<StdMeanFn> = Operator::new(
     std_mean_boxed,
 );
 
-/// The standard deviation and the mean of all elements.
+/// `std` and `mean` of all elements.
 ///
 /// `std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)`
 #[inline]
@@ -3141,7 +3141,7 @@ pub static STD_MEAN_DIM: Operator<StdMeanDimFn> = Operator::new(
     std_mean_dim_boxed,
 );
 
-/// The standard deviation and the mean along the given dimensions.
+/// `std` and `mean` along the given dimensions.
 ///
 /// `std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)`
 #[inline]
@@ -3186,7 +3186,7 @@ pub static STD_MEAN_CORRECTION: Operator<StdMeanCorrectionFn> = Operator::new(
     std_mean_correction_boxed,
 );
 
-/// The standard deviation over `n - correction`, and the mean, along the given dimensions.
+/// `std`, over `n - correction`, and `mean` along the given dimensions.
 ///
 /// `std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)`
 #[inline]
@@ -3236,7 +3236,7 @@ pub static STD_MEAN_CORRECTION_OUT: Operator<StdMeanCorrectionOutFn> = Operator:
     std_mean_correction_out_boxed,
 );
 
-/// The standard deviation over `n - correction`, and the mean, along the given dimensions.
+/// `std`, over `n - correction`, and `mean` along the given dimensions.
 ///
 /// `std_mean.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
 #[inline]

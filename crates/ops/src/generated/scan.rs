@@ -20,7 +20,7 @@ pub static CUMSUM: Operator<CumsumFn> = Operator::new(
     cumsum_boxed,
 );
 
-/// The running sum along a dimension; integers add up in int64 unless `dtype` says otherwise.
+/// `y[k] = self[0] + ...
 ///
 /// `cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -61,7 +61,7 @@ pub static CUMSUM_: Operator<CumsumInPlaceFn> = Operator::new(
     cumsum__boxed,
 );
 
-/// The running sum along a dimension; integers add up in int64 unless `dtype` says otherwise.
+/// `y[k] = self[0] + ...
 ///
 /// `cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)`
 #[inline]
@@ -103,7 +103,7 @@ pub static CUMSUM_OUT: Operator<CumsumOutFn> = Operator::new(
     cumsum_out_boxed,
 );
 
-/// The running sum along a dimension; integers add up in int64 unless `dtype` says otherwise.
+/// `y[k] = self[0] + ...
 ///
 /// `cumsum.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -157,7 +157,7 @@ pub static CUMPROD: Operator<CumprodFn> = Operator::new(
     cumprod_boxed,
 );
 
-/// The running product along a dimension; integers multiply in int64 unless `dtype` says otherwise.
+/// `y[k] = self[0] * ...
 ///
 /// `cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -203,7 +203,7 @@ pub static CUMPROD_: Operator<CumprodInPlaceFn> = Operator::new(
     cumprod__boxed,
 );
 
-/// The running product along a dimension; integers multiply in int64 unless `dtype` says otherwise.
+/// `y[k] = self[0] * ...
 ///
 /// `cumprod_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)`
 #[inline]
@@ -245,7 +245,7 @@ pub static CUMPROD_OUT: Operator<CumprodOutFn> = Operator::new(
     cumprod_out_boxed,
 );
 
-/// The running product along a dimension; integers multiply in int64 unless `dtype` says otherwise.
+/// `y[k] = self[0] * ...
 ///
 /// `cumprod.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -338,7 +338,7 @@ pub static LOGCUMSUMEXP: Operator<LogcumsumexpFn> = Operator::new(
     logcumsumexp_boxed,
 );
 
-/// The logarithm of the running sum of exponentials.
+/// `log(cumsum(exp(self)))` along a dimension, without overflow.
 ///
 /// `logcumsumexp(Tensor self, int dim) -> Tensor`
 #[inline]
@@ -378,7 +378,7 @@ pub static LOGCUMSUMEXP_OUT: Operator<LogcumsumexpOutFn> = Operator::new(
     logcumsumexp_out_boxed,
 );
 
-/// The logarithm of the running sum of exponentials.
+/// `log(cumsum(exp(self)))` along a dimension, without overflow.
 ///
 /// `logcumsumexp.out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

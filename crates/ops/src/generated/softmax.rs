@@ -192,7 +192,7 @@ pub static _SOFTMAX_BACKWARD_DATA: Operator<_SoftmaxBackwardDataFn> = Operator::
     _softmax_backward_data_boxed,
 );
 
-/// The derivative of `softmax`, given the gradient of its result and the result.
+/// `output * (grad_output - sum(grad_output * output))` along a dimension, the gradient of `softmax`.
 ///
 /// `_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor`
 #[inline]
@@ -256,7 +256,7 @@ pub static _SOFTMAX_BACKWARD_DATA_OUT: Operator<_SoftmaxBackwardDataOutFn> = Ope
     _softmax_backward_data_out_boxed,
 );
 
-/// The derivative of `softmax`, given the gradient of its result and the result.
+/// `output * (grad_output - sum(grad_output * output))` along a dimension, the gradient of `softmax`.
 ///
 /// `_softmax_backward_data.out(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -499,7 +499,7 @@ pub static _LOG_SOFTMAX_BACKWARD_DATA: Operator<_LogSoftmaxBackwardDataFn> = Ope
     _log_softmax_backward_data_boxed,
 );
 
-/// The derivative of `log_softmax`, given the gradient of its result and the result.
+/// `grad_output - exp(output) * sum(grad_output)` along a dimension, the gradient of `log_softmax`.
 ///
 /// `_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor`
 #[inline]
@@ -563,7 +563,7 @@ pub static _LOG_SOFTMAX_BACKWARD_DATA_OUT: Operator<_LogSoftmaxBackwardDataOutFn
     _log_softmax_backward_data_out_boxed,
 );
 
-/// The derivative of `log_softmax`, given the gradient of its result and the result.
+/// `grad_output - exp(output) * sum(grad_output)` along a dimension, the gradient of `log_softmax`.
 ///
 /// `_log_softmax_backward_data.out(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

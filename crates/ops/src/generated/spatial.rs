@@ -18,7 +18,7 @@ pub static PIXEL_SHUFFLE: Operator<PixelShuffleFn> = Operator::new(
     pixel_shuffle_boxed,
 );
 
-/// Squares of channels become pixels.
+/// `n x c*r^2 x h x w` as `n x c x h*r x w*r`: squares of channels become pixels.
 ///
 /// `pixel_shuffle(Tensor self, int upscale_factor) -> Tensor`
 #[inline]
@@ -47,7 +47,7 @@ pub static PIXEL_SHUFFLE_OUT: Operator<PixelShuffleOutFn> = Operator::new(
     pixel_shuffle_out_boxed,
 );
 
-/// Squares of channels become pixels.
+/// `n x c*r^2 x h x w` as `n x c x h*r x w*r`: squares of channels become pixels.
 ///
 /// `pixel_shuffle.out(Tensor self, int upscale_factor, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -82,7 +82,7 @@ pub static PIXEL_UNSHUFFLE: Operator<PixelUnshuffleFn> = Operator::new(
     pixel_unshuffle_boxed,
 );
 
-/// Squares of pixels become channels.
+/// `n x c x h*r x w*r` as `n x c*r^2 x h x w`: squares of pixels become channels.
 ///
 /// `pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor`
 #[inline]
@@ -114,7 +114,7 @@ pub static PIXEL_UNSHUFFLE_OUT: Operator<PixelUnshuffleOutFn> = Operator::new(
     pixel_unshuffle_out_boxed,
 );
 
-/// Squares of pixels become channels.
+/// `n x c x h*r x w*r` as `n x c*r^2 x h x w`: squares of pixels become channels.
 ///
 /// `pixel_unshuffle.out(Tensor self, int downscale_factor, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1084,7 +1084,7 @@ pub static ADAPTIVE_AVG_POOL1D: Operator<AdaptiveAvgPool1dFn> = Operator::new(
     adaptive_avg_pool1d_boxed,
 );
 
-/// The means of `output_size` parts of a line.
+/// The means of parts of a line, of which part i of n lies from `floor(i * size / n)` to `ceil((i + 1) * size / n)`.
 ///
 /// `adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor`
 #[inline]
@@ -1120,7 +1120,7 @@ pub static ADAPTIVE_AVG_POOL1D_OUT: Operator<AdaptiveAvgPool1dOutFn> = Operator:
     adaptive_avg_pool1d_out_boxed,
 );
 
-/// The means of `output_size` parts of a line.
+/// The means of parts of a line, of which part i of n lies from `floor(i * size / n)` to `ceil((i + 1) * size / n)`.
 ///
 /// `adaptive_avg_pool1d.out(Tensor self, int[1] output_size, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1159,7 +1159,7 @@ pub static ADAPTIVE_MAX_POOL1D: Operator<AdaptiveMaxPool1dFn> = Operator::new(
     adaptive_max_pool1d_boxed,
 );
 
-/// The greatest of `output_size` parts of a line, and where they stand.
+/// The greatest of parts of a line, cut as by `adaptive_avg_pool1d`, and where they stand.
 ///
 /// `adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)`
 #[inline]

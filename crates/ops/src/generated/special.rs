@@ -48,7 +48,7 @@ pub static SINC: Operator<SincFn> = Operator::new(
     sinc_boxed,
 );
 
-/// `sin(pi x) / (pi x)`, and 1 at 0.
+/// `sin(pi * self) / (pi * self)`, and 1 at 0.
 ///
 /// `sinc(Tensor self) -> Tensor`
 #[inline]
@@ -89,7 +89,7 @@ pub static SINC_: Operator<SincInPlaceFn> = Operator::new(
     sinc__boxed,
 );
 
-/// `sin(pi x) / (pi x)`, and 1 at 0.
+/// `sin(pi * self) / (pi * self)`, and 1 at 0.
 ///
 /// `sinc_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -130,7 +130,7 @@ pub static SINC_OUT: Operator<SincOutFn> = Operator::new(
     sinc_out_boxed,
 );
 
-/// `sin(pi x) / (pi x)`, and 1 at 0.
+/// `sin(pi * self) / (pi * self)`, and 1 at 0.
 ///
 /// `sinc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -171,7 +171,7 @@ pub static LOGIT: Operator<LogitFn> = Operator::new(
     logit_boxed,
 );
 
-/// `log(x / (1 - x))`, with `eps` of x kept between that and `1 - eps`.
+/// `log(x / (1 - x))`, where x is `self`, kept between `eps` and `1 - eps` if there is one.
 ///
 /// `logit(Tensor self, float? eps=None) -> Tensor`
 #[inline]
@@ -212,7 +212,7 @@ pub static LOGIT_: Operator<LogitInPlaceFn> = Operator::new(
     logit__boxed,
 );
 
-/// `log(x / (1 - x))`, with `eps` of x kept between that and `1 - eps`.
+/// `log(x / (1 - x))`, where x is `self`, kept between `eps` and `1 - eps` if there is one.
 ///
 /// `logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!)`
 #[inline]
@@ -253,7 +253,7 @@ pub static LOGIT_OUT: Operator<LogitOutFn> = Operator::new(
     logit_out_boxed,
 );
 
-/// `log(x / (1 - x))`, with `eps` of x kept between that and `1 - eps`.
+/// `log(x / (1 - x))`, where x is `self`, kept between `eps` and `1 - eps` if there is one.
 ///
 /// `logit.out(Tensor self, float? eps=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -295,7 +295,7 @@ pub static XLOGY_TENSOR: Operator<XlogyTensorFn> = Operator::new(
     xlogy_tensor_boxed,
 );
 
-/// `self log(other)`, and 0 where `self` is 0.
+/// `self * log(other)`, and 0 where `self` is 0.
 ///
 /// `xlogy.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -336,7 +336,7 @@ pub static XLOGY__TENSOR: Operator<XlogyInPlaceTensorFn> = Operator::new(
     xlogy__tensor_boxed,
 );
 
-/// `self log(other)`, and 0 where `self` is 0.
+/// `self * log(other)`, and 0 where `self` is 0.
 ///
 /// `xlogy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -377,7 +377,7 @@ pub static XLOGY_OUTTENSOR: Operator<XlogyOuttensorFn> = Operator::new(
     xlogy_outtensor_boxed,
 );
 
-/// `self log(other)`, and 0 where `self` is 0.
+/// `self * log(other)`, and 0 where `self` is 0.
 ///
 /// `xlogy.OutTensor(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -416,7 +416,7 @@ pub static XLOGY_SCALAR_SELF: Operator<XlogyScalarSelfFn> = Operator::new(
     xlogy_scalar_self_boxed,
 );
 
-/// `self log(other)` for a number `self`.
+/// `self * log(other)`, for a number `self`.
 ///
 /// `xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor`
 #[inline]
@@ -448,7 +448,7 @@ pub static XLOGY_OUTSCALAR_SELF: Operator<XlogyOutscalarSelfFn> = Operator::new(
     xlogy_outscalar_self_boxed,
 );
 
-/// `self log(other)` for a number `self`.
+/// `self * log(other)`, for a number `self`.
 ///
 /// `xlogy.OutScalar_Self(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -487,7 +487,7 @@ pub static XLOGY_SCALAR_OTHER: Operator<XlogyScalarOtherFn> = Operator::new(
     xlogy_scalar_other_boxed,
 );
 
-/// `self log(other)` for a number `other`.
+/// `self * log(other)`, for a number `other`.
 ///
 /// `xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -519,7 +519,7 @@ pub static XLOGY_OUTSCALAR_OTHER: Operator<XlogyOutscalarOtherFn> = Operator::ne
     xlogy_outscalar_other_boxed,
 );
 
-/// `self log(other)` for a number `other`.
+/// `self * log(other)`, for a number `other`.
 ///
 /// `xlogy.OutScalar_Other(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -558,7 +558,7 @@ pub static XLOGY__SCALAR_OTHER: Operator<XlogyInPlaceScalarOtherFn> = Operator::
     xlogy__scalar_other_boxed,
 );
 
-/// Multiplies `self` with the logarithm of a number.
+/// `self *= log(other)`, for a number `other`.
 ///
 /// `xlogy_.Scalar_Other(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]
@@ -590,7 +590,7 @@ pub static SPECIAL_XLOG1PY: Operator<SpecialXlog1pyFn> = Operator::new(
     special_xlog1py_boxed,
 );
 
-/// `self log(1 + other)`, and 0 where `self` is 0.
+/// `self * log(1 + other)`, and 0 where `self` is 0.
 ///
 /// `special_xlog1py(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -631,7 +631,7 @@ pub static SPECIAL_XLOG1PY_OUT: Operator<SpecialXlog1pyOutFn> = Operator::new(
     special_xlog1py_out_boxed,
 );
 
-/// `self log(1 + other)`, and 0 where `self` is 0.
+/// `self * log(1 + other)`, and 0 where `self` is 0.
 ///
 /// `special_xlog1py.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -683,7 +683,7 @@ pub static SPECIAL_XLOG1PY_SELF_SCALAR: Operator<SpecialXlog1pySelfScalarFn> = O
     special_xlog1py_self_scalar_boxed,
 );
 
-/// `self log(1 + other)` for a number `self`.
+/// `self * log(1 + other)`, for a number `self`.
 ///
 /// `special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor`
 #[inline]
@@ -719,7 +719,7 @@ pub static SPECIAL_XLOG1PY_SELF_SCALAR_OUT: Operator<SpecialXlog1pySelfScalarOut
     special_xlog1py_self_scalar_out_boxed,
 );
 
-/// `self log(1 + other)` for a number `self`.
+/// `self * log(1 + other)`, for a number `self`.
 ///
 /// `special_xlog1py.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -758,7 +758,7 @@ pub static SPECIAL_XLOG1PY_OTHER_SCALAR: Operator<SpecialXlog1pyOtherScalarFn> =
     special_xlog1py_other_scalar_boxed,
 );
 
-/// `self log(1 + other)` for a number `other`.
+/// `self * log(1 + other)`, for a number `other`.
 ///
 /// `special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -794,7 +794,7 @@ pub static SPECIAL_XLOG1PY_OTHER_SCALAR_OUT: Operator<SpecialXlog1pyOtherScalarO
     special_xlog1py_other_scalar_out_boxed,
 );
 
-/// `self log(1 + other)` for a number `other`.
+/// `self * log(1 + other)`, for a number `other`.
 ///
 /// `special_xlog1py.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1243,7 +1243,7 @@ pub static LDEXP_TENSOR: Operator<LdexpTensorFn> = Operator::new(
     ldexp_tensor_boxed,
 );
 
-/// `self 2^other`, rounded once for whole exponents.
+/// `self * 2^other`, rounded once for whole exponents.
 ///
 /// `ldexp.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1284,7 +1284,7 @@ pub static LDEXP_: Operator<LdexpInPlaceFn> = Operator::new(
     ldexp__boxed,
 );
 
-/// `self 2^other`, rounded once for whole exponents.
+/// `self * 2^other`, rounded once for whole exponents.
 ///
 /// `ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -1325,7 +1325,7 @@ pub static LDEXP_OUT: Operator<LdexpOutFn> = Operator::new(
     ldexp_out_boxed,
 );
 
-/// `self 2^other`, rounded once for whole exponents.
+/// `self * 2^other`, rounded once for whole exponents.
 ///
 /// `ldexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1366,7 +1366,7 @@ pub static FREXP_TENSOR: Operator<FrexpTensorFn> = Operator::new(
     frexp_tensor_boxed,
 );
 
-/// Each element as a part of magnitude 1/2 to 1 and an exponent of 2.
+/// A mantissa of magnitude 1/2 to below 1 and an exponent, of which `mantissa * 2^exponent` is each element.
 ///
 /// `frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)`
 #[inline]
@@ -1398,7 +1398,7 @@ pub static FREXP_TENSOR_OUT: Operator<FrexpTensorOutFn> = Operator::new(
     frexp_tensor_out_boxed,
 );
 
-/// Each element as a part of magnitude 1/2 to 1 and an exponent of 2.
+/// A mantissa of magnitude 1/2 to below 1 and an exponent, of which `mantissa * 2^exponent` is each element.
 ///
 /// `frexp.Tensor_out(Tensor self, *, Tensor(a!) mantissa, Tensor(b!) exponent) -> (Tensor(a!) mantissa, Tensor(b!) exponent)`
 #[inline]
@@ -1631,7 +1631,7 @@ pub static FLOAT_POWER_TENSOR_TENSOR: Operator<FloatPowerTensorTensorFn> = Opera
     float_power_tensor_tensor_boxed,
 );
 
-/// `self` to the power of `exponent`, in float64.
+/// `self^exponent`, in float64.
 ///
 /// `float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor`
 #[inline]
@@ -1667,7 +1667,7 @@ pub static FLOAT_POWER_TENSOR_TENSOR_OUT: Operator<FloatPowerTensorTensorOutFn> 
     float_power_tensor_tensor_out_boxed,
 );
 
-/// `self` to the power of `exponent`, in float64.
+/// `self^exponent`, in float64.
 ///
 /// `float_power.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1707,7 +1707,7 @@ pub static FLOAT_POWER_SCALAR: Operator<FloatPowerScalarFn> = Operator::new(
     float_power_scalar_boxed,
 );
 
-/// A number to the power of `exponent`, in float64.
+/// `self^exponent`, for a number `self`, in float64.
 ///
 /// `float_power.Scalar(Scalar self, Tensor exponent) -> Tensor`
 #[inline]
@@ -1739,7 +1739,7 @@ pub static FLOAT_POWER_SCALAR_OUT: Operator<FloatPowerScalarOutFn> = Operator::n
     float_power_scalar_out_boxed,
 );
 
-/// A number to the power of `exponent`, in float64.
+/// `self^exponent`, for a number `self`, in float64.
 ///
 /// `float_power.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1778,7 +1778,7 @@ pub static FLOAT_POWER_TENSOR_SCALAR: Operator<FloatPowerTensorScalarFn> = Opera
     float_power_tensor_scalar_boxed,
 );
 
-/// `self` to the power of a number, in float64.
+/// `self^exponent`, for a number `exponent`, in float64.
 ///
 /// `float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor`
 #[inline]
@@ -1814,7 +1814,7 @@ pub static FLOAT_POWER_TENSOR_SCALAR_OUT: Operator<FloatPowerTensorScalarOutFn> 
     float_power_tensor_scalar_out_boxed,
 );
 
-/// `self` to the power of a number, in float64.
+/// `self^exponent`, for a number `exponent`, in float64.
 ///
 /// `float_power.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1853,7 +1853,7 @@ pub static FLOAT_POWER__TENSOR: Operator<FloatPowerInPlaceTensorFn> = Operator::
     float_power__tensor_boxed,
 );
 
-/// Raises `self`, of float64, to the power of `exponent`.
+/// `self = self^exponent`, of float64.
 ///
 /// `float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)`
 #[inline]
@@ -1885,7 +1885,7 @@ pub static FLOAT_POWER__SCALAR: Operator<FloatPowerInPlaceScalarFn> = Operator::
     float_power__scalar_boxed,
 );
 
-/// Raises `self`, of float64, to the power of a number.
+/// `self = self^exponent`, of float64, for a number `exponent`.
 ///
 /// `float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)`
 #[inline]
@@ -1946,7 +1946,7 @@ pub static SPECIAL_ENTR: Operator<SpecialEntrFn> = Operator::new(
     special_entr_boxed,
 );
 
-/// `-x log(x)`, 0 at 0 and -infinity below.
+/// `-self * log(self)`, 0 at 0 and -infinity below.
 ///
 /// `special_entr(Tensor self) -> Tensor`
 #[inline]
@@ -1987,7 +1987,7 @@ pub static SPECIAL_ENTR_OUT: Operator<SpecialEntrOutFn> = Operator::new(
     special_entr_out_boxed,
 );
 
-/// `-x log(x)`, 0 at 0 and -infinity below.
+/// `-self * log(self)`, 0 at 0 and -infinity below.
 ///
 /// `special_entr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2028,7 +2028,7 @@ pub static SPECIAL_NDTR: Operator<SpecialNdtrFn> = Operator::new(
     special_ndtr_boxed,
 );
 
-/// The probability that a normal variable is below each element.
+/// `(1 + erf(self / sqrt(2))) / 2`, the probability that a normal variable is below each element.
 ///
 /// `special_ndtr(Tensor self) -> Tensor`
 #[inline]
@@ -2069,7 +2069,7 @@ pub static SPECIAL_NDTR_OUT: Operator<SpecialNdtrOutFn> = Operator::new(
     special_ndtr_out_boxed,
 );
 
-/// The probability that a normal variable is below each element.
+/// `(1 + erf(self / sqrt(2))) / 2`, the probability that a normal variable is below each element.
 ///
 /// `special_ndtr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2110,7 +2110,7 @@ pub static SPECIAL_LOG_NDTR: Operator<SpecialLogNdtrFn> = Operator::new(
     special_log_ndtr_boxed,
 );
 
-/// The logarithm of the probability that a normal variable is below each element.
+/// `log(ndtr(self))`, the logarithm of the probability that a normal variable is below each element, without underflow.
 ///
 /// `special_log_ndtr(Tensor self) -> Tensor`
 #[inline]
@@ -2151,7 +2151,7 @@ pub static SPECIAL_LOG_NDTR_OUT: Operator<SpecialLogNdtrOutFn> = Operator::new(
     special_log_ndtr_out_boxed,
 );
 
-/// The logarithm of the probability that a normal variable is below each element.
+/// `log(ndtr(self))`, the logarithm of the probability that a normal variable is below each element, without underflow.
 ///
 /// `special_log_ndtr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2192,7 +2192,7 @@ pub static SPECIAL_ERFCX: Operator<SpecialErfcxFn> = Operator::new(
     special_erfcx_boxed,
 );
 
-/// `exp(x^2) erfc(x)`.
+/// `exp(self^2) * erfc(self)`, without overflow.
 ///
 /// `special_erfcx(Tensor self) -> Tensor`
 #[inline]
@@ -2233,7 +2233,7 @@ pub static SPECIAL_ERFCX_OUT: Operator<SpecialErfcxOutFn> = Operator::new(
     special_erfcx_out_boxed,
 );
 
-/// `exp(x^2) erfc(x)`.
+/// `exp(self^2) * erfc(self)`, without overflow.
 ///
 /// `special_erfcx.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

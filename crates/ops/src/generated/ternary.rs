@@ -648,7 +648,7 @@ pub static CLAMP: Operator<ClampFn> = Operator::new(
     clamp_boxed,
 );
 
-/// Each element kept between `min` and `max`, the latter prevailing; NaN stays.
+/// `min(max(self, min), max)`, without the limits that are not given; NaN stays.
 ///
 /// `clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor`
 #[inline]
@@ -700,7 +700,7 @@ pub static CLAMP_: Operator<ClampInPlaceFn> = Operator::new(
     clamp__boxed,
 );
 
-/// Each element kept between `min` and `max`, the latter prevailing; NaN stays.
+/// `min(max(self, min), max)`, without the limits that are not given; NaN stays.
 ///
 /// `clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)`
 #[inline]
@@ -747,7 +747,7 @@ pub static CLAMP_OUT: Operator<ClampOutFn> = Operator::new(
     clamp_out_boxed,
 );
 
-/// Each element kept between `min` and `max`, the latter prevailing; NaN stays.
+/// `min(max(self, min), max)`, without the limits that are not given; NaN stays.
 ///
 /// `clamp.out(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -806,7 +806,7 @@ pub static CLAMP_TENSOR: Operator<ClampTensorFn> = Operator::new(
     clamp_tensor_boxed,
 );
 
-/// Each element kept between those of `min` and `max`, the latter prevailing; NaN wins.
+/// `min(max(self, min), max)`, element by element, without the limits that are not given; NaN wins.
 ///
 /// `clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor`
 #[inline]
@@ -858,7 +858,7 @@ pub static CLAMP__TENSOR: Operator<ClampInPlaceTensorFn> = Operator::new(
     clamp__tensor_boxed,
 );
 
-/// Each element kept between those of `min` and `max`, the latter prevailing; NaN wins.
+/// `min(max(self, min), max)`, element by element, without the limits that are not given; NaN wins.
 ///
 /// `clamp_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)`
 #[inline]
@@ -911,7 +911,7 @@ pub static CLAMP_TENSOR_OUT: Operator<ClampTensorOutFn> = Operator::new(
     clamp_tensor_out_boxed,
 );
 
-/// Each element kept between those of `min` and `max`, the latter prevailing; NaN wins.
+/// `min(max(self, min), max)`, element by element, without the limits that are not given; NaN wins.
 ///
 /// `clamp.Tensor_out(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -976,7 +976,7 @@ pub static CLAMP_MIN: Operator<ClampMinFn> = Operator::new(
     clamp_min_boxed,
 );
 
-/// Each element or `min`, whichever is greater.
+/// `max(self, min)`, for a number `min`; NaN stays.
 ///
 /// `clamp_min(Tensor self, Scalar min) -> Tensor`
 #[inline]
@@ -1017,7 +1017,7 @@ pub static CLAMP_MIN_: Operator<ClampMinInPlaceFn> = Operator::new(
     clamp_min__boxed,
 );
 
-/// Each element or `min`, whichever is greater.
+/// `max(self, min)`, for a number `min`; NaN stays.
 ///
 /// `clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)`
 #[inline]
@@ -1058,7 +1058,7 @@ pub static CLAMP_MIN_OUT: Operator<ClampMinOutFn> = Operator::new(
     clamp_min_out_boxed,
 );
 
-/// Each element or `min`, whichever is greater.
+/// `max(self, min)`, for a number `min`; NaN stays.
 ///
 /// `clamp_min.out(Tensor self, Scalar min, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1099,7 +1099,7 @@ pub static CLAMP_MIN_TENSOR: Operator<ClampMinTensorFn> = Operator::new(
     clamp_min_tensor_boxed,
 );
 
-/// The greater of two elements, NaN where either is NaN.
+/// `max(self, min)`, element by element, NaN where either is NaN.
 ///
 /// `clamp_min.Tensor(Tensor self, Tensor min) -> Tensor`
 #[inline]
@@ -1140,7 +1140,7 @@ pub static CLAMP_MIN__TENSOR: Operator<ClampMinInPlaceTensorFn> = Operator::new(
     clamp_min__tensor_boxed,
 );
 
-/// The greater of two elements, NaN where either is NaN.
+/// `max(self, min)`, element by element, NaN where either is NaN.
 ///
 /// `clamp_min_.Tensor(Tensor(a!) self, Tensor min) -> Tensor(a!)`
 #[inline]
@@ -1181,7 +1181,7 @@ pub static CLAMP_MIN_TENSOR_OUT: Operator<ClampMinTensorOutFn> = Operator::new(
     clamp_min_tensor_out_boxed,
 );
 
-/// The greater of two elements, NaN where either is NaN.
+/// `max(self, min)`, element by element, NaN where either is NaN.
 ///
 /// `clamp_min.Tensor_out(Tensor self, Tensor min, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1228,7 +1228,7 @@ pub static CLAMP_MAX: Operator<ClampMaxFn> = Operator::new(
     clamp_max_boxed,
 );
 
-/// Each element or `max`, whichever is less.
+/// `min(self, max)`, for a number `max`; NaN stays.
 ///
 /// `clamp_max(Tensor self, Scalar max) -> Tensor`
 #[inline]
@@ -1269,7 +1269,7 @@ pub static CLAMP_MAX_: Operator<ClampMaxInPlaceFn> = Operator::new(
     clamp_max__boxed,
 );
 
-/// Each element or `max`, whichever is less.
+/// `min(self, max)`, for a number `max`; NaN stays.
 ///
 /// `clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)`
 #[inline]
@@ -1310,7 +1310,7 @@ pub static CLAMP_MAX_OUT: Operator<ClampMaxOutFn> = Operator::new(
     clamp_max_out_boxed,
 );
 
-/// Each element or `max`, whichever is less.
+/// `min(self, max)`, for a number `max`; NaN stays.
 ///
 /// `clamp_max.out(Tensor self, Scalar max, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1351,7 +1351,7 @@ pub static CLAMP_MAX_TENSOR: Operator<ClampMaxTensorFn> = Operator::new(
     clamp_max_tensor_boxed,
 );
 
-/// The lesser of two elements, NaN where either is NaN.
+/// `min(self, max)`, element by element, NaN where either is NaN.
 ///
 /// `clamp_max.Tensor(Tensor self, Tensor max) -> Tensor`
 #[inline]
@@ -1392,7 +1392,7 @@ pub static CLAMP_MAX__TENSOR: Operator<ClampMaxInPlaceTensorFn> = Operator::new(
     clamp_max__tensor_boxed,
 );
 
-/// The lesser of two elements, NaN where either is NaN.
+/// `min(self, max)`, element by element, NaN where either is NaN.
 ///
 /// `clamp_max_.Tensor(Tensor(a!) self, Tensor max) -> Tensor(a!)`
 #[inline]
@@ -1433,7 +1433,7 @@ pub static CLAMP_MAX_TENSOR_OUT: Operator<ClampMaxTensorOutFn> = Operator::new(
     clamp_max_tensor_out_boxed,
 );
 
-/// The lesser of two elements, NaN where either is NaN.
+/// `min(self, max)`, element by element, NaN where either is NaN.
 ///
 /// `clamp_max.Tensor_out(Tensor self, Tensor max, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -139,7 +139,7 @@ pub static ABS: Operator<AbsFn> = Operator::new(
     abs_boxed,
 );
 
-/// The magnitude of each element; of the least integer, itself.
+/// `|self|`, the magnitude of each element; of the least integer, itself.
 ///
 /// `abs(Tensor self) -> Tensor`
 #[inline]
@@ -180,7 +180,7 @@ pub static ABS_: Operator<AbsInPlaceFn> = Operator::new(
     abs__boxed,
 );
 
-/// The magnitude of each element; of the least integer, itself.
+/// `|self|`, the magnitude of each element; of the least integer, itself.
 ///
 /// `abs_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -221,7 +221,7 @@ pub static ABS_OUT: Operator<AbsOutFn> = Operator::new(
     abs_out_boxed,
 );
 
-/// The magnitude of each element; of the least integer, itself.
+/// `|self|`, the magnitude of each element; of the least integer, itself.
 ///
 /// `abs.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -499,7 +499,7 @@ pub static EXP: Operator<ExpFn> = Operator::new(
     exp_boxed,
 );
 
-/// The exponential of each element.
+/// `e^self`, the exponential of each element.
 ///
 /// `exp(Tensor self) -> Tensor`
 #[inline]
@@ -540,7 +540,7 @@ pub static EXP_: Operator<ExpInPlaceFn> = Operator::new(
     exp__boxed,
 );
 
-/// The exponential of each element.
+/// `e^self`, the exponential of each element.
 ///
 /// `exp_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -581,7 +581,7 @@ pub static EXP_OUT: Operator<ExpOutFn> = Operator::new(
     exp_out_boxed,
 );
 
-/// The exponential of each element.
+/// `e^self`, the exponential of each element.
 ///
 /// `exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -619,7 +619,7 @@ pub static EXP2: Operator<Exp2Fn> = Operator::new(
     exp2_boxed,
 );
 
-/// 2 to the power of each element.
+/// `2^self`, element by element.
 ///
 /// `exp2(Tensor self) -> Tensor`
 #[inline]
@@ -660,7 +660,7 @@ pub static EXP2_: Operator<Exp2InPlaceFn> = Operator::new(
     exp2__boxed,
 );
 
-/// 2 to the power of each element.
+/// `2^self`, element by element.
 ///
 /// `exp2_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -701,7 +701,7 @@ pub static EXP2_OUT: Operator<Exp2OutFn> = Operator::new(
     exp2_out_boxed,
 );
 
-/// 2 to the power of each element.
+/// `2^self`, element by element.
 ///
 /// `exp2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -862,7 +862,7 @@ pub static LOG: Operator<LogFn> = Operator::new(
     log_boxed,
 );
 
-/// The natural logarithm of each element; NaN below 0.
+/// `ln(self)`, the natural logarithm of each element; NaN below 0.
 ///
 /// `log(Tensor self) -> Tensor`
 #[inline]
@@ -903,7 +903,7 @@ pub static LOG_: Operator<LogInPlaceFn> = Operator::new(
     log__boxed,
 );
 
-/// The natural logarithm of each element; NaN below 0.
+/// `ln(self)`, the natural logarithm of each element; NaN below 0.
 ///
 /// `log_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -944,7 +944,7 @@ pub static LOG_OUT: Operator<LogOutFn> = Operator::new(
     log_out_boxed,
 );
 
-/// The natural logarithm of each element; NaN below 0.
+/// `ln(self)`, the natural logarithm of each element; NaN below 0.
 ///
 /// `log.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1105,7 +1105,7 @@ pub static LOG2: Operator<Log2Fn> = Operator::new(
     log2_boxed,
 );
 
-/// The logarithm to base 2 of each element; NaN below 0.
+/// `log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0.
 ///
 /// `log2(Tensor self) -> Tensor`
 #[inline]
@@ -1146,7 +1146,7 @@ pub static LOG2_: Operator<Log2InPlaceFn> = Operator::new(
     log2__boxed,
 );
 
-/// The logarithm to base 2 of each element; NaN below 0.
+/// `log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0.
 ///
 /// `log2_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -1187,7 +1187,7 @@ pub static LOG2_OUT: Operator<Log2OutFn> = Operator::new(
     log2_out_boxed,
 );
 
-/// The logarithm to base 2 of each element; NaN below 0.
+/// `log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0.
 ///
 /// `log2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1228,7 +1228,7 @@ pub static LOG10: Operator<Log10Fn> = Operator::new(
     log10_boxed,
 );
 
-/// The logarithm to base 10 of each element; NaN below 0.
+/// `log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0.
 ///
 /// `log10(Tensor self) -> Tensor`
 #[inline]
@@ -1269,7 +1269,7 @@ pub static LOG10_: Operator<Log10InPlaceFn> = Operator::new(
     log10__boxed,
 );
 
-/// The logarithm to base 10 of each element; NaN below 0.
+/// `log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0.
 ///
 /// `log10_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -1310,7 +1310,7 @@ pub static LOG10_OUT: Operator<Log10OutFn> = Operator::new(
     log10_out_boxed,
 );
 
-/// The logarithm to base 10 of each element; NaN below 0.
+/// `log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0.
 ///
 /// `log10.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2162,7 +2162,7 @@ pub static ASIN: Operator<AsinFn> = Operator::new(
     asin_boxed,
 );
 
-/// The angle whose sine is each element; NaN outside -1 to 1.
+/// The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1.
 ///
 /// `asin(Tensor self) -> Tensor`
 #[inline]
@@ -2203,7 +2203,7 @@ pub static ASIN_: Operator<AsinInPlaceFn> = Operator::new(
     asin__boxed,
 );
 
-/// The angle whose sine is each element; NaN outside -1 to 1.
+/// The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1.
 ///
 /// `asin_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -2244,7 +2244,7 @@ pub static ASIN_OUT: Operator<AsinOutFn> = Operator::new(
     asin_out_boxed,
 );
 
-/// The angle whose sine is each element; NaN outside -1 to 1.
+/// The angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1.
 ///
 /// `asin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2282,7 +2282,7 @@ pub static ACOS: Operator<AcosFn> = Operator::new(
     acos_boxed,
 );
 
-/// The angle whose cosine is each element; NaN outside -1 to 1.
+/// The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1.
 ///
 /// `acos(Tensor self) -> Tensor`
 #[inline]
@@ -2323,7 +2323,7 @@ pub static ACOS_: Operator<AcosInPlaceFn> = Operator::new(
     acos__boxed,
 );
 
-/// The angle whose cosine is each element; NaN outside -1 to 1.
+/// The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1.
 ///
 /// `acos_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -2364,7 +2364,7 @@ pub static ACOS_OUT: Operator<AcosOutFn> = Operator::new(
     acos_out_boxed,
 );
 
-/// The angle whose cosine is each element; NaN outside -1 to 1.
+/// The angle from 0 to pi whose cosine is each element; NaN outside -1 to 1.
 ///
 /// `acos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2402,7 +2402,7 @@ pub static ATAN: Operator<AtanFn> = Operator::new(
     atan_boxed,
 );
 
-/// The angle whose tangent is each element.
+/// The angle from -pi/2 to pi/2 whose tangent is each element.
 ///
 /// `atan(Tensor self) -> Tensor`
 #[inline]
@@ -2443,7 +2443,7 @@ pub static ATAN_: Operator<AtanInPlaceFn> = Operator::new(
     atan__boxed,
 );
 
-/// The angle whose tangent is each element.
+/// The angle from -pi/2 to pi/2 whose tangent is each element.
 ///
 /// `atan_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -2484,7 +2484,7 @@ pub static ATAN_OUT: Operator<AtanOutFn> = Operator::new(
     atan_out_boxed,
 );
 
-/// The angle whose tangent is each element.
+/// The angle from -pi/2 to pi/2 whose tangent is each element.
 ///
 /// `atan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2522,7 +2522,7 @@ pub static SINH: Operator<SinhFn> = Operator::new(
     sinh_boxed,
 );
 
-/// The hyperbolic sine of each element.
+/// `(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element.
 ///
 /// `sinh(Tensor self) -> Tensor`
 #[inline]
@@ -2563,7 +2563,7 @@ pub static SINH_: Operator<SinhInPlaceFn> = Operator::new(
     sinh__boxed,
 );
 
-/// The hyperbolic sine of each element.
+/// `(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element.
 ///
 /// `sinh_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -2604,7 +2604,7 @@ pub static SINH_OUT: Operator<SinhOutFn> = Operator::new(
     sinh_out_boxed,
 );
 
-/// The hyperbolic sine of each element.
+/// `(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element.
 ///
 /// `sinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2642,7 +2642,7 @@ pub static COSH: Operator<CoshFn> = Operator::new(
     cosh_boxed,
 );
 
-/// The hyperbolic cosine of each element.
+/// `(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element.
 ///
 /// `cosh(Tensor self) -> Tensor`
 #[inline]
@@ -2683,7 +2683,7 @@ pub static COSH_: Operator<CoshInPlaceFn> = Operator::new(
     cosh__boxed,
 );
 
-/// The hyperbolic cosine of each element.
+/// `(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element.
 ///
 /// `cosh_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -2724,7 +2724,7 @@ pub static COSH_OUT: Operator<CoshOutFn> = Operator::new(
     cosh_out_boxed,
 );
 
-/// The hyperbolic cosine of each element.
+/// `(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element.
 ///
 /// `cosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2762,7 +2762,7 @@ pub static TANH: Operator<TanhFn> = Operator::new(
     tanh_boxed,
 );
 
-/// The hyperbolic tangent of each element.
+/// `sinh(self) / cosh(self)`, the hyperbolic tangent of each element.
 ///
 /// `tanh(Tensor self) -> Tensor`
 #[inline]
@@ -2803,7 +2803,7 @@ pub static TANH_: Operator<TanhInPlaceFn> = Operator::new(
     tanh__boxed,
 );
 
-/// The hyperbolic tangent of each element.
+/// `sinh(self) / cosh(self)`, the hyperbolic tangent of each element.
 ///
 /// `tanh_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -2844,7 +2844,7 @@ pub static TANH_OUT: Operator<TanhOutFn> = Operator::new(
     tanh_out_boxed,
 );
 
-/// The hyperbolic tangent of each element.
+/// `sinh(self) / cosh(self)`, the hyperbolic tangent of each element.
 ///
 /// `tanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3005,7 +3005,7 @@ pub static ERF: Operator<ErfFn> = Operator::new(
     erf_boxed,
 );
 
-/// The error function of each element.
+/// The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it.
 ///
 /// `erf(Tensor self) -> Tensor`
 #[inline]
@@ -3046,7 +3046,7 @@ pub static ERF_: Operator<ErfInPlaceFn> = Operator::new(
     erf__boxed,
 );
 
-/// The error function of each element.
+/// The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it.
 ///
 /// `erf_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -3087,7 +3087,7 @@ pub static ERF_OUT: Operator<ErfOutFn> = Operator::new(
     erf_out_boxed,
 );
 
-/// The error function of each element.
+/// The error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it.
 ///
 /// `erf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3614,7 +3614,7 @@ pub static ROUND_DECIMALS: Operator<RoundDecimalsFn> = Operator::new(
     round_decimals_boxed,
 );
 
-/// Each element rounded to so many decimals; negative ones round to powers of ten.
+/// `round(self * 10^decimals) / 10^decimals`; negative `decimals` round to powers of ten.
 ///
 /// `round.decimals(Tensor self, *, int decimals) -> Tensor`
 #[inline]
@@ -3655,7 +3655,7 @@ pub static ROUND__DECIMALS: Operator<RoundInPlaceDecimalsFn> = Operator::new(
     round__decimals_boxed,
 );
 
-/// Each element rounded to so many decimals; negative ones round to powers of ten.
+/// `round(self * 10^decimals) / 10^decimals`; negative `decimals` round to powers of ten.
 ///
 /// `round_.decimals(Tensor(a!) self, *, int decimals) -> Tensor(a!)`
 #[inline]
@@ -3696,7 +3696,7 @@ pub static ROUND_DECIMALS_OUT: Operator<RoundDecimalsOutFn> = Operator::new(
     round_decimals_out_boxed,
 );
 
-/// Each element rounded to so many decimals; negative ones round to powers of ten.
+/// `round(self * 10^decimals) / 10^decimals`; negative `decimals` round to powers of ten.
 ///
 /// `round.decimals_out(Tensor self, *, int decimals, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3738,7 +3738,7 @@ pub static TRUNC: Operator<TruncFn> = Operator::new(
     trunc_boxed,
 );
 
-/// The integer part of each element.
+/// Each element rounded towards 0.
 ///
 /// `trunc(Tensor self) -> Tensor`
 #[inline]
@@ -3779,7 +3779,7 @@ pub static TRUNC_: Operator<TruncInPlaceFn> = Operator::new(
     trunc__boxed,
 );
 
-/// The integer part of each element.
+/// Each element rounded towards 0.
 ///
 /// `trunc_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -3820,7 +3820,7 @@ pub static TRUNC_OUT: Operator<TruncOutFn> = Operator::new(
     trunc_out_boxed,
 );
 
-/// The integer part of each element.
+/// Each element rounded towards 0.
 ///
 /// `trunc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3981,7 +3981,7 @@ pub static DEG2RAD: Operator<Deg2radFn> = Operator::new(
     deg2rad_boxed,
 );
 
-/// Angles in degrees as radians.
+/// Angles in degrees as radians, pi / 180 times each.
 ///
 /// `deg2rad(Tensor self) -> Tensor`
 #[inline]
@@ -4022,7 +4022,7 @@ pub static DEG2RAD_: Operator<Deg2radInPlaceFn> = Operator::new(
     deg2rad__boxed,
 );
 
-/// Angles in degrees as radians.
+/// Angles in degrees as radians, pi / 180 times each.
 ///
 /// `deg2rad_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -4063,7 +4063,7 @@ pub static DEG2RAD_OUT: Operator<Deg2radOutFn> = Operator::new(
     deg2rad_out_boxed,
 );
 
-/// Angles in degrees as radians.
+/// Angles in degrees as radians, pi / 180 times each.
 ///
 /// `deg2rad.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4186,7 +4186,7 @@ pub static RAD2DEG: Operator<Rad2degFn> = Operator::new(
     rad2deg_boxed,
 );
 
-/// Angles in radians as degrees.
+/// Angles in radians as degrees, 180 / pi times each.
 ///
 /// `rad2deg(Tensor self) -> Tensor`
 #[inline]
@@ -4227,7 +4227,7 @@ pub static RAD2DEG_: Operator<Rad2degInPlaceFn> = Operator::new(
     rad2deg__boxed,
 );
 
-/// Angles in radians as degrees.
+/// Angles in radians as degrees, 180 / pi times each.
 ///
 /// `rad2deg_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -4268,7 +4268,7 @@ pub static RAD2DEG_OUT: Operator<Rad2degOutFn> = Operator::new(
     rad2deg_out_boxed,
 );
 
-/// Angles in radians as degrees.
+/// Angles in radians as degrees, 180 / pi times each.
 ///
 /// `rad2deg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4309,7 +4309,7 @@ pub static ASINH: Operator<AsinhFn> = Operator::new(
     asinh_boxed,
 );
 
-/// The number whose hyperbolic sine is each element.
+/// `log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element.
 ///
 /// `asinh(Tensor self) -> Tensor`
 #[inline]
@@ -4350,7 +4350,7 @@ pub static ASINH_: Operator<AsinhInPlaceFn> = Operator::new(
     asinh__boxed,
 );
 
-/// The number whose hyperbolic sine is each element.
+/// `log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element.
 ///
 /// `asinh_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -4391,7 +4391,7 @@ pub static ASINH_OUT: Operator<AsinhOutFn> = Operator::new(
     asinh_out_boxed,
 );
 
-/// The number whose hyperbolic sine is each element.
+/// `log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element.
 ///
 /// `asinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4432,7 +4432,7 @@ pub static ACOSH: Operator<AcoshFn> = Operator::new(
     acosh_boxed,
 );
 
-/// The number of at least 0 whose hyperbolic cosine is each element; NaN below 1.
+/// `log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1.
 ///
 /// `acosh(Tensor self) -> Tensor`
 #[inline]
@@ -4473,7 +4473,7 @@ pub static ACOSH_: Operator<AcoshInPlaceFn> = Operator::new(
     acosh__boxed,
 );
 
-/// The number of at least 0 whose hyperbolic cosine is each element; NaN below 1.
+/// `log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1.
 ///
 /// `acosh_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -4514,7 +4514,7 @@ pub static ACOSH_OUT: Operator<AcoshOutFn> = Operator::new(
     acosh_out_boxed,
 );
 
-/// The number of at least 0 whose hyperbolic cosine is each element; NaN below 1.
+/// `log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1.
 ///
 /// `acosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4555,7 +4555,7 @@ pub static ATANH: Operator<AtanhFn> = Operator::new(
     atanh_boxed,
 );
 
-/// The number whose hyperbolic tangent is each element; NaN outside -1 to 1.
+/// `log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1.
 ///
 /// `atanh(Tensor self) -> Tensor`
 #[inline]
@@ -4596,7 +4596,7 @@ pub static ATANH_: Operator<AtanhInPlaceFn> = Operator::new(
     atanh__boxed,
 );
 
-/// The number whose hyperbolic tangent is each element; NaN outside -1 to 1.
+/// `log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1.
 ///
 /// `atanh_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -4637,7 +4637,7 @@ pub static ATANH_OUT: Operator<AtanhOutFn> = Operator::new(
     atanh_out_boxed,
 );
 
-/// The number whose hyperbolic tangent is each element; NaN outside -1 to 1.
+/// `log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1.
 ///
 /// `atanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -21,7 +21,7 @@ pub static UPSAMPLE_NEAREST1D: Operator<UpsampleNearest1dFn> = Operator::new(
     upsample_nearest1d_boxed,
 );
 
-/// An image in another size, by repeating elements.
+/// `y[i] = self[floor(i * scale)]`, an image in another size by repeating elements; the scale is that of the sizes unless given.
 ///
 /// `upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor`
 #[inline]
@@ -59,7 +59,7 @@ pub static UPSAMPLE_NEAREST1D_OUT: Operator<UpsampleNearest1dOutFn> = Operator::
     upsample_nearest1d_out_boxed,
 );
 
-/// An image in another size, by repeating elements.
+/// `y[i] = self[floor(i * scale)]`, an image in another size by repeating elements; the scale is that of the sizes unless given.
 ///
 /// `upsample_nearest1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -110,7 +110,7 @@ pub static UPSAMPLE_NEAREST1D_VEC: Operator<UpsampleNearest1dVecFn> = Operator::
     upsample_nearest1d_vec_boxed,
 );
 
-/// An image in another size or so many times as large, by repeating elements.
+/// `y[i] = input[floor(i * scale)]`, an image in another size or so many times as large by repeating elements; the scale is that of the sizes unless given.
 ///
 /// `upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -153,7 +153,7 @@ pub static UPSAMPLE_NEAREST1D_VEC_OUT: Operator<UpsampleNearest1dVecOutFn> = Ope
     upsample_nearest1d_vec_out_boxed,
 );
 
-/// An image in another size or so many times as large, by repeating elements.
+/// `y[i] = input[floor(i * scale)]`, an image in another size or so many times as large by repeating elements; the scale is that of the sizes unless given.
 ///
 /// `upsample_nearest1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -204,7 +204,7 @@ pub static UPSAMPLE_NEAREST2D: Operator<UpsampleNearest2dFn> = Operator::new(
     upsample_nearest2d_boxed,
 );
 
-/// An image in another size, by repeating elements.
+/// `y[i] = self[floor(i * scale)]` along each dimension, an image in another size by repeating elements; the scale is that of the sizes unless given.
 ///
 /// `upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor`
 #[inline]
@@ -254,7 +254,7 @@ pub static UPSAMPLE_NEAREST2D_OUT: Operator<UpsampleNearest2dOutFn> = Operator::
     upsample_nearest2d_out_boxed,
 );
 
-/// An image in another size, by repeating elements.
+/// `y[i] = self[floor(i * scale)]` along each dimension, an image in another size by repeating elements; the scale is that of the sizes unless given.
 ///
 /// `upsample_nearest2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -308,7 +308,7 @@ pub static UPSAMPLE_NEAREST2D_VEC: Operator<UpsampleNearest2dVecFn> = Operator::
     upsample_nearest2d_vec_boxed,
 );
 
-/// An image in another size or so many times as large, by repeating elements.
+/// `y[i] = input[floor(i * scale)]` along each dimension, an image in another size or so many times as large by repeating elements; the scale is that of the sizes unless given.
 ///
 /// `upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -351,7 +351,7 @@ pub static UPSAMPLE_NEAREST2D_VEC_OUT: Operator<UpsampleNearest2dVecOutFn> = Ope
     upsample_nearest2d_vec_out_boxed,
 );
 
-/// An image in another size or so many times as large, by repeating elements.
+/// `y[i] = input[floor(i * scale)]` along each dimension, an image in another size or so many times as large by repeating elements; the scale is that of the sizes unless given.
 ///
 /// `upsample_nearest2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -402,7 +402,7 @@ pub static UPSAMPLE_NEAREST3D: Operator<UpsampleNearest3dFn> = Operator::new(
     upsample_nearest3d_boxed,
 );
 
-/// An image in another size, by repeating elements.
+/// `y[i] = self[floor(i * scale)]` along each dimension, an image in another size by repeating elements; the scale is that of the sizes unless given.
 ///
 /// `upsample_nearest3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor`
 #[inline]
@@ -455,7 +455,7 @@ pub static UPSAMPLE_NEAREST3D_OUT: Operator<UpsampleNearest3dOutFn> = Operator::
     upsample_nearest3d_out_boxed,
 );
 
-/// An image in another size, by repeating elements.
+/// `y[i] = self[floor(i * scale)]` along each dimension, an image in another size by repeating elements; the scale is that of the sizes unless given.
 ///
 /// `upsample_nearest3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -512,7 +512,7 @@ pub static UPSAMPLE_NEAREST3D_VEC: Operator<UpsampleNearest3dVecFn> = Operator::
     upsample_nearest3d_vec_boxed,
 );
 
-/// An image in another size or so many times as large, by repeating elements.
+/// `y[i] = input[floor(i * scale)]` along each dimension, an image in another size or so many times as large by repeating elements; the scale is that of the sizes unless given.
 ///
 /// `upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -555,7 +555,7 @@ pub static UPSAMPLE_NEAREST3D_VEC_OUT: Operator<UpsampleNearest3dVecOutFn> = Ope
     upsample_nearest3d_vec_out_boxed,
 );
 
-/// An image in another size or so many times as large, by repeating elements.
+/// `y[i] = input[floor(i * scale)]` along each dimension, an image in another size or so many times as large by repeating elements; the scale is that of the sizes unless given.
 ///
 /// `upsample_nearest3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -605,7 +605,7 @@ pub static _UPSAMPLE_NEAREST_EXACT1D: Operator<_UpsampleNearestExact1dFn> = Oper
     _upsample_nearest_exact1d_boxed,
 );
 
-/// `upsample_nearest1d`, by the pixel at the middle of each new one.
+/// `y[i] = self[floor((i + 1/2) * scale)]`, an image in another size by the pixel at the middle of each new one.
 ///
 /// `_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor`
 #[inline]
@@ -644,7 +644,7 @@ pub static _UPSAMPLE_NEAREST_EXACT1D_OUT: Operator<_UpsampleNearestExact1dOutFn>
     _upsample_nearest_exact1d_out_boxed,
 );
 
-/// `upsample_nearest1d`, by the pixel at the middle of each new one.
+/// `y[i] = self[floor((i + 1/2) * scale)]`, an image in another size by the pixel at the middle of each new one.
 ///
 /// `_upsample_nearest_exact1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -695,7 +695,7 @@ pub static _UPSAMPLE_NEAREST_EXACT1D_VEC: Operator<_UpsampleNearestExact1dVecFn>
     _upsample_nearest_exact1d_vec_boxed,
 );
 
-/// `upsample_nearest1d`, by the pixel at the middle of each new one.
+/// `y[i] = input[floor((i + 1/2) * scale)]`, an image in another size or so many times as large by the pixel at the middle of each new one.
 ///
 /// `_upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -742,7 +742,7 @@ pub static _UPSAMPLE_NEAREST_EXACT1D_VEC_OUT: Operator<_UpsampleNearestExact1dVe
     _upsample_nearest_exact1d_vec_out_boxed,
 );
 
-/// `upsample_nearest1d`, by the pixel at the middle of each new one.
+/// `y[i] = input[floor((i + 1/2) * scale)]`, an image in another size or so many times as large by the pixel at the middle of each new one.
 ///
 /// `_upsample_nearest_exact1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -793,7 +793,7 @@ pub static _UPSAMPLE_NEAREST_EXACT2D: Operator<_UpsampleNearestExact2dFn> = Oper
     _upsample_nearest_exact2d_boxed,
 );
 
-/// `upsample_nearest2d`, by the pixel at the middle of each new one.
+/// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, an image in another size by the pixel at the middle of each new one.
 ///
 /// `_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor`
 #[inline]
@@ -843,7 +843,7 @@ pub static _UPSAMPLE_NEAREST_EXACT2D_OUT: Operator<_UpsampleNearestExact2dOutFn>
     _upsample_nearest_exact2d_out_boxed,
 );
 
-/// `upsample_nearest2d`, by the pixel at the middle of each new one.
+/// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, an image in another size by the pixel at the middle of each new one.
 ///
 /// `_upsample_nearest_exact2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -897,7 +897,7 @@ pub static _UPSAMPLE_NEAREST_EXACT2D_VEC: Operator<_UpsampleNearestExact2dVecFn>
     _upsample_nearest_exact2d_vec_boxed,
 );
 
-/// `upsample_nearest2d`, by the pixel at the middle of each new one.
+/// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, an image in another size or so many times as large by the pixel at the middle of each new one.
 ///
 /// `_upsample_nearest_exact2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -944,7 +944,7 @@ pub static _UPSAMPLE_NEAREST_EXACT2D_VEC_OUT: Operator<_UpsampleNearestExact2dVe
     _upsample_nearest_exact2d_vec_out_boxed,
 );
 
-/// `upsample_nearest2d`, by the pixel at the middle of each new one.
+/// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, an image in another size or so many times as large by the pixel at the middle of each new one.
 ///
 /// `_upsample_nearest_exact2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -995,7 +995,7 @@ pub static _UPSAMPLE_NEAREST_EXACT3D: Operator<_UpsampleNearestExact3dFn> = Oper
     _upsample_nearest_exact3d_boxed,
 );
 
-/// `upsample_nearest3d`, by the pixel at the middle of each new one.
+/// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, an image in another size by the pixel at the middle of each new one.
 ///
 /// `_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor`
 #[inline]
@@ -1048,7 +1048,7 @@ pub static _UPSAMPLE_NEAREST_EXACT3D_OUT: Operator<_UpsampleNearestExact3dOutFn>
     _upsample_nearest_exact3d_out_boxed,
 );
 
-/// `upsample_nearest3d`, by the pixel at the middle of each new one.
+/// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, an image in another size by the pixel at the middle of each new one.
 ///
 /// `_upsample_nearest_exact3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1106,7 +1106,7 @@ pub static _UPSAMPLE_NEAREST_EXACT3D_VEC: Operator<_UpsampleNearestExact3dVecFn>
     _upsample_nearest_exact3d_vec_boxed,
 );
 
-/// `upsample_nearest3d`, by the pixel at the middle of each new one.
+/// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, an image in another size or so many times as large by the pixel at the middle of each new one.
 ///
 /// `_upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -1153,7 +1153,7 @@ pub static _UPSAMPLE_NEAREST_EXACT3D_VEC_OUT: Operator<_UpsampleNearestExact3dVe
     _upsample_nearest_exact3d_vec_out_boxed,
 );
 
-/// `upsample_nearest3d`, by the pixel at the middle of each new one.
+/// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, an image in another size or so many times as large by the pixel at the middle of each new one.
 ///
 /// `_upsample_nearest_exact3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1200,7 +1200,7 @@ pub static UPSAMPLE_LINEAR1D: Operator<UpsampleLinear1dFn> = Operator::new(
     upsample_linear1d_boxed,
 );
 
-/// An image in another size, by straight lines.
+/// What lies between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size by straight lines.
 ///
 /// `upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor`
 #[inline]
@@ -1245,7 +1245,7 @@ pub static UPSAMPLE_LINEAR1D_OUT: Operator<UpsampleLinear1dOutFn> = Operator::ne
     upsample_linear1d_out_boxed,
 );
 
-/// An image in another size, by straight lines.
+/// What lies between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size by straight lines.
 ///
 /// `upsample_linear1d.out(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1299,7 +1299,7 @@ pub static UPSAMPLE_LINEAR1D_VEC: Operator<UpsampleLinear1dVecFn> = Operator::ne
     upsample_linear1d_vec_boxed,
 );
 
-/// An image in another size or so many times as large, by straight lines.
+/// What lies between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size or so many times as large by straight lines.
 ///
 /// `upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -1349,7 +1349,7 @@ pub static UPSAMPLE_LINEAR1D_VEC_OUT: Operator<UpsampleLinear1dVecOutFn> = Opera
     upsample_linear1d_vec_out_boxed,
 );
 
-/// An image in another size or so many times as large, by straight lines.
+/// What lies between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size or so many times as large by straight lines.
 ///
 /// `upsample_linear1d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1403,7 +1403,7 @@ pub static UPSAMPLE_BILINEAR2D: Operator<UpsampleBilinear2dFn> = Operator::new(
     upsample_bilinear2d_boxed,
 );
 
-/// An image in another size, by straight lines.
+/// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size by straight lines.
 ///
 /// `upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor`
 #[inline]
@@ -1456,7 +1456,7 @@ pub static UPSAMPLE_BILINEAR2D_OUT: Operator<UpsampleBilinear2dOutFn> = Operator
     upsample_bilinear2d_out_boxed,
 );
 
-/// An image in another size, by straight lines.
+/// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size by straight lines.
 ///
 /// `upsample_bilinear2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1514,7 +1514,7 @@ pub static UPSAMPLE_BILINEAR2D_VEC: Operator<UpsampleBilinear2dVecFn> = Operator
     upsample_bilinear2d_vec_boxed,
 );
 
-/// An image in another size or so many times as large, by straight lines.
+/// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size or so many times as large by straight lines.
 ///
 /// `upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -1564,7 +1564,7 @@ pub static UPSAMPLE_BILINEAR2D_VEC_OUT: Operator<UpsampleBilinear2dVecOutFn> = O
     upsample_bilinear2d_vec_out_boxed,
 );
 
-/// An image in another size or so many times as large, by straight lines.
+/// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size or so many times as large by straight lines.
 ///
 /// `upsample_bilinear2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1618,7 +1618,7 @@ pub static UPSAMPLE_TRILINEAR3D: Operator<UpsampleTrilinear3dFn> = Operator::new
     upsample_trilinear3d_boxed,
 );
 
-/// An image in another size, by straight lines.
+/// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size by straight lines.
 ///
 /// `upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor`
 #[inline]
@@ -1674,7 +1674,7 @@ pub static UPSAMPLE_TRILINEAR3D_OUT: Operator<UpsampleTrilinear3dOutFn> = Operat
     upsample_trilinear3d_out_boxed,
 );
 
-/// An image in another size, by straight lines.
+/// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size by straight lines.
 ///
 /// `upsample_trilinear3d.out(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1741,7 +1741,7 @@ pub static UPSAMPLE_TRILINEAR3D_VEC: Operator<UpsampleTrilinear3dVecFn> = Operat
     upsample_trilinear3d_vec_boxed,
 );
 
-/// An image in another size or so many times as large, by straight lines.
+/// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size or so many times as large by straight lines.
 ///
 /// `upsample_trilinear3d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -1791,7 +1791,7 @@ pub static UPSAMPLE_TRILINEAR3D_VEC_OUT: Operator<UpsampleTrilinear3dVecOutFn> =
     upsample_trilinear3d_vec_out_boxed,
 );
 
-/// An image in another size or so many times as large, by straight lines.
+/// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size or so many times as large by straight lines.
 ///
 /// `upsample_trilinear3d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1846,7 +1846,7 @@ pub static UPSAMPLE_BICUBIC2D: Operator<UpsampleBicubic2dFn> = Operator::new(
     upsample_bicubic2d_boxed,
 );
 
-/// An image in another size, by cubic curves.
+/// As `upsample_bilinear2d` from four elements along each dimension, by cubic curves of slope -0.75: an image in another size.
 ///
 /// `upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor`
 #[inline]
@@ -1899,7 +1899,7 @@ pub static UPSAMPLE_BICUBIC2D_OUT: Operator<UpsampleBicubic2dOutFn> = Operator::
     upsample_bicubic2d_out_boxed,
 );
 
-/// An image in another size, by cubic curves.
+/// As `upsample_bilinear2d` from four elements along each dimension, by cubic curves of slope -0.75: an image in another size.
 ///
 /// `upsample_bicubic2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1956,7 +1956,7 @@ pub static UPSAMPLE_BICUBIC2D_VEC: Operator<UpsampleBicubic2dVecFn> = Operator::
     upsample_bicubic2d_vec_boxed,
 );
 
-/// An image in another size or so many times as large, by cubic curves.
+/// As `upsample_bilinear2d` from four elements along each dimension, by cubic curves of slope -0.75: an image in another size or so many times as large.
 ///
 /// `upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -2006,7 +2006,7 @@ pub static UPSAMPLE_BICUBIC2D_VEC_OUT: Operator<UpsampleBicubic2dVecOutFn> = Ope
     upsample_bicubic2d_vec_out_boxed,
 );
 
-/// An image in another size or so many times as large, by cubic curves.
+/// As `upsample_bilinear2d` from four elements along each dimension, by cubic curves of slope -0.75: an image in another size or so many times as large.
 ///
 /// `upsample_bicubic2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -20,22 +20,22 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         THRESHOLD,
-        "threshold(Tensor input, Number threshold, Number value, *, Tensor out=None)\n\nElements above the threshold, `value` elsewhere."
+        "threshold(Tensor input, Number threshold, Number value, *, Tensor out=None)\n\n`self` where it is above `threshold`, `value` elsewhere; NaN stays."
     ),
     function!(
         "",
         THRESHOLD_,
-        "threshold_(Tensor input, Number threshold, Number value)\n\nElements above the threshold, `value` elsewhere."
+        "threshold_(Tensor input, Number threshold, Number value)\n\n`self` where it is above `threshold`, `value` elsewhere; NaN stays."
     ),
     function!(
         "_nn",
         GELU,
-        "gelu(Tensor input, *, str approximate='none', Tensor out=None)\n\n`self` times the normal probability of less, exactly or by a hyperbolic tangent (`approximate=tanh`)."
+        "gelu(Tensor input, *, str approximate='none', Tensor out=None)\n\n`self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`."
     ),
     function!(
         "_nn",
         GELU_,
-        "gelu_(Tensor input, *, str approximate='none')\n\n`self` times the normal probability of less, exactly or by a hyperbolic tangent (`approximate=tanh`)."
+        "gelu_(Tensor input, *, str approximate='none')\n\n`self * (1 + erf(self / sqrt(2))) / 2`, or for `approximate='tanh'` `self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3))) / 2`."
     ),
     function!("_nn", SILU, "silu(Tensor input, *, Tensor out=None)\n\n`self * sigmoid(self)`."),
     function!("_nn", SILU_, "silu_(Tensor input)\n\n`self * sigmoid(self)`."),
@@ -59,22 +59,22 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         ELU,
-        "elu(Tensor input, Number alpha=1, Number scale=1, Number input_scale=1, *, Tensor out=None)\n\n`scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` below."
+        "elu(Tensor input, Number alpha=1, Number scale=1, Number input_scale=1, *, Tensor out=None)\n\n`scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere."
     ),
     function!(
         "_nn",
         ELU_,
-        "elu_(Tensor input, Number alpha=1, Number scale=1, Number input_scale=1)\n\n`scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` below."
+        "elu_(Tensor input, Number alpha=1, Number scale=1, Number input_scale=1)\n\n`scale * self` above 0, `scale * alpha * (exp(input_scale * self) - 1)` elsewhere."
     ),
     function!(
         "_nn",
         HARDTANH,
-        "hardtanh(Tensor input, Number min_val=-1, Number max_val=1, *, Tensor out=None)\n\nEach element kept between two numbers, in the type it has."
+        "hardtanh(Tensor input, Number min_val=-1, Number max_val=1, *, Tensor out=None)\n\n`min(max(self, min_val), max_val)`, in the type of `self`."
     ),
     function!(
         "_nn",
         HARDTANH_,
-        "hardtanh_(Tensor input, Number min_val=-1, Number max_val=1)\n\nKeeps each element between two numbers."
+        "hardtanh_(Tensor input, Number min_val=-1, Number max_val=1)\n\n`self = min(max(self, min_val), max_val)`."
     ),
     function!(
         "_nn",

@@ -75,20 +75,20 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MAXIMUM,
-        "maximum(Tensor input, Tensor other, *, Tensor out=None)\n\nThe greater of two elements, NaN where either is NaN."
+        "maximum(Tensor input, Tensor other, *, Tensor out=None)\n\n`max(self, other)`, element by element, NaN where either is NaN."
     ),
     method!(
         MAXIMUM,
-        "maximum(Tensor other, *, Tensor out=None)\n\nThe greater of two elements, NaN where either is NaN."
+        "maximum(Tensor other, *, Tensor out=None)\n\n`max(self, other)`, element by element, NaN where either is NaN."
     ),
     function!(
         "",
         MINIMUM,
-        "minimum(Tensor input, Tensor other, *, Tensor out=None)\n\nThe lesser of two elements, NaN where either is NaN."
+        "minimum(Tensor input, Tensor other, *, Tensor out=None)\n\n`min(self, other)`, element by element, NaN where either is NaN."
     ),
     method!(
         MINIMUM,
-        "minimum(Tensor other, *, Tensor out=None)\n\nThe lesser of two elements, NaN where either is NaN."
+        "minimum(Tensor other, *, Tensor out=None)\n\n`min(self, other)`, element by element, NaN where either is NaN."
     ),
     function!(
         "",
@@ -134,15 +134,15 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         COPYSIGN,
-        "copysign(Tensor input, Tensor other, *, Tensor out=None)\ncopysign(Tensor input, Number other, *, Tensor out=None)\n\nThe magnitude of `self` with the sign of `other`, in floating point."
+        "copysign(Tensor input, Tensor other, *, Tensor out=None)\ncopysign(Tensor input, Number other, *, Tensor out=None)\n\n`|self|` with the sign of `other`, element by element, in floating point."
     ),
     method!(
         COPYSIGN,
-        "copysign(Tensor other, *, Tensor out=None)\ncopysign(Number other, *, Tensor out=None)\n\nThe magnitude of `self` with the sign of `other`, in floating point."
+        "copysign(Tensor other, *, Tensor out=None)\ncopysign(Number other, *, Tensor out=None)\n\n`|self|` with the sign of `other`, element by element, in floating point."
     ),
     method!(
         COPYSIGN_,
-        "copysign_(Tensor other)\ncopysign_(Number other)\n\nThe magnitude of `self` with the sign of `other`, in floating point."
+        "copysign_(Tensor other)\ncopysign_(Number other)\n\n`|self|` with the sign of `other`, element by element, in floating point."
     ),
 ];
 

@@ -10,78 +10,69 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         EQ,
-        "eq(Tensor input, Tensor other, *, Tensor out=None)\neq(Tensor input, Number other, *, Tensor out=None)\n\nWhether elements are equal; NaN equals nothing."
+        "eq(Tensor input, Tensor other, *, Tensor out=None)\neq(Tensor input, Number other, *, Tensor out=None)\n\n`self == other`, element by element; NaN equals nothing."
     ),
     method!(
         EQ,
-        "eq(Tensor other, *, Tensor out=None)\neq(Number other, *, Tensor out=None)\n\nWhether elements are equal; NaN equals nothing."
+        "eq(Tensor other, *, Tensor out=None)\neq(Number other, *, Tensor out=None)\n\n`self == other`, element by element; NaN equals nothing."
     ),
-    method!(EQ_, "eq_(Tensor other)\neq_(Number other)\n\nWhether elements are equal; NaN equals nothing."),
+    method!(
+        EQ_,
+        "eq_(Tensor other)\neq_(Number other)\n\n`self == other`, element by element; NaN equals nothing."
+    ),
     function!(
         "",
         NE,
-        "ne(Tensor input, Tensor other, *, Tensor out=None)\nne(Tensor input, Number other, *, Tensor out=None)\n\nWhether elements differ; NaN differs from everything."
+        "ne(Tensor input, Tensor other, *, Tensor out=None)\nne(Tensor input, Number other, *, Tensor out=None)\n\n`self != other`, element by element; NaN differs from everything."
     ),
     method!(
         NE,
-        "ne(Tensor other, *, Tensor out=None)\nne(Number other, *, Tensor out=None)\n\nWhether elements differ; NaN differs from everything."
+        "ne(Tensor other, *, Tensor out=None)\nne(Number other, *, Tensor out=None)\n\n`self != other`, element by element; NaN differs from everything."
     ),
     method!(
         NE_,
-        "ne_(Tensor other)\nne_(Number other)\n\nWhether elements differ; NaN differs from everything."
+        "ne_(Tensor other)\nne_(Number other)\n\n`self != other`, element by element; NaN differs from everything."
     ),
     function!(
         "",
         LT,
-        "lt(Tensor input, Tensor other, *, Tensor out=None)\nlt(Tensor input, Number other, *, Tensor out=None)\n\nWhether elements of `self` are less than those of `other`."
+        "lt(Tensor input, Tensor other, *, Tensor out=None)\nlt(Tensor input, Number other, *, Tensor out=None)\n\n`self < other`, element by element."
     ),
     method!(
         LT,
-        "lt(Tensor other, *, Tensor out=None)\nlt(Number other, *, Tensor out=None)\n\nWhether elements of `self` are less than those of `other`."
+        "lt(Tensor other, *, Tensor out=None)\nlt(Number other, *, Tensor out=None)\n\n`self < other`, element by element."
     ),
-    method!(
-        LT_,
-        "lt_(Tensor other)\nlt_(Number other)\n\nWhether elements of `self` are less than those of `other`."
-    ),
+    method!(LT_, "lt_(Tensor other)\nlt_(Number other)\n\n`self < other`, element by element."),
     function!(
         "",
         LE,
-        "le(Tensor input, Tensor other, *, Tensor out=None)\nle(Tensor input, Number other, *, Tensor out=None)\n\nWhether elements of `self` are at most those of `other`."
+        "le(Tensor input, Tensor other, *, Tensor out=None)\nle(Tensor input, Number other, *, Tensor out=None)\n\n`self <= other`, element by element."
     ),
     method!(
         LE,
-        "le(Tensor other, *, Tensor out=None)\nle(Number other, *, Tensor out=None)\n\nWhether elements of `self` are at most those of `other`."
+        "le(Tensor other, *, Tensor out=None)\nle(Number other, *, Tensor out=None)\n\n`self <= other`, element by element."
     ),
-    method!(
-        LE_,
-        "le_(Tensor other)\nle_(Number other)\n\nWhether elements of `self` are at most those of `other`."
-    ),
+    method!(LE_, "le_(Tensor other)\nle_(Number other)\n\n`self <= other`, element by element."),
     function!(
         "",
         GT,
-        "gt(Tensor input, Tensor other, *, Tensor out=None)\ngt(Tensor input, Number other, *, Tensor out=None)\n\nWhether elements of `self` are greater than those of `other`."
+        "gt(Tensor input, Tensor other, *, Tensor out=None)\ngt(Tensor input, Number other, *, Tensor out=None)\n\n`self > other`, element by element."
     ),
     method!(
         GT,
-        "gt(Tensor other, *, Tensor out=None)\ngt(Number other, *, Tensor out=None)\n\nWhether elements of `self` are greater than those of `other`."
+        "gt(Tensor other, *, Tensor out=None)\ngt(Number other, *, Tensor out=None)\n\n`self > other`, element by element."
     ),
-    method!(
-        GT_,
-        "gt_(Tensor other)\ngt_(Number other)\n\nWhether elements of `self` are greater than those of `other`."
-    ),
+    method!(GT_, "gt_(Tensor other)\ngt_(Number other)\n\n`self > other`, element by element."),
     function!(
         "",
         GE,
-        "ge(Tensor input, Tensor other, *, Tensor out=None)\nge(Tensor input, Number other, *, Tensor out=None)\n\nWhether elements of `self` are at least those of `other`."
+        "ge(Tensor input, Tensor other, *, Tensor out=None)\nge(Tensor input, Number other, *, Tensor out=None)\n\n`self >= other`, element by element."
     ),
     method!(
         GE,
-        "ge(Tensor other, *, Tensor out=None)\nge(Number other, *, Tensor out=None)\n\nWhether elements of `self` are at least those of `other`."
+        "ge(Tensor other, *, Tensor out=None)\nge(Number other, *, Tensor out=None)\n\n`self >= other`, element by element."
     ),
-    method!(
-        GE_,
-        "ge_(Tensor other)\nge_(Number other)\n\nWhether elements of `self` are at least those of `other`."
-    ),
+    method!(GE_, "ge_(Tensor other)\nge_(Number other)\n\n`self >= other`, element by element."),
     function!("", ISNAN, "isnan(Tensor input, *, Tensor out=None)\n\nWhether each element is NaN."),
     method!(ISNAN, "isnan(*, Tensor out=None)\n\nWhether each element is NaN."),
     function!("", ISFINITE, "isfinite(Tensor input)\n\nWhether each element is neither infinite nor NaN."),
@@ -97,11 +88,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ISCLOSE,
-        "isclose(Tensor input, Tensor other, float rtol=1e-5, float atol=1e-8, bool equal_nan=False)\n\nWhether `"
+        "isclose(Tensor input, Tensor other, float rtol=1e-5, float atol=1e-8, bool equal_nan=False)\n\nWhether `|self - other| <= atol + rtol * |other|`, or both are equal; NaN is close to NaN if `equal_nan`."
     ),
     method!(
         ISCLOSE,
-        "isclose(Tensor other, float rtol=1e-5, float atol=1e-8, bool equal_nan=False)\n\nWhether `"
+        "isclose(Tensor other, float rtol=1e-5, float atol=1e-8, bool equal_nan=False)\n\nWhether `|self - other| <= atol + rtol * |other|`, or both are equal; NaN is close to NaN if `equal_nan`."
     ),
     function!(
         "",

@@ -10,32 +10,32 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CONV1D,
-        "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, str padding='valid', int[1] dilation=1, int groups=1)\nconv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, int groups=1)\n\nA convolution of signals, with no padding, or `same`: as much as keeps the size."
+        "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, str padding='valid', int[1] dilation=1, int groups=1)\nconv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, int groups=1)\n\n`conv1d` with no padding (\"valid\"), or as much as keeps the size (\"same\")."
     ),
     function!(
         "",
         CONV_TRANSPOSE1D,
-        "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1)\n\nThe transpose of a convolution of signals, with `weight` of `c x filters/groups x k`."
+        "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1)\n\n`y[f][x * stride - padding + k * dilation] += weight[c][f][k] * input[c][x]`, the transpose of `conv1d`, with `weight` of `c x filters/groups x k`."
     ),
     function!(
         "",
         CONV2D,
-        "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding='valid', int[2] dilation=1, int groups=1)\nconv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1)\n\nA convolution of images, with no padding, or `same`: as much as keeps the size."
+        "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding='valid', int[2] dilation=1, int groups=1)\nconv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1)\n\n`conv2d` with no padding (\"valid\"), or as much as keeps the size (\"same\")."
     ),
     function!(
         "",
         CONV_TRANSPOSE2D,
-        "conv_transpose2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1)\n\nThe transpose of a convolution of images, with `weight` of `c x filters/groups x kh x kw`."
+        "conv_transpose2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1)\n\n`conv_transpose1d` over two dimensions, with `weight` of `c x filters/groups x kh x kw`."
     ),
     function!(
         "",
         CONV3D,
-        "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding='valid', int[3] dilation=1, int groups=1)\nconv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, int groups=1)\n\nA convolution of volumes, with no padding, or `same`: as much as keeps the size."
+        "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding='valid', int[3] dilation=1, int groups=1)\nconv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, int groups=1)\n\n`conv3d` with no padding (\"valid\"), or as much as keeps the size (\"same\")."
     ),
     function!(
         "",
         CONV_TRANSPOSE3D,
-        "conv_transpose3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1)\n\nThe transpose of a convolution of volumes, with `weight` of `c x filters/groups x kd x kh x kw`."
+        "conv_transpose3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1)\n\n`conv_transpose1d` over three dimensions, with `weight` of `c x filters/groups x kd x kh x kw`."
     ),
     function!(
         "",

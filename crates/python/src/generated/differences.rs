@@ -11,16 +11,16 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         DIFF,
-        "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor out=None)\n\nWhat each element adds to the one before, `n` times over."
+        "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor out=None)\n\n`self[k + 1] - self[k]` along a dimension, `n` times over."
     ),
     method!(
         DIFF,
-        "diff(int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor out=None)\n\nWhat each element adds to the one before, `n` times over."
+        "diff(int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor out=None)\n\n`self[k + 1] - self[k]` along a dimension, `n` times over."
     ),
     function!(
         "",
         TRAPEZOID,
-        "trapezoid(Tensor y, *, Number dx=1, int dim=-1)\ntrapezoid(Tensor y, Tensor x, *, int dim=-1)\n\nThe area under `y` over places `dx` apart, by trapezoids."
+        "trapezoid(Tensor y, *, Number dx=1, int dim=-1)\ntrapezoid(Tensor y, Tensor x, *, int dim=-1)\n\n`sum(dx * (y[k] + y[k + 1]) / 2)`, the area under `y` by trapezoids."
     ),
     function!(
         "",
@@ -30,12 +30,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CUMULATIVE_TRAPEZOID,
-        "cumulative_trapezoid(Tensor y, *, Number dx=1, int dim=-1)\ncumulative_trapezoid(Tensor y, Tensor x, *, int dim=-1)\n\nThe same over places `dx` apart."
+        "cumulative_trapezoid(Tensor y, *, Number dx=1, int dim=-1)\ncumulative_trapezoid(Tensor y, Tensor x, *, int dim=-1)\n\n`trapezoid` up to each place but the first, over places `dx` apart."
     ),
     function!(
         "",
         GRADIENT,
-        "gradient(Tensor input, *, Number? spacing=None, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Number spacing, int[] dim, int edge_order=1)\ngradient(Tensor input, *, int[] dim, int edge_order=1)\ngradient(Tensor input, *, Number[] spacing, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Number[] spacing, int[] dim, int edge_order=1)\ngradient(Tensor input, *, Tensor[] spacing, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Tensor[] spacing, int[] dim, int edge_order=1)\n\nSlopes along one dimension or all, over samples `spacing` apart."
+        "gradient(Tensor input, *, Number? spacing=None, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Number spacing, int[] dim, int edge_order=1)\ngradient(Tensor input, *, int[] dim, int edge_order=1)\ngradient(Tensor input, *, Number[] spacing, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Number[] spacing, int[] dim, int edge_order=1)\ngradient(Tensor input, *, Tensor[] spacing, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Tensor[] spacing, int[] dim, int edge_order=1)\n\n`(self[k + 1] - self[k - 1]) / (2 * spacing)` along one dimension or all, at the ends from one side."
     ),
 ];
 

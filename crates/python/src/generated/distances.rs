@@ -11,13 +11,16 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         DIST,
-        "dist(Tensor input, Tensor other, Number p=2, *, Tensor out=None)\n\nThe p-norm of a difference."
+        "dist(Tensor input, Tensor other, Number p=2, *, Tensor out=None)\n\n`sum(|self - other|^p)^(1/p)`, the p-norm of a difference."
     ),
-    method!(DIST, "dist(Tensor other, Number p=2, *, Tensor out=None)\n\nThe p-norm of a difference."),
+    method!(
+        DIST,
+        "dist(Tensor other, Number p=2, *, Tensor out=None)\n\n`sum(|self - other|^p)^(1/p)`, the p-norm of a difference."
+    ),
     function!(
         "",
         CDIST,
-        "cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None)\n\nThe p-norms of all differences of a row of `x1` and a row of `x2`."
+        "cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None)\n\n`y[i][j] = sum(|x1[i] - x2[j]|^p)^(1/p)`, the p-norms of all differences of rows."
     ),
     function!(
         "",
@@ -37,42 +40,49 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         _EUCLIDEAN_DIST,
-        "_euclidean_dist(Tensor x1, Tensor x2)\n\nEuclidean distances of rows from one matrix product."
+        "_euclidean_dist(Tensor x1, Tensor x2)\n\n`sqrt(|x1[i]|^2 + |x2[j]|^2 - 2 * x1[i] @ x2[j])`, the distances of rows from one matrix product."
     ),
     function!(
         "",
         PDIST,
-        "pdist(Tensor input, float p=2)\n\nThe p-norms of the differences of each two rows, in the order of the pairs."
+        "pdist(Tensor input, float p=2)\n\n`sum(|self[i] - self[j]|^p)^(1/p)` for all rows i < j, in their order."
     ),
     function!(
         "",
         RENORM,
-        "renorm(Tensor input, Number p, int dim, Number maxnorm, *, Tensor out=None)\n\n`self` with every slice of `dim` whose p-norm is above `maxnorm` brought down to it."
+        "renorm(Tensor input, Number p, int dim, Number maxnorm, *, Tensor out=None)\n\n`self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`."
     ),
     method!(
         RENORM,
-        "renorm(Number p, int dim, Number maxnorm, *, Tensor out=None)\n\n`self` with every slice of `dim` whose p-norm is above `maxnorm` brought down to it."
+        "renorm(Number p, int dim, Number maxnorm, *, Tensor out=None)\n\n`self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`."
     ),
     method!(
         RENORM_,
-        "renorm_(Number p, int dim, Number maxnorm)\n\n`self` with every slice of `dim` whose p-norm is above `maxnorm` brought down to it."
+        "renorm_(Number p, int dim, Number maxnorm)\n\n`self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`."
     ),
     method!(SUM_TO_SIZE, "sum_to_size(int[] size)\n\n`self` added up to a size that broadcasts to its own."),
     function!(
         "",
         COV,
-        "cov(Tensor input, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None)\n\nHow rows of samples vary together, over the count less `correction`."
+        "cov(Tensor input, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None)\n\n`(x - mean) @ (x - mean)^T / (n - correction)` for x of variables in rows and n samples in columns, with weights if given."
     ),
     method!(
         COV,
-        "cov(*, int correction=1, Tensor? fweights=None, Tensor? aweights=None)\n\nHow rows of samples vary together, over the count less `correction`."
+        "cov(*, int correction=1, Tensor? fweights=None, Tensor? aweights=None)\n\n`(x - mean) @ (x - mean)^T / (n - correction)` for x of variables in rows and n samples in columns, with weights if given."
     ),
-    function!("", CORRCOEF, "corrcoef(Tensor input)\n\nHow rows of samples vary together, from -1 to 1."),
-    method!(CORRCOEF, "corrcoef()\n\nHow rows of samples vary together, from -1 to 1."),
+    function!(
+        "",
+        CORRCOEF,
+        "corrcoef(Tensor input)\n\n`c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, kept between -1 and 1."
+    ),
+    method!(
+        CORRCOEF,
+        "corrcoef()\n\n`c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, kept between -1 and 1."
+    ),
     function!(
         "",
         PAIRWISE_DISTANCE,
-        "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-6, bool keepdim=False)\n\nThe p-norm of `x1 - x2 + eps` along the last dimension."
+        "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-6, bool keepdim=False)\n\n`sum(|x1 - x2 + eps|^p)^(1/p)` along the last dimension."
     ),
 ];
 

@@ -10,15 +10,15 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         FLOOR_DIVIDE,
-        "floor_divide(Tensor input, Tensor other, *, Tensor out=None)\nfloor_divide(Tensor input, Number other, *, Tensor out=None)\n\n`self / other` rounded down, as Python's floor division; an integer divided by 0 is an error."
+        "floor_divide(Tensor input, Tensor other, *, Tensor out=None)\nfloor_divide(Tensor input, Number other, *, Tensor out=None)\n\n`floor(self / other)`, as Python's floor division; an integer divided by 0 is an error."
     ),
     method!(
         FLOOR_DIVIDE,
-        "floor_divide(Tensor other, *, Tensor out=None)\nfloor_divide(Number other, *, Tensor out=None)\n\n`self / other` rounded down, as Python's floor division; an integer divided by 0 is an error."
+        "floor_divide(Tensor other, *, Tensor out=None)\nfloor_divide(Number other, *, Tensor out=None)\n\n`floor(self / other)`, as Python's floor division; an integer divided by 0 is an error."
     ),
     method!(
         FLOOR_DIVIDE_,
-        "floor_divide_(Tensor other)\nfloor_divide_(Number other)\n\n`self / other` rounded down, as Python's floor division; an integer divided by 0 is an error."
+        "floor_divide_(Tensor other)\nfloor_divide_(Number other)\n\n`floor(self / other)`, as Python's floor division; an integer divided by 0 is an error."
     ),
     function!(
         "",
@@ -36,28 +36,28 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         REMAINDER,
-        "remainder(Tensor input, Tensor other, *, Tensor out=None)\nremainder(Tensor input, Number other, *, Tensor out=None)\nremainder(Number self, Tensor other, *, Tensor out=None)\n\nThe remainder with the sign of `other`, as Python's modulo; an integer divided by 0 is an error."
+        "remainder(Tensor input, Tensor other, *, Tensor out=None)\nremainder(Tensor input, Number other, *, Tensor out=None)\nremainder(Number self, Tensor other, *, Tensor out=None)\n\n`self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error."
     ),
     method!(
         REMAINDER,
-        "remainder(Tensor other, *, Tensor out=None)\nremainder(Number other, *, Tensor out=None)\n\nThe remainder with the sign of `other`, as Python's modulo; an integer divided by 0 is an error."
+        "remainder(Tensor other, *, Tensor out=None)\nremainder(Number other, *, Tensor out=None)\n\n`self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error."
     ),
     method!(
         REMAINDER_,
-        "remainder_(Tensor other)\nremainder_(Number other)\n\nThe remainder with the sign of `other`, as Python's modulo; an integer divided by 0 is an error."
+        "remainder_(Tensor other)\nremainder_(Number other)\n\n`self - other * floor(self / other)`, with the sign of `other`, as Python's modulo; an integer divided by 0 is an error."
     ),
     function!(
         "",
         FMOD,
-        "fmod(Tensor input, Tensor other, *, Tensor out=None)\nfmod(Tensor input, Number other, *, Tensor out=None)\n\nThe remainder with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error."
+        "fmod(Tensor input, Tensor other, *, Tensor out=None)\nfmod(Tensor input, Number other, *, Tensor out=None)\n\n`self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error."
     ),
     method!(
         FMOD,
-        "fmod(Tensor other, *, Tensor out=None)\nfmod(Number other, *, Tensor out=None)\n\nThe remainder with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error."
+        "fmod(Tensor other, *, Tensor out=None)\nfmod(Number other, *, Tensor out=None)\n\n`self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error."
     ),
     method!(
         FMOD_,
-        "fmod_(Tensor other)\nfmod_(Number other)\n\nThe remainder with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error."
+        "fmod_(Tensor other)\nfmod_(Number other)\n\n`self - other * trunc(self / other)`, with the sign of `self`, as C's `fmod`; an integer divided by 0 is an error."
     ),
 ];
 

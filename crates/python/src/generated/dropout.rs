@@ -10,22 +10,22 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         NATIVE_DROPOUT,
-        "native_dropout(Tensor input, float p, bool? train, *, Tensor out=None)\n\nEach element zero with probability `p` and scaled otherwise, and the mask of those that stayed."
+        "native_dropout(Tensor input, float p, bool? train, *, Tensor out=None)\n\nEach element zero with probability `p` and divided by `1 - p` otherwise, and the mask of those that stayed."
     ),
     function!(
         "",
         DROPOUT,
-        "dropout(Tensor input, float p, bool train)\n\nIn training, each element zero with probability `p` and scaled otherwise; else `input` itself."
+        "dropout(Tensor input, float p, bool train)\n\nIn training, each element zero with probability `p` and divided by `1 - p` otherwise; else `input` itself."
     ),
     function!(
         "",
         DROPOUT_,
-        "dropout_(Tensor input, float p, bool train)\n\nIn training, zeroes each element with probability `p` and scales the others."
+        "dropout_(Tensor input, float p, bool train)\n\nIn training, zeroes each element with probability `p` and divides the others by `1 - p`."
     ),
     function!(
         "",
         FEATURE_DROPOUT,
-        "feature_dropout(Tensor input, float p, bool train)\n\nIn training, each channel zero with probability `p` and scaled otherwise."
+        "feature_dropout(Tensor input, float p, bool train)\n\nIn training, each channel zero with probability `p` and divided by `1 - p` otherwise."
     ),
     function!(
         "",
@@ -35,7 +35,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ALPHA_DROPOUT,
-        "alpha_dropout(Tensor input, float p, bool train)\n\nIn training, each element the least value of `selu` with probability `p`; mean and variance stay."
+        "alpha_dropout(Tensor input, float p, bool train)\n\nIn training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the least value of `selu`; mean and variance stay."
     ),
     function!(
         "",

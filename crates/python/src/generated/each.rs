@@ -10,36 +10,49 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ERFINV,
-        "erfinv(Tensor input, *, Tensor out=None)\n\nThe number whose error function is each element."
+        "erfinv(Tensor input, *, Tensor out=None)\n\nThe number whose `erf` is each element, from -1 to 1."
     ),
-    method!(ERFINV, "erfinv(*, Tensor out=None)\n\nThe number whose error function is each element."),
-    function!("", ERFINV_, "erfinv_(Tensor input)\n\nThe number whose error function is each element."),
-    method!(ERFINV_, "erfinv_()\n\nThe number whose error function is each element."),
+    method!(ERFINV, "erfinv(*, Tensor out=None)\n\nThe number whose `erf` is each element, from -1 to 1."),
+    function!("", ERFINV_, "erfinv_(Tensor input)\n\nThe number whose `erf` is each element, from -1 to 1."),
+    method!(ERFINV_, "erfinv_()\n\nThe number whose `erf` is each element, from -1 to 1."),
     function!(
         "_special",
         SPECIAL_NDTRI,
-        "special_ndtri(Tensor input, *, Tensor out=None)\n\nThe number that a normal variable is below with each probability."
+        "special_ndtri(Tensor input, *, Tensor out=None)\n\nThe number whose `ndtr` is each element, which is a probability."
     ),
     function!(
         "",
         LGAMMA,
-        "lgamma(Tensor input, *, Tensor out=None)\n\nThe logarithm of the magnitude of the gamma function."
+        "lgamma(Tensor input, *, Tensor out=None)\n\n`log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function."
     ),
-    method!(LGAMMA, "lgamma(*, Tensor out=None)\n\nThe logarithm of the magnitude of the gamma function."),
-    function!("", LGAMMA_, "lgamma_(Tensor input)\n\nThe logarithm of the magnitude of the gamma function."),
-    method!(LGAMMA_, "lgamma_()\n\nThe logarithm of the magnitude of the gamma function."),
+    method!(
+        LGAMMA,
+        "lgamma(*, Tensor out=None)\n\n`log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function."
+    ),
+    function!(
+        "",
+        LGAMMA_,
+        "lgamma_(Tensor input)\n\n`log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function."
+    ),
+    method!(
+        LGAMMA_,
+        "lgamma_()\n\n`log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function."
+    ),
     function!(
         "",
         DIGAMMA,
-        "digamma(Tensor input, *, Tensor out=None)\n\nThe derivative of the logarithm of the gamma function."
+        "digamma(Tensor input, *, Tensor out=None)\n\n`gamma'(self) / gamma(self)`, the derivative of `lgamma`."
     ),
-    method!(DIGAMMA, "digamma(*, Tensor out=None)\n\nThe derivative of the logarithm of the gamma function."),
+    method!(
+        DIGAMMA,
+        "digamma(*, Tensor out=None)\n\n`gamma'(self) / gamma(self)`, the derivative of `lgamma`."
+    ),
     function!(
         "",
         DIGAMMA_,
-        "digamma_(Tensor input)\n\nThe derivative of the logarithm of the gamma function."
+        "digamma_(Tensor input)\n\n`gamma'(self) / gamma(self)`, the derivative of `lgamma`."
     ),
-    method!(DIGAMMA_, "digamma_()\n\nThe derivative of the logarithm of the gamma function."),
+    method!(DIGAMMA_, "digamma_()\n\n`gamma'(self) / gamma(self)`, the derivative of `lgamma`."),
     function!(
         "",
         POLYGAMMA,
@@ -50,178 +63,196 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MVLGAMMA,
-        "mvlgamma(Tensor input, int p, *, Tensor out=None)\n\nThe logarithm of the multivariate gamma function of `p` dimensions."
+        "mvlgamma(Tensor input, int p, *, Tensor out=None)\n\n`p * (p - 1) / 4 * log(pi) + sum(lgamma(self - k / 2))` over k from 0 to below `p`, the logarithm of the multivariate gamma function."
     ),
     method!(
         MVLGAMMA,
-        "mvlgamma(int p, *, Tensor out=None)\n\nThe logarithm of the multivariate gamma function of `p` dimensions."
+        "mvlgamma(int p, *, Tensor out=None)\n\n`p * (p - 1) / 4 * log(pi) + sum(lgamma(self - k / 2))` over k from 0 to below `p`, the logarithm of the multivariate gamma function."
     ),
     method!(MVLGAMMA_, "mvlgamma_(int p)\n\n`mvlgamma` in place."),
     function!(
         "_special",
         SPECIAL_ZETA,
-        "special_zeta(Tensor input, Tensor other, *, Tensor out=None)\nspecial_zeta(Tensor input, Number other, *, Tensor out=None)\nspecial_zeta(Number self, Tensor other, *, Tensor out=None)\n\nThe sum of `(k + other)^-self` over k from 0."
+        "special_zeta(Tensor input, Tensor other, *, Tensor out=None)\nspecial_zeta(Tensor input, Number other, *, Tensor out=None)\nspecial_zeta(Number self, Tensor other, *, Tensor out=None)\n\n`sum((k + other)^-self)` over k from 0, the zeta function of Hurwitz."
     ),
     function!(
         "",
         I0,
-        "i0(Tensor input, *, Tensor out=None)\n\nThe modified Bessel function of the first kind, of order 0."
+        "i0(Tensor input, *, Tensor out=None)\n\n`sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0."
     ),
-    method!(I0, "i0(*, Tensor out=None)\n\nThe modified Bessel function of the first kind, of order 0."),
-    function!("", I0_, "i0_(Tensor input)\n\nThe modified Bessel function of the first kind, of order 0."),
-    method!(I0_, "i0_()\n\nThe modified Bessel function of the first kind, of order 0."),
-    function!("_special", SPECIAL_I0E, "special_i0e(Tensor input, *, Tensor out=None)\n\n`exp(-|x|) i0(x)`."),
+    method!(
+        I0,
+        "i0(*, Tensor out=None)\n\n`sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0."
+    ),
+    function!(
+        "",
+        I0_,
+        "i0_(Tensor input)\n\n`sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0."
+    ),
+    method!(
+        I0_,
+        "i0_()\n\n`sum((self^2 / 4)^k / k!^2)` over k from 0, the modified Bessel function of the first kind, of order 0."
+    ),
+    function!(
+        "_special",
+        SPECIAL_I0E,
+        "special_i0e(Tensor input, *, Tensor out=None)\n\n`exp(-|self|) * i0(self)`."
+    ),
     function!(
         "_special",
         SPECIAL_I1,
-        "special_i1(Tensor input, *, Tensor out=None)\n\nThe modified Bessel function of the first kind, of order 1."
+        "special_i1(Tensor input, *, Tensor out=None)\n\n`self / 2 * sum((self^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the modified Bessel function of the first kind, of order 1."
     ),
-    function!("_special", SPECIAL_I1E, "special_i1e(Tensor input, *, Tensor out=None)\n\n`exp(-|x|) i1(x)`."),
+    function!(
+        "_special",
+        SPECIAL_I1E,
+        "special_i1e(Tensor input, *, Tensor out=None)\n\n`exp(-|self|) * i1(self)`."
+    ),
     function!(
         "",
         IGAMMA,
-        "igamma(Tensor input, Tensor other, *, Tensor out=None)\n\nThe part of the integral of the gamma function of `self` that is below `other`."
+        "igamma(Tensor input, Tensor other, *, Tensor out=None)\n\n`1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`."
     ),
     method!(
         IGAMMA,
-        "igamma(Tensor other, *, Tensor out=None)\n\nThe part of the integral of the gamma function of `self` that is below `other`."
+        "igamma(Tensor other, *, Tensor out=None)\n\n`1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`."
     ),
     method!(
         IGAMMA_,
-        "igamma_(Tensor other)\n\nThe part of the integral of the gamma function of `self` that is below `other`."
+        "igamma_(Tensor other)\n\n`1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from 0 to `other`."
     ),
     function!(
         "",
         IGAMMAC,
-        "igammac(Tensor input, Tensor other, *, Tensor out=None)\n\nThe part of the integral of the gamma function of `self` that is above `other`."
+        "igammac(Tensor input, Tensor other, *, Tensor out=None)\n\n`1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity."
     ),
     method!(
         IGAMMAC,
-        "igammac(Tensor other, *, Tensor out=None)\n\nThe part of the integral of the gamma function of `self` that is above `other`."
+        "igammac(Tensor other, *, Tensor out=None)\n\n`1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity."
     ),
     method!(
         IGAMMAC_,
-        "igammac_(Tensor other)\n\nThe part of the integral of the gamma function of `self` that is above `other`."
+        "igammac_(Tensor other)\n\n`1 / gamma(self)` times the integral of `t^(self - 1) * exp(-t)` over t from `other` to infinity."
     ),
     function!(
         "_special",
         SPECIAL_CHEBYSHEV_POLYNOMIAL_T,
-        "special_chebyshev_polynomial_t(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_t(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_t(Number x, Tensor n, *, Tensor out=None)\n\nChebyshev's polynomials of the first kind of order `n` at `x`."
+        "special_chebyshev_polynomial_t(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_t(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_t(Number x, Tensor n, *, Tensor out=None)\n\n`cos(n * acos(x))`, Chebyshev's polynomials of the first kind."
     ),
     function!(
         "_special",
         SPECIAL_CHEBYSHEV_POLYNOMIAL_U,
-        "special_chebyshev_polynomial_u(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_u(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_u(Number x, Tensor n, *, Tensor out=None)\n\nChebyshev's polynomials of the second kind of order `n` at `x`."
+        "special_chebyshev_polynomial_u(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_u(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_u(Number x, Tensor n, *, Tensor out=None)\n\n`sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind."
     ),
     function!(
         "_special",
         SPECIAL_CHEBYSHEV_POLYNOMIAL_V,
-        "special_chebyshev_polynomial_v(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_v(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_v(Number x, Tensor n, *, Tensor out=None)\n\nChebyshev's polynomials of the third kind of order `n` at `x`."
+        "special_chebyshev_polynomial_v(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_v(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_v(Number x, Tensor n, *, Tensor out=None)\n\n`cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind."
     ),
     function!(
         "_special",
         SPECIAL_CHEBYSHEV_POLYNOMIAL_W,
-        "special_chebyshev_polynomial_w(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_w(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_w(Number x, Tensor n, *, Tensor out=None)\n\nChebyshev's polynomials of the fourth kind of order `n` at `x`."
+        "special_chebyshev_polynomial_w(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_w(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_w(Number x, Tensor n, *, Tensor out=None)\n\n`sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind."
     ),
     function!(
         "_special",
         SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T,
-        "special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_t(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_t(Number x, Tensor n, *, Tensor out=None)\n\nChebyshev's polynomials of the first kind, from 0 to 1 of order `n` at `x`."
+        "special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_t(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_t(Number x, Tensor n, *, Tensor out=None)\n\n`chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1."
     ),
     function!(
         "_special",
         SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U,
-        "special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_u(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_u(Number x, Tensor n, *, Tensor out=None)\n\nChebyshev's polynomials of the second kind, from 0 to 1 of order `n` at `x`."
+        "special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_u(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_u(Number x, Tensor n, *, Tensor out=None)\n\n`chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1."
     ),
     function!(
         "_special",
         SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V,
-        "special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_v(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_v(Number x, Tensor n, *, Tensor out=None)\n\nChebyshev's polynomials of the third kind, from 0 to 1 of order `n` at `x`."
+        "special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_v(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_v(Number x, Tensor n, *, Tensor out=None)\n\n`chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1."
     ),
     function!(
         "_special",
         SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W,
-        "special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_w(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_w(Number x, Tensor n, *, Tensor out=None)\n\nChebyshev's polynomials of the fourth kind, from 0 to 1 of order `n` at `x`."
+        "special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_w(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_w(Number x, Tensor n, *, Tensor out=None)\n\n`chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1."
     ),
     function!(
         "_special",
         SPECIAL_HERMITE_POLYNOMIAL_H,
-        "special_hermite_polynomial_h(Tensor x, Tensor n, *, Tensor out=None)\nspecial_hermite_polynomial_h(Tensor x, Number n, *, Tensor out=None)\nspecial_hermite_polynomial_h(Number x, Tensor n, *, Tensor out=None)\n\nHermite's polynomials, as physicists have them of order `n` at `x`."
+        "special_hermite_polynomial_h(Tensor x, Tensor n, *, Tensor out=None)\nspecial_hermite_polynomial_h(Tensor x, Number n, *, Tensor out=None)\nspecial_hermite_polynomial_h(Number x, Tensor n, *, Tensor out=None)\n\n`H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them."
     ),
     function!(
         "_special",
         SPECIAL_HERMITE_POLYNOMIAL_HE,
-        "special_hermite_polynomial_he(Tensor x, Tensor n, *, Tensor out=None)\nspecial_hermite_polynomial_he(Tensor x, Number n, *, Tensor out=None)\nspecial_hermite_polynomial_he(Number x, Tensor n, *, Tensor out=None)\n\nHermite's polynomials, as statisticians have them of order `n` at `x`."
+        "special_hermite_polynomial_he(Tensor x, Tensor n, *, Tensor out=None)\nspecial_hermite_polynomial_he(Tensor x, Number n, *, Tensor out=None)\nspecial_hermite_polynomial_he(Number x, Tensor n, *, Tensor out=None)\n\n`He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them."
     ),
     function!(
         "_special",
         SPECIAL_LAGUERRE_POLYNOMIAL_L,
-        "special_laguerre_polynomial_l(Tensor x, Tensor n, *, Tensor out=None)\nspecial_laguerre_polynomial_l(Tensor x, Number n, *, Tensor out=None)\nspecial_laguerre_polynomial_l(Number x, Tensor n, *, Tensor out=None)\n\nLaguerre's polynomials of order `n` at `x`."
+        "special_laguerre_polynomial_l(Tensor x, Tensor n, *, Tensor out=None)\nspecial_laguerre_polynomial_l(Tensor x, Number n, *, Tensor out=None)\nspecial_laguerre_polynomial_l(Number x, Tensor n, *, Tensor out=None)\n\n`n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials."
     ),
     function!(
         "_special",
         SPECIAL_LEGENDRE_POLYNOMIAL_P,
-        "special_legendre_polynomial_p(Tensor x, Tensor n, *, Tensor out=None)\nspecial_legendre_polynomial_p(Tensor x, Number n, *, Tensor out=None)\nspecial_legendre_polynomial_p(Number x, Tensor n, *, Tensor out=None)\n\nLegendre's polynomials of order `n` at `x`."
+        "special_legendre_polynomial_p(Tensor x, Tensor n, *, Tensor out=None)\nspecial_legendre_polynomial_p(Tensor x, Number n, *, Tensor out=None)\nspecial_legendre_polynomial_p(Number x, Tensor n, *, Tensor out=None)\n\n`n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials."
     ),
     function!(
         "_special",
         SPECIAL_BESSEL_J0,
-        "special_bessel_j0(Tensor input, *, Tensor out=None)\n\nThe Bessel function of the first kind, of order 0."
+        "special_bessel_j0(Tensor input, *, Tensor out=None)\n\n`sum((-x^2 / 4)^k / k!^2)` over k from 0, the Bessel function of the first kind, of order 0."
     ),
     function!(
         "_special",
         SPECIAL_BESSEL_J1,
-        "special_bessel_j1(Tensor input, *, Tensor out=None)\n\nThe Bessel function of the first kind, of order 1."
+        "special_bessel_j1(Tensor input, *, Tensor out=None)\n\n`x / 2 * sum((-x^2 / 4)^k / (k! * (k + 1)!))` over k from 0, the Bessel function of the first kind, of order 1."
     ),
     function!(
         "_special",
         SPECIAL_BESSEL_Y0,
-        "special_bessel_y0(Tensor input, *, Tensor out=None)\n\nThe Bessel function of the second kind, of order 0."
+        "special_bessel_y0(Tensor input, *, Tensor out=None)\n\nThe Bessel function of the second kind, of order 0: the solution of `x^2 y'' + x y' + x^2 y = 0` that is -infinity at 0."
     ),
     function!(
         "_special",
         SPECIAL_BESSEL_Y1,
-        "special_bessel_y1(Tensor input, *, Tensor out=None)\n\nThe Bessel function of the second kind, of order 1."
+        "special_bessel_y1(Tensor input, *, Tensor out=None)\n\nThe Bessel function of the second kind, of order 1: minus the derivative of that of order 0."
     ),
     function!(
         "_special",
         SPECIAL_MODIFIED_BESSEL_K0,
-        "special_modified_bessel_k0(Tensor input, *, Tensor out=None)\n\nThe modified Bessel function of the second kind, of order 0."
+        "special_modified_bessel_k0(Tensor input, *, Tensor out=None)\n\nThe integral of `exp(-x * cosh(t))` over t from 0, the modified Bessel function of the second kind, of order 0."
     ),
     function!(
         "_special",
         SPECIAL_MODIFIED_BESSEL_K1,
-        "special_modified_bessel_k1(Tensor input, *, Tensor out=None)\n\nThe modified Bessel function of the second kind, of order 1."
+        "special_modified_bessel_k1(Tensor input, *, Tensor out=None)\n\nThe integral of `exp(-x * cosh(t)) * cosh(t)` over t from 0, the modified Bessel function of the second kind, of order 1."
     ),
     function!(
         "_special",
         SPECIAL_SCALED_MODIFIED_BESSEL_K0,
-        "special_scaled_modified_bessel_k0(Tensor x, *, Tensor out=None)\n\nThe modified Bessel function of the second kind, of order 0, times `exp(x)`."
+        "special_scaled_modified_bessel_k0(Tensor x, *, Tensor out=None)\n\n`exp(x) * k0(x)`, of the modified Bessel function of the second kind, of order 0."
     ),
     function!(
         "_special",
         SPECIAL_SCALED_MODIFIED_BESSEL_K1,
-        "special_scaled_modified_bessel_k1(Tensor x, *, Tensor out=None)\n\nThe modified Bessel function of the second kind, of order 1, times `exp(x)`."
+        "special_scaled_modified_bessel_k1(Tensor x, *, Tensor out=None)\n\n`exp(x) * k1(x)`, of the modified Bessel function of the second kind, of order 1."
     ),
     function!(
         "_special",
         SPECIAL_SPHERICAL_BESSEL_J0,
-        "special_spherical_bessel_j0(Tensor x, *, Tensor out=None)\n\nThe spherical Bessel function of the first kind, of order 0."
+        "special_spherical_bessel_j0(Tensor x, *, Tensor out=None)\n\n`sin(x) / x`, and 1 at 0, the spherical Bessel function of the first kind, of order 0."
     ),
     function!(
         "_special",
         SPECIAL_AIRY_AI,
-        "special_airy_ai(Tensor x, *, Tensor out=None)\n\nThe Airy function."
+        "special_airy_ai(Tensor x, *, Tensor out=None)\n\n`1 / pi` times the integral of `cos(t^3 / 3 + x * t)` over t from 0, the Airy function Ai."
     ),
     function!(
         "_special",
         SPECIAL_MODIFIED_BESSEL_I0,
-        "special_modified_bessel_i0(Tensor input, *, Tensor out=None)\n\nThe modified Bessel function of the first kind, of order 0."
+        "special_modified_bessel_i0(Tensor input, *, Tensor out=None)\n\n`i0`, the modified Bessel function of the first kind, of order 0."
     ),
     function!(
         "_special",
         SPECIAL_MODIFIED_BESSEL_I1,
-        "special_modified_bessel_i1(Tensor input, *, Tensor out=None)\n\nThe modified Bessel function of the first kind, of order 1."
+        "special_modified_bessel_i1(Tensor input, *, Tensor out=None)\n\n`i1`, the modified Bessel function of the first kind, of order 1."
     ),
 ];
 

@@ -21,11 +21,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         HISTC,
-        "histc(Tensor input, int bins=100, Number min=0, Number max=0, *, Tensor out=None)\n\nHow many elements lie in each of `bins` equal parts of a range."
+        "histc(Tensor input, int bins=100, Number min=0, Number max=0, *, Tensor out=None)\n\nHow many elements lie in each of `bins` equal parts of `min` to `max`, the last of which holds its end; of the elements' own range where both are equal."
     ),
     method!(
         HISTC,
-        "histc(int bins=100, Number min=0, Number max=0, *, Tensor out=None)\n\nHow many elements lie in each of `bins` equal parts of a range."
+        "histc(int bins=100, Number min=0, Number max=0, *, Tensor out=None)\n\nHow many elements lie in each of `bins` equal parts of `min` to `max`, the last of which holds its end; of the elements' own range where both are equal."
     ),
     function!(
         "",

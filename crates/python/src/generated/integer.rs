@@ -27,15 +27,15 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         BITWISE_LEFT_SHIFT,
-        "bitwise_left_shift(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_left_shift(Tensor input, Number other, *, Tensor out=None)\nbitwise_left_shift(Number self, Tensor other, *, Tensor out=None)\n\nThe bits of `self`, `other` places up."
+        "bitwise_left_shift(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_left_shift(Tensor input, Number other, *, Tensor out=None)\nbitwise_left_shift(Number self, Tensor other, *, Tensor out=None)\n\n`self << other`, the bits of `self` moved `other` places up."
     ),
     method!(
         BITWISE_LEFT_SHIFT,
-        "bitwise_left_shift(Tensor other, *, Tensor out=None)\nbitwise_left_shift(Number other, *, Tensor out=None)\n\nThe bits of `self`, `other` places up."
+        "bitwise_left_shift(Tensor other, *, Tensor out=None)\nbitwise_left_shift(Number other, *, Tensor out=None)\n\n`self << other`, the bits of `self` moved `other` places up."
     ),
     method!(
         BITWISE_LEFT_SHIFT_,
-        "bitwise_left_shift_(Tensor other)\nbitwise_left_shift_(Number other)\n\nThe bits of `self`, `other` places up."
+        "bitwise_left_shift_(Tensor other)\nbitwise_left_shift_(Number other)\n\n`self << other`, the bits of `self` moved `other` places up."
     ),
     function!(
         "",
@@ -53,15 +53,15 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         BITWISE_RIGHT_SHIFT,
-        "bitwise_right_shift(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_right_shift(Tensor input, Number other, *, Tensor out=None)\nbitwise_right_shift(Number self, Tensor other, *, Tensor out=None)\n\nThe bits of `self`, `other` places down."
+        "bitwise_right_shift(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_right_shift(Tensor input, Number other, *, Tensor out=None)\nbitwise_right_shift(Number self, Tensor other, *, Tensor out=None)\n\n`self >> other`, the bits of `self` moved `other` places down."
     ),
     method!(
         BITWISE_RIGHT_SHIFT,
-        "bitwise_right_shift(Tensor other, *, Tensor out=None)\nbitwise_right_shift(Number other, *, Tensor out=None)\n\nThe bits of `self`, `other` places down."
+        "bitwise_right_shift(Tensor other, *, Tensor out=None)\nbitwise_right_shift(Number other, *, Tensor out=None)\n\n`self >> other`, the bits of `self` moved `other` places down."
     ),
     method!(
         BITWISE_RIGHT_SHIFT_,
-        "bitwise_right_shift_(Tensor other)\nbitwise_right_shift_(Number other)\n\nThe bits of `self`, `other` places down."
+        "bitwise_right_shift_(Tensor other)\nbitwise_right_shift_(Number other)\n\n`self >> other`, the bits of `self` moved `other` places down."
     ),
     function!(
         "",

@@ -37,22 +37,22 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         OUTER,
-        "outer(Tensor input, Tensor vec2, *, Tensor out=None)\n\nThe products of every element of one vector with every one of another; types are promoted."
+        "outer(Tensor input, Tensor vec2, *, Tensor out=None)\n\n`y[i][j] = self[i] * vec2[j]`; types are promoted."
     ),
     method!(
         OUTER,
-        "outer(Tensor vec2, *, Tensor out=None)\n\nThe products of every element of one vector with every one of another; types are promoted."
+        "outer(Tensor vec2, *, Tensor out=None)\n\n`y[i][j] = self[i] * vec2[j]`; types are promoted."
     ),
     function!("", GER, "ger(Tensor input, Tensor vec2, *, Tensor out=None)\n\nAnother name of `outer`."),
     method!(GER, "ger(Tensor vec2, *, Tensor out=None)\n\nAnother name of `outer`."),
     function!(
         "",
         MATMUL,
-        "matmul(Tensor input, Tensor other, *, Tensor out=None)\n\nThe product of vectors, matrices, or batches of matrices.\n\nThe last two dimensions are matrices, the others are batches and broadcast. A vector counts as a row on the left and as\na column on the right, and that dimension is dropped from the result."
+        "matmul(Tensor input, Tensor other, *, Tensor out=None)\n\n`self @ other`, the product of vectors, matrices, or batches of matrices.\n\nThe last two dimensions are matrices, the others are batches and broadcast. A vector counts as a row on the left and as\na column on the right, and that dimension is dropped from the result."
     ),
     method!(
         MATMUL,
-        "matmul(Tensor other, *, Tensor out=None)\n\nThe product of vectors, matrices, or batches of matrices.\n\nThe last two dimensions are matrices, the others are batches and broadcast. A vector counts as a row on the left and as\na column on the right, and that dimension is dropped from the result."
+        "matmul(Tensor other, *, Tensor out=None)\n\n`self @ other`, the product of vectors, matrices, or batches of matrices.\n\nThe last two dimensions are matrices, the others are batches and broadcast. A vector counts as a row on the left and as\na column on the right, and that dimension is dropped from the result."
     ),
     function!(
         "_nn",

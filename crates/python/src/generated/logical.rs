@@ -10,44 +10,41 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         LOGICAL_NOT,
-        "logical_not(Tensor input, *, Tensor out=None)\n\nWhether each element is zero."
+        "logical_not(Tensor input, *, Tensor out=None)\n\n`self == 0`, element by element."
     ),
-    method!(LOGICAL_NOT, "logical_not(*, Tensor out=None)\n\nWhether each element is zero."),
-    function!("", LOGICAL_NOT_, "logical_not_(Tensor input)\n\nWhether each element is zero."),
-    method!(LOGICAL_NOT_, "logical_not_()\n\nWhether each element is zero."),
+    method!(LOGICAL_NOT, "logical_not(*, Tensor out=None)\n\n`self == 0`, element by element."),
+    function!("", LOGICAL_NOT_, "logical_not_(Tensor input)\n\n`self == 0`, element by element."),
+    method!(LOGICAL_NOT_, "logical_not_()\n\n`self == 0`, element by element."),
     function!(
         "",
         LOGICAL_AND,
-        "logical_and(Tensor input, Tensor other, *, Tensor out=None)\n\nWhether both elements differ from zero."
+        "logical_and(Tensor input, Tensor other, *, Tensor out=None)\n\n`self != 0 and other != 0`, element by element."
     ),
     method!(
         LOGICAL_AND,
-        "logical_and(Tensor other, *, Tensor out=None)\n\nWhether both elements differ from zero."
+        "logical_and(Tensor other, *, Tensor out=None)\n\n`self != 0 and other != 0`, element by element."
     ),
-    method!(LOGICAL_AND_, "logical_and_(Tensor other)\n\nWhether both elements differ from zero."),
+    method!(LOGICAL_AND_, "logical_and_(Tensor other)\n\n`self != 0 and other != 0`, element by element."),
     function!(
         "",
         LOGICAL_OR,
-        "logical_or(Tensor input, Tensor other, *, Tensor out=None)\n\nWhether one of two elements differs from zero."
+        "logical_or(Tensor input, Tensor other, *, Tensor out=None)\n\n`self != 0 or other != 0`, element by element."
     ),
     method!(
         LOGICAL_OR,
-        "logical_or(Tensor other, *, Tensor out=None)\n\nWhether one of two elements differs from zero."
+        "logical_or(Tensor other, *, Tensor out=None)\n\n`self != 0 or other != 0`, element by element."
     ),
-    method!(LOGICAL_OR_, "logical_or_(Tensor other)\n\nWhether one of two elements differs from zero."),
+    method!(LOGICAL_OR_, "logical_or_(Tensor other)\n\n`self != 0 or other != 0`, element by element."),
     function!(
         "",
         LOGICAL_XOR,
-        "logical_xor(Tensor input, Tensor other, *, Tensor out=None)\n\nWhether exactly one of two elements differs from zero."
+        "logical_xor(Tensor input, Tensor other, *, Tensor out=None)\n\n`(self != 0) != (other != 0)`, element by element."
     ),
     method!(
         LOGICAL_XOR,
-        "logical_xor(Tensor other, *, Tensor out=None)\n\nWhether exactly one of two elements differs from zero."
+        "logical_xor(Tensor other, *, Tensor out=None)\n\n`(self != 0) != (other != 0)`, element by element."
     ),
-    method!(
-        LOGICAL_XOR_,
-        "logical_xor_(Tensor other)\n\nWhether exactly one of two elements differs from zero."
-    ),
+    method!(LOGICAL_XOR_, "logical_xor_(Tensor other)\n\n`(self != 0) != (other != 0)`, element by element."),
     function!(
         "",
         BITWISE_NOT,
@@ -59,41 +56,41 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         BITWISE_AND,
-        "bitwise_and(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_and(Tensor input, Number other, *, Tensor out=None)\nbitwise_and(Number self, Tensor other)\n\nThe bits that both elements have."
+        "bitwise_and(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_and(Tensor input, Number other, *, Tensor out=None)\nbitwise_and(Number self, Tensor other)\n\n`self & other`, the bits that both elements have."
     ),
     method!(
         BITWISE_AND,
-        "bitwise_and(Tensor other, *, Tensor out=None)\nbitwise_and(Number other, *, Tensor out=None)\n\nThe bits that both elements have."
+        "bitwise_and(Tensor other, *, Tensor out=None)\nbitwise_and(Number other, *, Tensor out=None)\n\n`self & other`, the bits that both elements have."
     ),
     method!(
         BITWISE_AND_,
-        "bitwise_and_(Tensor other)\nbitwise_and_(Number other)\n\nThe bits that both elements have."
+        "bitwise_and_(Tensor other)\nbitwise_and_(Number other)\n\n`self & other`, the bits that both elements have."
     ),
     function!(
         "",
         BITWISE_OR,
-        "bitwise_or(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_or(Tensor input, Number other, *, Tensor out=None)\nbitwise_or(Number self, Tensor other)\n\nThe bits that one of two elements has."
+        "bitwise_or(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_or(Tensor input, Number other, *, Tensor out=None)\nbitwise_or(Number self, Tensor other)\n\n`self | other`, the bits that one of two elements has."
     ),
     method!(
         BITWISE_OR,
-        "bitwise_or(Tensor other, *, Tensor out=None)\nbitwise_or(Number other, *, Tensor out=None)\n\nThe bits that one of two elements has."
+        "bitwise_or(Tensor other, *, Tensor out=None)\nbitwise_or(Number other, *, Tensor out=None)\n\n`self | other`, the bits that one of two elements has."
     ),
     method!(
         BITWISE_OR_,
-        "bitwise_or_(Tensor other)\nbitwise_or_(Number other)\n\nThe bits that one of two elements has."
+        "bitwise_or_(Tensor other)\nbitwise_or_(Number other)\n\n`self | other`, the bits that one of two elements has."
     ),
     function!(
         "",
         BITWISE_XOR,
-        "bitwise_xor(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_xor(Tensor input, Number other, *, Tensor out=None)\nbitwise_xor(Number self, Tensor other)\n\nThe bits that exactly one of two elements has."
+        "bitwise_xor(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_xor(Tensor input, Number other, *, Tensor out=None)\nbitwise_xor(Number self, Tensor other)\n\n`self ^ other`, the bits that exactly one of two elements has."
     ),
     method!(
         BITWISE_XOR,
-        "bitwise_xor(Tensor other, *, Tensor out=None)\nbitwise_xor(Number other, *, Tensor out=None)\n\nThe bits that exactly one of two elements has."
+        "bitwise_xor(Tensor other, *, Tensor out=None)\nbitwise_xor(Number other, *, Tensor out=None)\n\n`self ^ other`, the bits that exactly one of two elements has."
     ),
     method!(
         BITWISE_XOR_,
-        "bitwise_xor_(Tensor other)\nbitwise_xor_(Number other)\n\nThe bits that exactly one of two elements has."
+        "bitwise_xor_(Tensor other)\nbitwise_xor_(Number other)\n\n`self ^ other`, the bits that exactly one of two elements has."
     ),
 ];
 

@@ -37,12 +37,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         BINARY_CROSS_ENTROPY_WITH_LOGITS,
-        "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1, *, Tensor out=None)\n\nThe binary cross entropy of `sigmoid(self)`, without overflow; `pos_weight` weighs the positive part. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
+        "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1, *, Tensor out=None)\n\n`-weight * (pos_weight * target * log(s) + (1 - target) * log(1 - s))`, where s is `sigmoid(self)`, without overflow. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
     ),
     function!(
         "",
         KL_DIV,
-        "kl_div(Tensor input, Tensor target, int reduction=1, *, bool log_target=False, Tensor out=None)\n\n`target * (log(target) - self)`, where `target` is given by its logarithm if `log_target`. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
+        "kl_div(Tensor input, Tensor target, int reduction=1, *, bool log_target=False, Tensor out=None)\n\n`target * (log(target) - self)`, or `exp(target) * (target - self)` if `log_target`. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
     ),
     function!(
         "_nn",
@@ -52,7 +52,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         MULTILABEL_MARGIN_LOSS,
-        "multilabel_margin_loss(Tensor input, Tensor target, int reduction=1, *, Tensor out=None)\n\nThe mean over classes of `max(0, 1 - self[named] + self[other])`, for the classes that `target` names before the first -1."
+        "multilabel_margin_loss(Tensor input, Tensor target, int reduction=1, *, Tensor out=None)\n\n`sum(max(0, 1 - self[named] + self[other])) / classes`, for the classes that `target` names before the first -1 and each of the others."
     ),
     function!(
         "_nn",
@@ -77,7 +77,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         CROSS_ENTROPY_LOSS,
-        "cross_entropy_loss(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, float label_smoothing=0.0)\n\nThe cross entropy of `softmax(self)` and classes, or probabilities of classes, in dimension 1. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
+        "cross_entropy_loss(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, float label_smoothing=0.0)\n\n`-weight[target] * log(softmax(self)[target])` for classes, `-sum(weight * target * log(softmax(self)))` for probabilities of classes, which are in dimension 1. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
     ),
 ];
 

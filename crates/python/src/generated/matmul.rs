@@ -11,20 +11,20 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MM,
-        "mm(Tensor input, Tensor mat2, *, Tensor out=None)\n\nThe product of two matrices of one type, `m x k` and `k x n`."
+        "mm(Tensor input, Tensor mat2, *, Tensor out=None)\n\n`y[i][j] = sum(self[i][k] * mat2[k][j])` over k, the product of two matrices of one type, `m x k` and `k x n`."
     ),
     method!(
         MM,
-        "mm(Tensor mat2, *, Tensor out=None)\n\nThe product of two matrices of one type, `m x k` and `k x n`."
+        "mm(Tensor mat2, *, Tensor out=None)\n\n`y[i][j] = sum(self[i][k] * mat2[k][j])` over k, the product of two matrices of one type, `m x k` and `k x n`."
     ),
     function!(
         "",
         BMM,
-        "bmm(Tensor input, Tensor mat2, *, Tensor out=None)\n\nThe products of two batches of matrices, `b x m x k` and `b x k x n`, place by place."
+        "bmm(Tensor input, Tensor mat2, *, Tensor out=None)\n\n`y[b][i][j] = sum(self[b][i][k] * mat2[b][k][j])` over k, the products of two batches of matrices, `b x m x k` and `b x k x n`."
     ),
     method!(
         BMM,
-        "bmm(Tensor mat2, *, Tensor out=None)\n\nThe products of two batches of matrices, `b x m x k` and `b x k x n`, place by place."
+        "bmm(Tensor mat2, *, Tensor out=None)\n\n`y[b][i][j] = sum(self[b][i][k] * mat2[b][k][j])` over k, the products of two batches of matrices, `b x m x k` and `b x k x n`."
     ),
     function!(
         "",
@@ -55,11 +55,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MV,
-        "mv(Tensor input, Tensor vec, *, Tensor out=None)\n\nThe product of a matrix, `m x k`, and a vector of `k`."
+        "mv(Tensor input, Tensor vec, *, Tensor out=None)\n\n`y[i] = sum(self[i][k] * vec[k])` over k, the product of a matrix, `m x k`, and a vector of `k`."
     ),
     method!(
         MV,
-        "mv(Tensor vec, *, Tensor out=None)\n\nThe product of a matrix, `m x k`, and a vector of `k`."
+        "mv(Tensor vec, *, Tensor out=None)\n\n`y[i] = sum(self[i][k] * vec[k])` over k, the product of a matrix, `m x k`, and a vector of `k`."
     ),
     function!(
         "",
@@ -77,11 +77,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         DOT,
-        "dot(Tensor input, Tensor tensor, *, Tensor out=None)\n\nThe sum of the products of the elements of two vectors; a tensor of no dimensions."
+        "dot(Tensor input, Tensor tensor, *, Tensor out=None)\n\n`sum(self * tensor)` of two vectors; a tensor of no dimensions."
     ),
     method!(
         DOT,
-        "dot(Tensor tensor, *, Tensor out=None)\n\nThe sum of the products of the elements of two vectors; a tensor of no dimensions."
+        "dot(Tensor tensor, *, Tensor out=None)\n\n`sum(self * tensor)` of two vectors; a tensor of no dimensions."
     ),
     function!(
         "",

@@ -10,12 +10,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_linalg",
         LINALG_MATRIX_NORM,
-        "linalg_matrix_norm(Tensor input, Number ord, int[] dim=[-2, -1], bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\nlinalg_matrix_norm(Tensor input, str ord='fro', int[] dim=[-2, -1], bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe greatest or least sum of magnitudes, of columns or of rows."
+        "linalg_matrix_norm(Tensor input, Number ord, int[] dim=[-2, -1], bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\nlinalg_matrix_norm(Tensor input, str ord='fro', int[] dim=[-2, -1], bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`max(sum(|self|))` over columns for `ord` 1 and over rows for infinity, `min` of them for -1 and -infinity."
     ),
     function!(
         "_linalg",
         LINALG_NORM,
-        "linalg_norm(Tensor input, Number? ord=None, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\nlinalg_norm(Tensor input, str ord, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe norm of a vector or of a matrix."
+        "linalg_norm(Tensor input, Number? ord=None, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\nlinalg_norm(Tensor input, str ord, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`linalg_vector_norm` over all elements or one dimension, `linalg_matrix_norm` over two."
     ),
 ];
 

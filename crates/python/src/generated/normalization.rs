@@ -15,7 +15,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         NATIVE_LAYER_NORM,
-        "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps, *, Tensor out=None)\n\nLayer normalization, with the mean and the inverse deviation of each row."
+        "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps, *, Tensor out=None)\n\n`(input - mean) / sqrt(var + eps) * weight + bias` over the last dimensions, and `mean` and `1 / sqrt(var + eps)` of each row."
     ),
     function!(
         "",
@@ -25,7 +25,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         NATIVE_GROUP_NORM,
-        "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps, *, Tensor out=None)\n\nGroup normalization, with the mean and the inverse deviation of each group."
+        "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps, *, Tensor out=None)\n\n`(input - mean) / sqrt(var + eps) * weight + bias` over groups of channels, and `mean` and `1 / sqrt(var + eps)` of each group."
     ),
     function!(
         "",
@@ -35,7 +35,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         NATIVE_BATCH_NORM,
-        "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor out=None)\n\nBatch normalization, with the mean and the inverse deviation of each channel; updates the running statistics in training."
+        "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor out=None)\n\n`(input - mean) / sqrt(var + eps) * weight + bias` for each channel, and `mean` and `1 / sqrt(var + eps)`; in training updates the running statistics, outside uses them."
     ),
     function!(
         "",
@@ -55,7 +55,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         _FUSED_RMS_NORM,
-        "_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps)\n\nRoot mean square normalization, with the inverse root of each row."
+        "_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps)\n\n`input / sqrt(mean(input^2) + eps) * weight` over the last dimensions, and `1 / sqrt(mean(input^2) + eps)` of each row."
     ),
 ];
 

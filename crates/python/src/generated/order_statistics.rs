@@ -65,29 +65,29 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         QUANTILE,
-        "quantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\nquantile(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\n\nThe quantiles `q`, along a dimension or of all elements; NaN where there is one."
+        "quantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\nquantile(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\n\nOf the n elements in order the one at `q * (n - 1)`, or of the two around it what `interpolation` says; NaN where there is one."
     ),
     method!(
         QUANTILE,
-        "quantile(Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\nquantile(float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\n\nThe quantiles `q`, along a dimension or of all elements; NaN where there is one."
+        "quantile(Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\nquantile(float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\n\nOf the n elements in order the one at `q * (n - 1)`, or of the two around it what `interpolation` says; NaN where there is one."
     ),
     function!(
         "",
         NANQUANTILE,
-        "nanquantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\nnanquantile(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\n\nThe quantiles `q` of the numbers, along a dimension or of all."
+        "nanquantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\nnanquantile(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\n\n`quantile` of the elements that are not NaN."
     ),
     method!(
         NANQUANTILE,
-        "nanquantile(Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\nnanquantile(float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\n\nThe quantiles `q` of the numbers, along a dimension or of all."
+        "nanquantile(Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\nnanquantile(float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\n\n`quantile` of the elements that are not NaN."
     ),
     function!(
         "",
         NANMEAN,
-        "nanmean(Tensor input, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe mean of the elements that are not NaN."
+        "nanmean(Tensor input, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`nansum(self) / n` along the given dimensions, where n counts the elements that are not NaN."
     ),
     method!(
         NANMEAN,
-        "nanmean(int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe mean of the elements that are not NaN."
+        "nanmean(int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`nansum(self) / n` along the given dimensions, where n counts the elements that are not NaN."
     ),
 ];
 

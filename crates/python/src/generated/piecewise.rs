@@ -20,49 +20,57 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         SOFTSHRINK,
-        "softshrink(Tensor input, Number lambd=0.5, *, Tensor out=None)\n\n`self` brought nearer to 0 by `lambd`, and 0 from `-lambd` to `lambd`."
+        "softshrink(Tensor input, Number lambd=0.5, *, Tensor out=None)\n\n`self - lambd` above `lambd`, `self + lambd` below `-lambd`, 0 between."
     ),
     function!(
         "_nn",
         HARDSIGMOID,
-        "hardsigmoid(Tensor input, *, Tensor out=None)\n\n`(self + 3) / 6`, kept between 0 and 1."
+        "hardsigmoid(Tensor input, *, Tensor out=None)\n\n`min(max(self + 3, 0), 6) / 6`."
     ),
-    function!("_nn", HARDSIGMOID_, "hardsigmoid_(Tensor input)\n\n`(self + 3) / 6`, kept between 0 and 1."),
-    function!("_nn", HARDSWISH, "hardswish(Tensor input, *, Tensor out=None)\n\n`self hardsigmoid(self)`."),
-    function!("_nn", HARDSWISH_, "hardswish_(Tensor input)\n\n`self hardsigmoid(self)`."),
+    function!("_nn", HARDSIGMOID_, "hardsigmoid_(Tensor input)\n\n`min(max(self + 3, 0), 6) / 6`."),
+    function!(
+        "_nn",
+        HARDSWISH,
+        "hardswish(Tensor input, *, Tensor out=None)\n\n`self * min(max(self + 3, 0), 6) / 6`."
+    ),
+    function!("_nn", HARDSWISH_, "hardswish_(Tensor input)\n\n`self * min(max(self + 3, 0), 6) / 6`."),
     function!(
         "",
         CELU,
-        "celu(Tensor input, Number alpha=1.0, *, Tensor out=None)\n\n`elu` whose slope at 0 is 1 whatever `alpha`."
+        "celu(Tensor input, Number alpha=1.0, *, Tensor out=None)\n\n`max(self, 0) + min(0, alpha * (exp(self / alpha) - 1))`."
     ),
     function!("", CELU_, "celu_(Tensor input, Number alpha=1.0)\n\n`celu` in place."),
-    function!("", SELU, "selu(Tensor input)\n\n`elu` with the constants that keep mean and variance."),
+    function!(
+        "",
+        SELU,
+        "selu(Tensor input)\n\n`s * (max(self, 0) + min(0, a * (exp(self) - 1)))`, where s is 1.0507 and a is 1.6733, which keep mean and variance."
+    ),
     function!("", SELU_, "selu_(Tensor input)\n\n`selu` in place."),
-    function!("_nn", RELU6, "relu6(Tensor input)\n\nEach element kept between 0 and 6."),
-    function!("_nn", RELU6_, "relu6_(Tensor input)\n\nKeeps each element between 0 and 6."),
+    function!("_nn", RELU6, "relu6(Tensor input)\n\n`min(max(self, 0), 6)`."),
+    function!("_nn", RELU6_, "relu6_(Tensor input)\n\n`self = min(max(self, 0), 6)`."),
     function!(
         "_nn",
         GLU,
-        "glu(Tensor input, int dim=-1, *, Tensor out=None)\n\nOne half along a dimension times the sigmoid of the other."
+        "glu(Tensor input, int dim=-1, *, Tensor out=None)\n\n`a * sigmoid(b)`, where a and b are the halves of `self` along `dim`."
     ),
     function!(
         "",
         PRELU,
-        "prelu(Tensor input, Tensor weight, *, Tensor out=None)\n\n`self` above 0, and times the weight of its channel elsewhere."
+        "prelu(Tensor input, Tensor weight, *, Tensor out=None)\n\n`self` above 0, `weight * self` elsewhere, with the weight of its channel."
     ),
     method!(
         PRELU,
-        "prelu(Tensor weight, *, Tensor out=None)\n\n`self` above 0, and times the weight of its channel elsewhere."
+        "prelu(Tensor weight, *, Tensor out=None)\n\n`self` above 0, `weight * self` elsewhere, with the weight of its channel."
     ),
     function!(
         "",
         _PRELU_KERNEL,
-        "_prelu_kernel(Tensor input, Tensor weight)\n\n`self` above 0, and times `weight` elsewhere."
+        "_prelu_kernel(Tensor input, Tensor weight)\n\n`self` above 0, `weight * self` elsewhere."
     ),
     function!(
         "_nn",
         RRELU_WITH_NOISE,
-        "rrelu_with_noise(Tensor input, Tensor noise, Number lower=0.125, Number upper=0.3333333333333333, bool training=False, Generator? generator=None)\n\n`leaky_relu` with a slope drawn for each element in training, which `noise` takes."
+        "rrelu_with_noise(Tensor input, Tensor noise, Number lower=0.125, Number upper=0.3333333333333333, bool training=False, Generator? generator=None)\n\n`leaky_relu` with a slope drawn between `lower` and `upper` for each element in training, which `noise` takes, and `(lower + upper) / 2` outside."
     ),
     function!(
         "_nn",
@@ -72,7 +80,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         RRELU,
-        "rrelu(Tensor input, Number lower=0.125, Number upper=0.3333333333333333, bool training=False, Generator? generator=None)\n\n`leaky_relu` with a slope drawn for each element in training."
+        "rrelu(Tensor input, Number lower=0.125, Number upper=0.3333333333333333, bool training=False, Generator? generator=None)\n\n`leaky_relu` with a slope drawn between `lower` and `upper` for each element in training, and `(lower + upper) / 2` outside."
     ),
     function!(
         "",

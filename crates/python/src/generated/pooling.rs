@@ -25,7 +25,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         ADAPTIVE_AVG_POOL2D,
-        "adaptive_avg_pool2d(Tensor input, int[2] output_size)\n\nThe mean of windows chosen so that images become `output_size`."
+        "adaptive_avg_pool2d(Tensor input, int[2] output_size)\n\nThe means of windows cut as by `adaptive_avg_pool1d`, so that images become `output_size`."
     ),
     function!(
         "",
@@ -50,7 +50,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         ADAPTIVE_AVG_POOL3D,
-        "adaptive_avg_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe mean of windows chosen so that volumes become `output_size`."
+        "adaptive_avg_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe means of windows cut as by `adaptive_avg_pool1d`, so that volumes become `output_size`."
     ),
     function!(
         "",
@@ -60,12 +60,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         ADAPTIVE_MAX_POOL2D,
-        "adaptive_max_pool2d(Tensor input, int[2] output_size, *, Tensor out=None)\n\nThe greatest of windows chosen so that images become `output_size`, and its place in the channel."
+        "adaptive_max_pool2d(Tensor input, int[2] output_size, *, Tensor out=None)\n\nThe greatest of windows cut as by `adaptive_avg_pool1d`, so that images become `output_size`, and its place in the channel."
     ),
     function!(
         "_nn",
         ADAPTIVE_MAX_POOL3D,
-        "adaptive_max_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe greatest of windows chosen so that volumes become `output_size`, and its place in the channel."
+        "adaptive_max_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe greatest of windows cut as by `adaptive_avg_pool1d`, so that volumes become `output_size`, and its place in the channel."
     ),
     function!(
         "_nn",

@@ -10,14 +10,18 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         KRON,
-        "kron(Tensor input, Tensor other, *, Tensor out=None)\n\nEvery element of `self` times the whole of `other`, block beside block."
+        "kron(Tensor input, Tensor other, *, Tensor out=None)\n\n`y[i * p + k][j * q + l] = self[i][j] * other[k][l]`, for `other` of `p x q`: every element of `self` times the whole of `other`."
     ),
     method!(
         KRON,
-        "kron(Tensor other, *, Tensor out=None)\n\nEvery element of `self` times the whole of `other`, block beside block."
+        "kron(Tensor other, *, Tensor out=None)\n\n`y[i * p + k][j * q + l] = self[i][j] * other[k][l]`, for `other` of `p x q`: every element of `self` times the whole of `other`."
     ),
-    function!("", TRACE, "trace(Tensor input, *, Tensor out=None)\n\nThe sum of a matrix's diagonal."),
-    method!(TRACE, "trace(*, Tensor out=None)\n\nThe sum of a matrix's diagonal."),
+    function!(
+        "",
+        TRACE,
+        "trace(Tensor input, *, Tensor out=None)\n\n`sum(self[i][i])`, the sum of a matrix's diagonal."
+    ),
+    method!(TRACE, "trace(*, Tensor out=None)\n\n`sum(self[i][i])`, the sum of a matrix's diagonal."),
     function!(
         "",
         BLOCK_DIAG,
@@ -36,26 +40,26 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_linalg",
         LINALG_CROSS,
-        "linalg_cross(Tensor input, Tensor other, *, int dim=-1, Tensor out=None)\n\nThe vector product along a dimension of size 3."
+        "linalg_cross(Tensor input, Tensor other, *, int dim=-1, Tensor out=None)\n\n`y[0] = self[1] * other[2] - self[2] * other[1]`, and so on in turn, along a dimension of size 3."
     ),
     function!(
         "",
         CROSS,
-        "cross(Tensor input, Tensor other, int? dim=None, *, Tensor out=None)\n\nThe vector product along `dim`, or along the first dimension of size 3."
+        "cross(Tensor input, Tensor other, int? dim=None, *, Tensor out=None)\n\n`linalg_cross` along `dim`, or along the first dimension of size 3."
     ),
     method!(
         CROSS,
-        "cross(Tensor other, int? dim=None, *, Tensor out=None)\n\nThe vector product along `dim`, or along the first dimension of size 3."
+        "cross(Tensor other, int? dim=None, *, Tensor out=None)\n\n`linalg_cross` along `dim`, or along the first dimension of size 3."
     ),
     function!(
         "_linalg",
         LINALG_VECDOT,
-        "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1, Tensor out=None)\n\nThe sum of products along a dimension."
+        "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1, Tensor out=None)\n\n`sum(x * y)` along a dimension."
     ),
     function!(
         "_linalg",
         LINALG_MATRIX_POWER,
-        "linalg_matrix_power(Tensor input, int n, *, Tensor out=None)\n\nA square matrix times itself `n` times."
+        "linalg_matrix_power(Tensor input, int n, *, Tensor out=None)\n\n`self @ self @ ...`, a square matrix times itself `n` times."
     ),
     function!(
         "",
@@ -66,7 +70,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_linalg",
         LINALG_MULTI_DOT,
-        "linalg_multi_dot(Tensor[] tensors, *, Tensor out=None)\n\nThe product of many matrices, in the order that takes the fewest multiplications."
+        "linalg_multi_dot(Tensor[] tensors, *, Tensor out=None)\n\n`a @ b @ c @ ...`, in the order that takes the fewest multiplications."
     ),
     function!(
         "",
@@ -76,12 +80,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         VANDER,
-        "vander(Tensor x, int? N=None, bool increasing=False)\n\nThe powers of a vector as columns, greatest first unless `increasing`."
+        "vander(Tensor x, int? N=None, bool increasing=False)\n\n`y[i][j] = x[i]^(N - 1 - j)`, or `x[i]^j` if `increasing`."
     ),
     function!(
         "_linalg",
         LINALG_VANDER,
-        "linalg_vander(Tensor x, *, int? N=None)\n\nThe powers of vectors as columns, least first."
+        "linalg_vander(Tensor x, *, int? N=None)\n\n`y[i][j] = x[i]^j`, the powers of vectors as columns."
     ),
 ];
 

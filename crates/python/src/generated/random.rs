@@ -17,19 +17,19 @@ pub(super) static BINDINGS: &[Binding] = &[
     ),
     method!(
         EXPONENTIAL_,
-        "exponential_(float lambd=1, *, Generator? generator=None)\n\nWrites numbers of the exponential distribution of rate `lambd`."
+        "exponential_(float lambd=1, *, Generator? generator=None)\n\nWrites numbers of the density `lambd * exp(-lambd * x)`."
     ),
     method!(
         CAUCHY_,
-        "cauchy_(float median=0, float sigma=1, *, Generator? generator=None)\n\nWrites numbers of the Cauchy distribution."
+        "cauchy_(float median=0, float sigma=1, *, Generator? generator=None)\n\nWrites numbers of the Cauchy distribution, `median + sigma * tan(pi * (u - 1/2))` for uniform u from 0 to 1."
     ),
     method!(
         LOG_NORMAL_,
-        "log_normal_(float mean=1, float std=2, *, Generator? generator=None)\n\nWrites numbers whose logarithm is normal."
+        "log_normal_(float mean=1, float std=2, *, Generator? generator=None)\n\nWrites `exp(x)` for normal x of the given mean and standard deviation."
     ),
     method!(
         GEOMETRIC_,
-        "geometric_(float p, *, Generator? generator=None)\n\nWrites the number of trials up to the first success of probability `p`."
+        "geometric_(float p, *, Generator? generator=None)\n\nWrites the number k of trials up to the first success, of probability `(1 - p)^(k - 1) * p`."
     ),
     method!(
         RANDOM_,

@@ -30,11 +30,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MEAN,
-        "mean(Tensor input, *, dtype? dtype=None, Tensor out=None)\nmean(Tensor input, int[1]? dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe mean of all elements of a floating point tensor; NaN of no elements."
+        "mean(Tensor input, *, dtype? dtype=None, Tensor out=None)\nmean(Tensor input, int[1]? dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(self) / n` over all n elements of a floating point tensor; NaN of no elements."
     ),
     method!(
         MEAN,
-        "mean(*, dtype? dtype=None, Tensor out=None)\nmean(int[1]? dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe mean of all elements of a floating point tensor; NaN of no elements."
+        "mean(*, dtype? dtype=None, Tensor out=None)\nmean(int[1]? dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(self) / n` over all n elements of a floating point tensor; NaN of no elements."
     ),
     function!(
         "",
@@ -147,30 +147,30 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         VAR,
-        "var(Tensor input, bool unbiased=True)\nvar(Tensor input, int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nvar(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor out=None)\n\nThe variance of all elements, over `n - 1` or, if not `unbiased`, `n`."
+        "var(Tensor input, bool unbiased=True)\nvar(Tensor input, int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nvar(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor out=None)\n\n`sum((self - mean)^2) / (n - 1)` over all n elements, or `/ n` if not `unbiased`."
     ),
     method!(
         VAR,
-        "var(bool unbiased=True)\nvar(int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nvar(int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor out=None)\n\nThe variance of all elements, over `n - 1` or, if not `unbiased`, `n`."
+        "var(bool unbiased=True)\nvar(int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nvar(int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor out=None)\n\n`sum((self - mean)^2) / (n - 1)` over all n elements, or `/ n` if not `unbiased`."
     ),
     function!(
         "",
         VAR_MEAN,
-        "var_mean(Tensor input, bool unbiased=True)\nvar_mean(Tensor input, int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nvar_mean(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False)\n\nThe variance and the mean of all elements."
+        "var_mean(Tensor input, bool unbiased=True)\nvar_mean(Tensor input, int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nvar_mean(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False)\n\n`var` and `mean` of all elements."
     ),
     function!(
         "",
         STD,
-        "std(Tensor input, bool unbiased=True)\nstd(Tensor input, int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nstd(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor out=None)\n\nThe standard deviation of all elements, over `n - 1` or, if not `unbiased`, `n`."
+        "std(Tensor input, bool unbiased=True)\nstd(Tensor input, int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nstd(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor out=None)\n\n`sqrt(sum((self - mean)^2) / (n - 1))` over all n elements, or `/ n` if not `unbiased`."
     ),
     method!(
         STD,
-        "std(bool unbiased=True)\nstd(int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nstd(int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor out=None)\n\nThe standard deviation of all elements, over `n - 1` or, if not `unbiased`, `n`."
+        "std(bool unbiased=True)\nstd(int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nstd(int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor out=None)\n\n`sqrt(sum((self - mean)^2) / (n - 1))` over all n elements, or `/ n` if not `unbiased`."
     ),
     function!(
         "",
         STD_MEAN,
-        "std_mean(Tensor input, bool unbiased=True)\nstd_mean(Tensor input, int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nstd_mean(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False)\n\nThe standard deviation and the mean of all elements."
+        "std_mean(Tensor input, bool unbiased=True)\nstd_mean(Tensor input, int[1]? dim=None, *, Number? correction=None, bool keepdim=False, Tensor out=None)\nstd_mean(Tensor input, int[1]? dim, bool unbiased=True, bool keepdim=False)\n\n`std` and `mean` of all elements."
     ),
     function!(
         "_linalg",

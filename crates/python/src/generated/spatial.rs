@@ -10,12 +10,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         PIXEL_SHUFFLE,
-        "pixel_shuffle(Tensor input, int upscale_factor, *, Tensor out=None)\n\nSquares of channels become pixels."
+        "pixel_shuffle(Tensor input, int upscale_factor, *, Tensor out=None)\n\n`n x c*r^2 x h x w` as `n x c x h*r x w*r`: squares of channels become pixels."
     ),
     function!(
         "",
         PIXEL_UNSHUFFLE,
-        "pixel_unshuffle(Tensor input, int downscale_factor, *, Tensor out=None)\n\nSquares of pixels become channels."
+        "pixel_unshuffle(Tensor input, int downscale_factor, *, Tensor out=None)\n\n`n x c x h*r x w*r` as `n x c*r^2 x h x w`: squares of pixels become channels."
     ),
     function!(
         "",
@@ -85,12 +85,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ADAPTIVE_AVG_POOL1D,
-        "adaptive_avg_pool1d(Tensor input, int[1] output_size, *, Tensor out=None)\n\nThe means of `output_size` parts of a line."
+        "adaptive_avg_pool1d(Tensor input, int[1] output_size, *, Tensor out=None)\n\nThe means of parts of a line, of which part i of n lies from `floor(i * size / n)` to `ceil((i + 1) * size / n)`."
     ),
     function!(
         "",
         ADAPTIVE_MAX_POOL1D,
-        "adaptive_max_pool1d(Tensor input, int[1] output_size)\n\nThe greatest of `output_size` parts of a line, and where they stand."
+        "adaptive_max_pool1d(Tensor input, int[1] output_size)\n\nThe greatest of parts of a line, cut as by `adaptive_avg_pool1d`, and where they stand."
     ),
 ];
 

@@ -10,45 +10,49 @@ use flambeau_ops::ops;
 pub(super) static BINDINGS: &[Binding] = &[
     function!("", POSITIVE, "positive(Tensor input)\n\n`self` itself; bool has no sign."),
     method!(POSITIVE, "positive()\n\n`self` itself; bool has no sign."),
-    function!("", SINC, "sinc(Tensor input, *, Tensor out=None)\n\n`sin(pi x) / (pi x)`, and 1 at 0."),
-    method!(SINC, "sinc(*, Tensor out=None)\n\n`sin(pi x) / (pi x)`, and 1 at 0."),
-    function!("", SINC_, "sinc_(Tensor input)\n\n`sin(pi x) / (pi x)`, and 1 at 0."),
-    method!(SINC_, "sinc_()\n\n`sin(pi x) / (pi x)`, and 1 at 0."),
+    function!(
+        "",
+        SINC,
+        "sinc(Tensor input, *, Tensor out=None)\n\n`sin(pi * self) / (pi * self)`, and 1 at 0."
+    ),
+    method!(SINC, "sinc(*, Tensor out=None)\n\n`sin(pi * self) / (pi * self)`, and 1 at 0."),
+    function!("", SINC_, "sinc_(Tensor input)\n\n`sin(pi * self) / (pi * self)`, and 1 at 0."),
+    method!(SINC_, "sinc_()\n\n`sin(pi * self) / (pi * self)`, and 1 at 0."),
     function!(
         "",
         LOGIT,
-        "logit(Tensor input, float? eps=None, *, Tensor out=None)\n\n`log(x / (1 - x))`, with `eps` of x kept between that and `1 - eps`."
+        "logit(Tensor input, float? eps=None, *, Tensor out=None)\n\n`log(x / (1 - x))`, where x is `self`, kept between `eps` and `1 - eps` if there is one."
     ),
     method!(
         LOGIT,
-        "logit(float? eps=None, *, Tensor out=None)\n\n`log(x / (1 - x))`, with `eps` of x kept between that and `1 - eps`."
+        "logit(float? eps=None, *, Tensor out=None)\n\n`log(x / (1 - x))`, where x is `self`, kept between `eps` and `1 - eps` if there is one."
     ),
     method!(
         LOGIT_,
-        "logit_(float? eps=None)\n\n`log(x / (1 - x))`, with `eps` of x kept between that and `1 - eps`."
+        "logit_(float? eps=None)\n\n`log(x / (1 - x))`, where x is `self`, kept between `eps` and `1 - eps` if there is one."
     ),
     function!(
         "",
         XLOGY,
-        "xlogy(Tensor input, Tensor other, *, Tensor out=None)\nxlogy(Tensor input, Number other, *, Tensor out=None)\nxlogy(Number self, Tensor other, *, Tensor out=None)\n\n`self log(other)`, and 0 where `self` is 0."
+        "xlogy(Tensor input, Tensor other, *, Tensor out=None)\nxlogy(Tensor input, Number other, *, Tensor out=None)\nxlogy(Number self, Tensor other, *, Tensor out=None)\n\n`self * log(other)`, and 0 where `self` is 0."
     ),
     method!(
         XLOGY,
-        "xlogy(Tensor other, *, Tensor out=None)\nxlogy(Number other, *, Tensor out=None)\n\n`self log(other)`, and 0 where `self` is 0."
+        "xlogy(Tensor other, *, Tensor out=None)\nxlogy(Number other, *, Tensor out=None)\n\n`self * log(other)`, and 0 where `self` is 0."
     ),
     function!(
         "",
         XLOGY_,
-        "xlogy_(Tensor input, Number other)\n\nMultiplies `self` with the logarithm of a number."
+        "xlogy_(Tensor input, Number other)\n\n`self *= log(other)`, for a number `other`."
     ),
     method!(
         XLOGY_,
-        "xlogy_(Tensor other)\nxlogy_(Number other)\n\n`self log(other)`, and 0 where `self` is 0."
+        "xlogy_(Tensor other)\nxlogy_(Number other)\n\n`self * log(other)`, and 0 where `self` is 0."
     ),
     function!(
         "_special",
         SPECIAL_XLOG1PY,
-        "special_xlog1py(Tensor input, Tensor other, *, Tensor out=None)\nspecial_xlog1py(Tensor input, Number other, *, Tensor out=None)\nspecial_xlog1py(Number self, Tensor other, *, Tensor out=None)\n\n`self log(1 + other)`, and 0 where `self` is 0."
+        "special_xlog1py(Tensor input, Tensor other, *, Tensor out=None)\nspecial_xlog1py(Tensor input, Number other, *, Tensor out=None)\nspecial_xlog1py(Number self, Tensor other, *, Tensor out=None)\n\n`self * log(1 + other)`, and 0 where `self` is 0."
     ),
     function!(
         "",
@@ -94,21 +98,21 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         LDEXP,
-        "ldexp(Tensor input, Tensor other, *, Tensor out=None)\n\n`self 2^other`, rounded once for whole exponents."
+        "ldexp(Tensor input, Tensor other, *, Tensor out=None)\n\n`self * 2^other`, rounded once for whole exponents."
     ),
     method!(
         LDEXP,
-        "ldexp(Tensor other, *, Tensor out=None)\n\n`self 2^other`, rounded once for whole exponents."
+        "ldexp(Tensor other, *, Tensor out=None)\n\n`self * 2^other`, rounded once for whole exponents."
     ),
-    method!(LDEXP_, "ldexp_(Tensor other)\n\n`self 2^other`, rounded once for whole exponents."),
+    method!(LDEXP_, "ldexp_(Tensor other)\n\n`self * 2^other`, rounded once for whole exponents."),
     function!(
         "",
         FREXP,
-        "frexp(Tensor input, *, Tensor out=None)\n\nEach element as a part of magnitude 1/2 to 1 and an exponent of 2."
+        "frexp(Tensor input, *, Tensor out=None)\n\nA mantissa of magnitude 1/2 to below 1 and an exponent, of which `mantissa * 2^exponent` is each element."
     ),
     method!(
         FREXP,
-        "frexp(*, Tensor out=None)\n\nEach element as a part of magnitude 1/2 to 1 and an exponent of 2."
+        "frexp(*, Tensor out=None)\n\nA mantissa of magnitude 1/2 to below 1 and an exponent, of which `mantissa * 2^exponent` is each element."
     ),
     function!(
         "",
@@ -126,37 +130,37 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         FLOAT_POWER,
-        "float_power(Tensor input, Tensor exponent, *, Tensor out=None)\nfloat_power(Tensor input, Number exponent, *, Tensor out=None)\nfloat_power(Number self, Tensor exponent, *, Tensor out=None)\n\n`self` to the power of `exponent`, in float64."
+        "float_power(Tensor input, Tensor exponent, *, Tensor out=None)\nfloat_power(Tensor input, Number exponent, *, Tensor out=None)\nfloat_power(Number self, Tensor exponent, *, Tensor out=None)\n\n`self^exponent`, in float64."
     ),
     method!(
         FLOAT_POWER,
-        "float_power(Tensor exponent, *, Tensor out=None)\nfloat_power(Number exponent, *, Tensor out=None)\n\n`self` to the power of `exponent`, in float64."
+        "float_power(Tensor exponent, *, Tensor out=None)\nfloat_power(Number exponent, *, Tensor out=None)\n\n`self^exponent`, in float64."
     ),
     method!(
         FLOAT_POWER_,
-        "float_power_(Tensor exponent)\nfloat_power_(Number exponent)\n\nRaises `self`, of float64, to the power of `exponent`."
+        "float_power_(Tensor exponent)\nfloat_power_(Number exponent)\n\n`self = self^exponent`, of float64."
     ),
     function!("", ISREAL, "isreal(Tensor input)\n\nTrue everywhere: no type is complex."),
     method!(ISREAL, "isreal()\n\nTrue everywhere: no type is complex."),
     function!(
         "_special",
         SPECIAL_ENTR,
-        "special_entr(Tensor input, *, Tensor out=None)\n\n`-x log(x)`, 0 at 0 and -infinity below."
+        "special_entr(Tensor input, *, Tensor out=None)\n\n`-self * log(self)`, 0 at 0 and -infinity below."
     ),
     function!(
         "_special",
         SPECIAL_NDTR,
-        "special_ndtr(Tensor input, *, Tensor out=None)\n\nThe probability that a normal variable is below each element."
+        "special_ndtr(Tensor input, *, Tensor out=None)\n\n`(1 + erf(self / sqrt(2))) / 2`, the probability that a normal variable is below each element."
     ),
     function!(
         "_special",
         SPECIAL_LOG_NDTR,
-        "special_log_ndtr(Tensor input, *, Tensor out=None)\n\nThe logarithm of the probability that a normal variable is below each element."
+        "special_log_ndtr(Tensor input, *, Tensor out=None)\n\n`log(ndtr(self))`, the logarithm of the probability that a normal variable is below each element, without underflow."
     ),
     function!(
         "_special",
         SPECIAL_ERFCX,
-        "special_erfcx(Tensor input, *, Tensor out=None)\n\n`exp(x^2) erfc(x)`."
+        "special_erfcx(Tensor input, *, Tensor out=None)\n\n`exp(self^2) * erfc(self)`, without overflow."
     ),
 ];
 

@@ -50,41 +50,41 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CLAMP,
-        "clamp(Tensor input, Tensor? min=None, Tensor? max=None, *, Tensor out=None)\nclamp(Tensor input, Number? min=None, Number? max=None, *, Tensor out=None)\n\nEach element kept between those of `min` and `max`, the latter prevailing; NaN wins."
+        "clamp(Tensor input, Tensor? min=None, Tensor? max=None, *, Tensor out=None)\nclamp(Tensor input, Number? min=None, Number? max=None, *, Tensor out=None)\n\n`min(max(self, min), max)`, element by element, without the limits that are not given; NaN wins."
     ),
     method!(
         CLAMP,
-        "clamp(Tensor? min=None, Tensor? max=None, *, Tensor out=None)\nclamp(Number? min=None, Number? max=None, *, Tensor out=None)\n\nEach element kept between those of `min` and `max`, the latter prevailing; NaN wins."
+        "clamp(Tensor? min=None, Tensor? max=None, *, Tensor out=None)\nclamp(Number? min=None, Number? max=None, *, Tensor out=None)\n\n`min(max(self, min), max)`, element by element, without the limits that are not given; NaN wins."
     ),
     method!(
         CLAMP_,
-        "clamp_(Tensor? min=None, Tensor? max=None)\nclamp_(Number? min=None, Number? max=None)\n\nEach element kept between those of `min` and `max`, the latter prevailing; NaN wins."
+        "clamp_(Tensor? min=None, Tensor? max=None)\nclamp_(Number? min=None, Number? max=None)\n\n`min(max(self, min), max)`, element by element, without the limits that are not given; NaN wins."
     ),
     function!(
         "",
         CLAMP_MIN,
-        "clamp_min(Tensor input, Tensor min, *, Tensor out=None)\nclamp_min(Tensor input, Number min, *, Tensor out=None)\n\nThe greater of two elements, NaN where either is NaN."
+        "clamp_min(Tensor input, Tensor min, *, Tensor out=None)\nclamp_min(Tensor input, Number min, *, Tensor out=None)\n\n`max(self, min)`, element by element, NaN where either is NaN."
     ),
     method!(
         CLAMP_MIN,
-        "clamp_min(Tensor min, *, Tensor out=None)\nclamp_min(Number min, *, Tensor out=None)\n\nThe greater of two elements, NaN where either is NaN."
+        "clamp_min(Tensor min, *, Tensor out=None)\nclamp_min(Number min, *, Tensor out=None)\n\n`max(self, min)`, element by element, NaN where either is NaN."
     ),
     method!(
         CLAMP_MIN_,
-        "clamp_min_(Tensor min)\nclamp_min_(Number min)\n\nThe greater of two elements, NaN where either is NaN."
+        "clamp_min_(Tensor min)\nclamp_min_(Number min)\n\n`max(self, min)`, element by element, NaN where either is NaN."
     ),
     function!(
         "",
         CLAMP_MAX,
-        "clamp_max(Tensor input, Tensor max, *, Tensor out=None)\nclamp_max(Tensor input, Number max, *, Tensor out=None)\n\nThe lesser of two elements, NaN where either is NaN."
+        "clamp_max(Tensor input, Tensor max, *, Tensor out=None)\nclamp_max(Tensor input, Number max, *, Tensor out=None)\n\n`min(self, max)`, element by element, NaN where either is NaN."
     ),
     method!(
         CLAMP_MAX,
-        "clamp_max(Tensor max, *, Tensor out=None)\nclamp_max(Number max, *, Tensor out=None)\n\nThe lesser of two elements, NaN where either is NaN."
+        "clamp_max(Tensor max, *, Tensor out=None)\nclamp_max(Number max, *, Tensor out=None)\n\n`min(self, max)`, element by element, NaN where either is NaN."
     ),
     method!(
         CLAMP_MAX_,
-        "clamp_max_(Tensor max)\nclamp_max_(Number max)\n\nThe lesser of two elements, NaN where either is NaN."
+        "clamp_max_(Tensor max)\nclamp_max_(Number max)\n\n`min(self, max)`, element by element, NaN where either is NaN."
     ),
 ];
 

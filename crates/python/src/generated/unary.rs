@@ -14,11 +14,18 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ABS,
-        "abs(Tensor input, *, Tensor out=None)\n\nThe magnitude of each element; of the least integer, itself."
+        "abs(Tensor input, *, Tensor out=None)\n\n`|self|`, the magnitude of each element; of the least integer, itself."
     ),
-    method!(ABS, "abs(*, Tensor out=None)\n\nThe magnitude of each element; of the least integer, itself."),
-    function!("", ABS_, "abs_(Tensor input)\n\nThe magnitude of each element; of the least integer, itself."),
-    method!(ABS_, "abs_()\n\nThe magnitude of each element; of the least integer, itself."),
+    method!(
+        ABS,
+        "abs(*, Tensor out=None)\n\n`|self|`, the magnitude of each element; of the least integer, itself."
+    ),
+    function!(
+        "",
+        ABS_,
+        "abs_(Tensor input)\n\n`|self|`, the magnitude of each element; of the least integer, itself."
+    ),
+    method!(ABS_, "abs_()\n\n`|self|`, the magnitude of each element; of the least integer, itself."),
     function!("", SIGN, "sign(Tensor input, *, Tensor out=None)\n\n1 above 0, -1 below, 0 at 0 and for NaN."),
     method!(SIGN, "sign(*, Tensor out=None)\n\n1 above 0, -1 below, 0 at 0 and for NaN."),
     function!("", SIGN_, "sign_(Tensor input)\n\n1 above 0, -1 below, 0 at 0 and for NaN."),
@@ -27,14 +34,14 @@ pub(super) static BINDINGS: &[Binding] = &[
     method!(SGN, "sgn(*, Tensor out=None)\n\nThe sign of each element, as `sign`."),
     function!("", SGN_, "sgn_(Tensor input)\n\nThe sign of each element, as `sign`."),
     method!(SGN_, "sgn_()\n\nThe sign of each element, as `sign`."),
-    function!("", EXP, "exp(Tensor input, *, Tensor out=None)\n\nThe exponential of each element."),
-    method!(EXP, "exp(*, Tensor out=None)\n\nThe exponential of each element."),
-    function!("", EXP_, "exp_(Tensor input)\n\nThe exponential of each element."),
-    method!(EXP_, "exp_()\n\nThe exponential of each element."),
-    function!("", EXP2, "exp2(Tensor input, *, Tensor out=None)\n\n2 to the power of each element."),
-    method!(EXP2, "exp2(*, Tensor out=None)\n\n2 to the power of each element."),
-    function!("", EXP2_, "exp2_(Tensor input)\n\n2 to the power of each element."),
-    method!(EXP2_, "exp2_()\n\n2 to the power of each element."),
+    function!("", EXP, "exp(Tensor input, *, Tensor out=None)\n\n`e^self`, the exponential of each element."),
+    method!(EXP, "exp(*, Tensor out=None)\n\n`e^self`, the exponential of each element."),
+    function!("", EXP_, "exp_(Tensor input)\n\n`e^self`, the exponential of each element."),
+    method!(EXP_, "exp_()\n\n`e^self`, the exponential of each element."),
+    function!("", EXP2, "exp2(Tensor input, *, Tensor out=None)\n\n`2^self`, element by element."),
+    method!(EXP2, "exp2(*, Tensor out=None)\n\n`2^self`, element by element."),
+    function!("", EXP2_, "exp2_(Tensor input)\n\n`2^self`, element by element."),
+    method!(EXP2_, "exp2_()\n\n`2^self`, element by element."),
     function!(
         "",
         EXPM1,
@@ -46,11 +53,18 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         LOG,
-        "log(Tensor input, *, Tensor out=None)\n\nThe natural logarithm of each element; NaN below 0."
+        "log(Tensor input, *, Tensor out=None)\n\n`ln(self)`, the natural logarithm of each element; NaN below 0."
     ),
-    method!(LOG, "log(*, Tensor out=None)\n\nThe natural logarithm of each element; NaN below 0."),
-    function!("", LOG_, "log_(Tensor input)\n\nThe natural logarithm of each element; NaN below 0."),
-    method!(LOG_, "log_()\n\nThe natural logarithm of each element; NaN below 0."),
+    method!(
+        LOG,
+        "log(*, Tensor out=None)\n\n`ln(self)`, the natural logarithm of each element; NaN below 0."
+    ),
+    function!(
+        "",
+        LOG_,
+        "log_(Tensor input)\n\n`ln(self)`, the natural logarithm of each element; NaN below 0."
+    ),
+    method!(LOG_, "log_()\n\n`ln(self)`, the natural logarithm of each element; NaN below 0."),
     function!(
         "",
         LOG1P,
@@ -62,19 +76,36 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         LOG2,
-        "log2(Tensor input, *, Tensor out=None)\n\nThe logarithm to base 2 of each element; NaN below 0."
+        "log2(Tensor input, *, Tensor out=None)\n\n`log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0."
     ),
-    method!(LOG2, "log2(*, Tensor out=None)\n\nThe logarithm to base 2 of each element; NaN below 0."),
-    function!("", LOG2_, "log2_(Tensor input)\n\nThe logarithm to base 2 of each element; NaN below 0."),
-    method!(LOG2_, "log2_()\n\nThe logarithm to base 2 of each element; NaN below 0."),
+    method!(
+        LOG2,
+        "log2(*, Tensor out=None)\n\n`log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0."
+    ),
+    function!(
+        "",
+        LOG2_,
+        "log2_(Tensor input)\n\n`log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0."
+    ),
+    method!(LOG2_, "log2_()\n\n`log(self) / log(2)`, the logarithm to base 2 of each element; NaN below 0."),
     function!(
         "",
         LOG10,
-        "log10(Tensor input, *, Tensor out=None)\n\nThe logarithm to base 10 of each element; NaN below 0."
+        "log10(Tensor input, *, Tensor out=None)\n\n`log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0."
     ),
-    method!(LOG10, "log10(*, Tensor out=None)\n\nThe logarithm to base 10 of each element; NaN below 0."),
-    function!("", LOG10_, "log10_(Tensor input)\n\nThe logarithm to base 10 of each element; NaN below 0."),
-    method!(LOG10_, "log10_()\n\nThe logarithm to base 10 of each element; NaN below 0."),
+    method!(
+        LOG10,
+        "log10(*, Tensor out=None)\n\n`log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0."
+    ),
+    function!(
+        "",
+        LOG10_,
+        "log10_(Tensor input)\n\n`log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0."
+    ),
+    method!(
+        LOG10_,
+        "log10_()\n\n`log(self) / log(10)`, the logarithm to base 10 of each element; NaN below 0."
+    ),
     function!(
         "",
         SQRT,
@@ -114,47 +145,115 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ASIN,
-        "asin(Tensor input, *, Tensor out=None)\n\nThe angle whose sine is each element; NaN outside -1 to 1."
+        "asin(Tensor input, *, Tensor out=None)\n\nThe angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1."
     ),
-    method!(ASIN, "asin(*, Tensor out=None)\n\nThe angle whose sine is each element; NaN outside -1 to 1."),
-    function!("", ASIN_, "asin_(Tensor input)\n\nThe angle whose sine is each element; NaN outside -1 to 1."),
-    method!(ASIN_, "asin_()\n\nThe angle whose sine is each element; NaN outside -1 to 1."),
+    method!(
+        ASIN,
+        "asin(*, Tensor out=None)\n\nThe angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1."
+    ),
+    function!(
+        "",
+        ASIN_,
+        "asin_(Tensor input)\n\nThe angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1."
+    ),
+    method!(
+        ASIN_,
+        "asin_()\n\nThe angle from -pi/2 to pi/2 whose sine is each element; NaN outside -1 to 1."
+    ),
     function!(
         "",
         ACOS,
-        "acos(Tensor input, *, Tensor out=None)\n\nThe angle whose cosine is each element; NaN outside -1 to 1."
+        "acos(Tensor input, *, Tensor out=None)\n\nThe angle from 0 to pi whose cosine is each element; NaN outside -1 to 1."
     ),
-    method!(ACOS, "acos(*, Tensor out=None)\n\nThe angle whose cosine is each element; NaN outside -1 to 1."),
+    method!(
+        ACOS,
+        "acos(*, Tensor out=None)\n\nThe angle from 0 to pi whose cosine is each element; NaN outside -1 to 1."
+    ),
     function!(
         "",
         ACOS_,
-        "acos_(Tensor input)\n\nThe angle whose cosine is each element; NaN outside -1 to 1."
+        "acos_(Tensor input)\n\nThe angle from 0 to pi whose cosine is each element; NaN outside -1 to 1."
     ),
-    method!(ACOS_, "acos_()\n\nThe angle whose cosine is each element; NaN outside -1 to 1."),
-    function!("", ATAN, "atan(Tensor input, *, Tensor out=None)\n\nThe angle whose tangent is each element."),
-    method!(ATAN, "atan(*, Tensor out=None)\n\nThe angle whose tangent is each element."),
-    function!("", ATAN_, "atan_(Tensor input)\n\nThe angle whose tangent is each element."),
-    method!(ATAN_, "atan_()\n\nThe angle whose tangent is each element."),
-    function!("", SINH, "sinh(Tensor input, *, Tensor out=None)\n\nThe hyperbolic sine of each element."),
-    method!(SINH, "sinh(*, Tensor out=None)\n\nThe hyperbolic sine of each element."),
-    function!("", SINH_, "sinh_(Tensor input)\n\nThe hyperbolic sine of each element."),
-    method!(SINH_, "sinh_()\n\nThe hyperbolic sine of each element."),
-    function!("", COSH, "cosh(Tensor input, *, Tensor out=None)\n\nThe hyperbolic cosine of each element."),
-    method!(COSH, "cosh(*, Tensor out=None)\n\nThe hyperbolic cosine of each element."),
-    function!("", COSH_, "cosh_(Tensor input)\n\nThe hyperbolic cosine of each element."),
-    method!(COSH_, "cosh_()\n\nThe hyperbolic cosine of each element."),
-    function!("", TANH, "tanh(Tensor input, *, Tensor out=None)\n\nThe hyperbolic tangent of each element."),
-    method!(TANH, "tanh(*, Tensor out=None)\n\nThe hyperbolic tangent of each element."),
-    function!("", TANH_, "tanh_(Tensor input)\n\nThe hyperbolic tangent of each element."),
-    method!(TANH_, "tanh_()\n\nThe hyperbolic tangent of each element."),
+    method!(ACOS_, "acos_()\n\nThe angle from 0 to pi whose cosine is each element; NaN outside -1 to 1."),
+    function!(
+        "",
+        ATAN,
+        "atan(Tensor input, *, Tensor out=None)\n\nThe angle from -pi/2 to pi/2 whose tangent is each element."
+    ),
+    method!(ATAN, "atan(*, Tensor out=None)\n\nThe angle from -pi/2 to pi/2 whose tangent is each element."),
+    function!(
+        "",
+        ATAN_,
+        "atan_(Tensor input)\n\nThe angle from -pi/2 to pi/2 whose tangent is each element."
+    ),
+    method!(ATAN_, "atan_()\n\nThe angle from -pi/2 to pi/2 whose tangent is each element."),
+    function!(
+        "",
+        SINH,
+        "sinh(Tensor input, *, Tensor out=None)\n\n`(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element."
+    ),
+    method!(
+        SINH,
+        "sinh(*, Tensor out=None)\n\n`(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element."
+    ),
+    function!(
+        "",
+        SINH_,
+        "sinh_(Tensor input)\n\n`(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element."
+    ),
+    method!(SINH_, "sinh_()\n\n`(exp(self) - exp(-self)) / 2`, the hyperbolic sine of each element."),
+    function!(
+        "",
+        COSH,
+        "cosh(Tensor input, *, Tensor out=None)\n\n`(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element."
+    ),
+    method!(
+        COSH,
+        "cosh(*, Tensor out=None)\n\n`(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element."
+    ),
+    function!(
+        "",
+        COSH_,
+        "cosh_(Tensor input)\n\n`(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element."
+    ),
+    method!(COSH_, "cosh_()\n\n`(exp(self) + exp(-self)) / 2`, the hyperbolic cosine of each element."),
+    function!(
+        "",
+        TANH,
+        "tanh(Tensor input, *, Tensor out=None)\n\n`sinh(self) / cosh(self)`, the hyperbolic tangent of each element."
+    ),
+    method!(
+        TANH,
+        "tanh(*, Tensor out=None)\n\n`sinh(self) / cosh(self)`, the hyperbolic tangent of each element."
+    ),
+    function!(
+        "",
+        TANH_,
+        "tanh_(Tensor input)\n\n`sinh(self) / cosh(self)`, the hyperbolic tangent of each element."
+    ),
+    method!(TANH_, "tanh_()\n\n`sinh(self) / cosh(self)`, the hyperbolic tangent of each element."),
     function!("", SIGMOID, "sigmoid(Tensor input, *, Tensor out=None)\n\n`1 / (1 + exp(-self))`."),
     method!(SIGMOID, "sigmoid(*, Tensor out=None)\n\n`1 / (1 + exp(-self))`."),
     function!("", SIGMOID_, "sigmoid_(Tensor input)\n\n`1 / (1 + exp(-self))`."),
     method!(SIGMOID_, "sigmoid_()\n\n`1 / (1 + exp(-self))`."),
-    function!("", ERF, "erf(Tensor input, *, Tensor out=None)\n\nThe error function of each element."),
-    method!(ERF, "erf(*, Tensor out=None)\n\nThe error function of each element."),
-    function!("", ERF_, "erf_(Tensor input)\n\nThe error function of each element."),
-    method!(ERF_, "erf_()\n\nThe error function of each element."),
+    function!(
+        "",
+        ERF,
+        "erf(Tensor input, *, Tensor out=None)\n\nThe error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it."
+    ),
+    method!(
+        ERF,
+        "erf(*, Tensor out=None)\n\nThe error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it."
+    ),
+    function!(
+        "",
+        ERF_,
+        "erf_(Tensor input)\n\nThe error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it."
+    ),
+    method!(
+        ERF_,
+        "erf_()\n\nThe error function of each element: `2 / sqrt(pi)` times the integral of `exp(-t^2)` over t from 0 to it."
+    ),
     function!("", ERFC, "erfc(Tensor input, *, Tensor out=None)\n\n`1 - erf(self)`, without cancellation."),
     method!(ERFC, "erfc(*, Tensor out=None)\n\n`1 - erf(self)`, without cancellation."),
     function!("", ERFC_, "erfc_(Tensor input)\n\n`1 - erf(self)`, without cancellation."),
@@ -193,10 +292,10 @@ pub(super) static BINDINGS: &[Binding] = &[
         ROUND_,
         "round_()\nround_(*, int decimals)\n\nThe integer nearest to each element, halves to even."
     ),
-    function!("", TRUNC, "trunc(Tensor input, *, Tensor out=None)\n\nThe integer part of each element."),
-    method!(TRUNC, "trunc(*, Tensor out=None)\n\nThe integer part of each element."),
-    function!("", TRUNC_, "trunc_(Tensor input)\n\nThe integer part of each element."),
-    method!(TRUNC_, "trunc_()\n\nThe integer part of each element."),
+    function!("", TRUNC, "trunc(Tensor input, *, Tensor out=None)\n\nEach element rounded towards 0."),
+    method!(TRUNC, "trunc(*, Tensor out=None)\n\nEach element rounded towards 0."),
+    function!("", TRUNC_, "trunc_(Tensor input)\n\nEach element rounded towards 0."),
+    method!(TRUNC_, "trunc_()\n\nEach element rounded towards 0."),
     function!(
         "",
         FRAC,
@@ -205,61 +304,82 @@ pub(super) static BINDINGS: &[Binding] = &[
     method!(FRAC, "frac(*, Tensor out=None)\n\n`self - trunc(self)`, for floating point numbers."),
     function!("", FRAC_, "frac_(Tensor input)\n\n`self - trunc(self)`, for floating point numbers."),
     method!(FRAC_, "frac_()\n\n`self - trunc(self)`, for floating point numbers."),
-    function!("", DEG2RAD, "deg2rad(Tensor input, *, Tensor out=None)\n\nAngles in degrees as radians."),
-    method!(DEG2RAD, "deg2rad(*, Tensor out=None)\n\nAngles in degrees as radians."),
-    function!("", DEG2RAD_, "deg2rad_(Tensor input)\n\nAngles in degrees as radians."),
-    method!(DEG2RAD_, "deg2rad_()\n\nAngles in degrees as radians."),
+    function!(
+        "",
+        DEG2RAD,
+        "deg2rad(Tensor input, *, Tensor out=None)\n\nAngles in degrees as radians, pi / 180 times each."
+    ),
+    method!(DEG2RAD, "deg2rad(*, Tensor out=None)\n\nAngles in degrees as radians, pi / 180 times each."),
+    function!("", DEG2RAD_, "deg2rad_(Tensor input)\n\nAngles in degrees as radians, pi / 180 times each."),
+    method!(DEG2RAD_, "deg2rad_()\n\nAngles in degrees as radians, pi / 180 times each."),
     function!(
         "",
         ANGLE,
         "angle(Tensor input, *, Tensor out=None)\n\n0, or pi where `self` is negative; NaN stays."
     ),
     method!(ANGLE, "angle(*, Tensor out=None)\n\n0, or pi where `self` is negative; NaN stays."),
-    function!("", RAD2DEG, "rad2deg(Tensor input, *, Tensor out=None)\n\nAngles in radians as degrees."),
-    method!(RAD2DEG, "rad2deg(*, Tensor out=None)\n\nAngles in radians as degrees."),
-    function!("", RAD2DEG_, "rad2deg_(Tensor input)\n\nAngles in radians as degrees."),
-    method!(RAD2DEG_, "rad2deg_()\n\nAngles in radians as degrees."),
+    function!(
+        "",
+        RAD2DEG,
+        "rad2deg(Tensor input, *, Tensor out=None)\n\nAngles in radians as degrees, 180 / pi times each."
+    ),
+    method!(RAD2DEG, "rad2deg(*, Tensor out=None)\n\nAngles in radians as degrees, 180 / pi times each."),
+    function!("", RAD2DEG_, "rad2deg_(Tensor input)\n\nAngles in radians as degrees, 180 / pi times each."),
+    method!(RAD2DEG_, "rad2deg_()\n\nAngles in radians as degrees, 180 / pi times each."),
     function!(
         "",
         ASINH,
-        "asinh(Tensor input, *, Tensor out=None)\n\nThe number whose hyperbolic sine is each element."
+        "asinh(Tensor input, *, Tensor out=None)\n\n`log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element."
     ),
-    method!(ASINH, "asinh(*, Tensor out=None)\n\nThe number whose hyperbolic sine is each element."),
-    function!("", ASINH_, "asinh_(Tensor input)\n\nThe number whose hyperbolic sine is each element."),
-    method!(ASINH_, "asinh_()\n\nThe number whose hyperbolic sine is each element."),
+    method!(
+        ASINH,
+        "asinh(*, Tensor out=None)\n\n`log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element."
+    ),
+    function!(
+        "",
+        ASINH_,
+        "asinh_(Tensor input)\n\n`log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element."
+    ),
+    method!(
+        ASINH_,
+        "asinh_()\n\n`log(self + sqrt(self^2 + 1))`, the number whose hyperbolic sine is each element."
+    ),
     function!(
         "",
         ACOSH,
-        "acosh(Tensor input, *, Tensor out=None)\n\nThe number of at least 0 whose hyperbolic cosine is each element; NaN below 1."
+        "acosh(Tensor input, *, Tensor out=None)\n\n`log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1."
     ),
     method!(
         ACOSH,
-        "acosh(*, Tensor out=None)\n\nThe number of at least 0 whose hyperbolic cosine is each element; NaN below 1."
+        "acosh(*, Tensor out=None)\n\n`log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1."
     ),
     function!(
         "",
         ACOSH_,
-        "acosh_(Tensor input)\n\nThe number of at least 0 whose hyperbolic cosine is each element; NaN below 1."
+        "acosh_(Tensor input)\n\n`log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1."
     ),
     method!(
         ACOSH_,
-        "acosh_()\n\nThe number of at least 0 whose hyperbolic cosine is each element; NaN below 1."
+        "acosh_()\n\n`log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1."
     ),
     function!(
         "",
         ATANH,
-        "atanh(Tensor input, *, Tensor out=None)\n\nThe number whose hyperbolic tangent is each element; NaN outside -1 to 1."
+        "atanh(Tensor input, *, Tensor out=None)\n\n`log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1."
     ),
     method!(
         ATANH,
-        "atanh(*, Tensor out=None)\n\nThe number whose hyperbolic tangent is each element; NaN outside -1 to 1."
+        "atanh(*, Tensor out=None)\n\n`log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1."
     ),
     function!(
         "",
         ATANH_,
-        "atanh_(Tensor input)\n\nThe number whose hyperbolic tangent is each element; NaN outside -1 to 1."
+        "atanh_(Tensor input)\n\n`log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1."
     ),
-    method!(ATANH_, "atanh_()\n\nThe number whose hyperbolic tangent is each element; NaN outside -1 to 1."),
+    method!(
+        ATANH_,
+        "atanh_()\n\n`log((1 + self) / (1 - self)) / 2`, the number whose hyperbolic tangent is each element; NaN outside -1 to 1."
+    ),
 ];
 
 static NEG: Signature = Signature {
