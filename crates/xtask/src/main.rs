@@ -1,7 +1,8 @@
 //! The project's own tasks: `cargo xtask codegen`, `coverage`, `new-op`, `tidy`, `test`, `table`, `types`, `python`,
-//! `valgrind`, `bench`, `miri`, `loom`, `asan`.
+//! `valgrind`, `bench`, `budgets`, `miri`, `loom`, `asan`.
 
 mod bench;
+mod budgets;
 mod check_memory;
 mod codegen;
 mod coverage;
@@ -46,6 +47,8 @@ enum Task {
     Valgrind(python::Options),
     /// Times the workloads, alone or beside PyTorch.
     Bench(bench::Options),
+    /// Counts the instructions of the smallest calls and holds them against their budgets.
+    Budgets(budgets::Options),
     /// Runs the memory tests of core, and the pointer work of ops on the scalar path, under Miri.
     Miri,
     /// Runs loom's models of the reference counts, the locks and the guards.
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Task::Python(options) => python::run(&options),
         Task::Valgrind(options) => python::valgrind(&options),
         Task::Bench(options) => bench::run(&options),
+        Task::Budgets(options) => budgets::run(&options),
         Task::Miri => check_memory::miri(),
         Task::Loom => check_memory::loom(),
         Task::Asan => check_memory::asan(),

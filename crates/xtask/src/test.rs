@@ -24,6 +24,7 @@ const STEPS: &[Step] = &[
     ("tidy", &["xtask", "tidy", "--quiet"], true),
     ("tests", &["test", "--workspace", "--no-fail-fast", "--tests", "--examples"], false),
     ("python", &["xtask", "python"], false),
+    ("budgets", &["xtask", "budgets"], false),
     ("doc tests", &["test", "--workspace", "--doc"], false),
 ];
 
