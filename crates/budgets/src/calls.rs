@@ -5,8 +5,11 @@ use flambeau::{Autograd, Result, ScalarType, Tensor};
 
 pub(crate) type Call = Box<dyn FnMut() -> Result<()>>;
 
+/// Its inputs are made outside of what is counted.
+type Make = fn() -> Result<Call>;
+
 /// Each call by its name, with what makes it.
-pub(crate) const CALLS: &[(&str, fn() -> Result<Call>)] = &[
+pub(crate) const CALLS: &[(&str, Make)] = &[
     ("add1_nograd", || {
         let (a, b) = (Tensor::from([0.5f32]), Tensor::from([0.25f32]));
         Ok(Box::new(move || a.add(&b).map(drop)))

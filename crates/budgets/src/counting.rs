@@ -31,10 +31,9 @@ pub(crate) type Failure = Box<dyn std::error::Error>;
 
 /// Instructions of one call.
 pub(crate) fn count(name: &str, counter: Counter) -> Result<f64, Failure> {
-    let (calls, total): (_, fn(&str, usize) -> Result<u64, Failure>) = match counter {
-        Counter::Steps => (COUNTED, steps),
-        Counter::Callgrind => (COUNTED_BY_CALLGRIND, by_callgrind),
-    };
+    let calls = if counter == Counter::Steps { COUNTED } else { COUNTED_BY_CALLGRIND };
+    let total =
+        |name, calls| if counter == Counter::Steps { steps(name, calls) } else { by_callgrind(name, calls) };
     let (without, with) = (total(name, 0)?, total(name, calls)?);
     Ok((with as f64 - without as f64) / calls as f64)
 }
