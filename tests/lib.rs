@@ -2,8 +2,8 @@
 //!
 //! `forward` compares with a float64 reference in every scalar type and instruction set; `layouts` with odd strides;
 //! `variants` in-place, `out=` and Meta; `boundaries` NaN and infinity at every position; `determinism` one thread against two;
-//! `gradients` derivatives of both orders; `tangents` forward mode; `errors` what must be refused; `types` which types are taken. A skipped check names its reason, and every test
-//! prints how many it skipped.
+//! `gradients` derivatives of both orders; `tangents` forward mode; `errors` what must be refused; `types` which types are
+//! taken. A skipped check names its reason, and every test prints how many it skipped.
 
 pub mod array;
 pub mod call;

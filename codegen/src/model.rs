@@ -109,8 +109,8 @@ fn check_fields(entry: &NativeFunction) -> Result<(), String> {
             "`structured` belongs on the functional operator",
         ),
         (
-            !entry.schema.is_functional() && !entry.autogen.is_empty(),
-            "`autogen` belongs on the functional operator",
+            (entry.schema.is_in_place() || entry.schema.is_out()) && !entry.autogen.is_empty(),
+            "`autogen` belongs on the operator that returns new tensors",
         ),
     ];
     unused.iter().find(|(fails, _)| *fails).map_or(Ok(()), |(_, message)| Err((*message).to_owned()))

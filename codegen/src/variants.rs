@@ -43,6 +43,8 @@ pub fn sibling(original: &FunctionSchema, name: &OperatorName) -> Result<Functio
         }
         Variant::Functional => functional(original)?,
         Variant::InPlace => in_place(original)?,
+        // What the original writes beside its results, it writes beside `out=` too.
+        Variant::Out if !original.is_in_place() && !original.is_out() => out(original)?,
         Variant::Out => out(&functional(original)?)?,
     };
     schema.name = name.clone();
@@ -103,7 +105,8 @@ fn out(original: &FunctionSchema) -> Result<FunctionSchema, String> {
     }
     let several = original.returns.len() > 1;
     let lists = original.returns.iter().any(|result| result.ty != tensor);
-    for (letter, (index, result)) in (b'a'..=b'z').zip(original.returns.iter().enumerate()) {
+    let first = b'a' + original.arguments().filter(|argument| argument.is_written()).count() as u8;
+    for (letter, (index, result)) in (first..=b'z').zip(original.returns.iter().enumerate()) {
         if !result.ty.holds_tensors() {
             return Err(format!("a `{}` cannot be written into an `out=` argument", result.ty));
         }
@@ -154,6 +157,10 @@ mod tests {
         assert_eq!(
             derive("full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", "full.out").unwrap(),
             "full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)"
+        );
+        assert_eq!(
+            derive("f(Tensor self, Tensor(a!) mean) -> (Tensor, Tensor)", "f.out").unwrap(),
+            "f.out(Tensor self, Tensor(a!) mean, *, Tensor(b!) out0, Tensor(c!) out1) -> (Tensor(b!) out0, Tensor(c!) out1)"
         );
         assert_eq!(
             derive("rrelu(Tensor self, Tensor(b!) noise) -> Tensor", "rrelu_functional").unwrap(),

@@ -709,6 +709,43 @@ fn native_batch_norm_backward_out(
 register!(NATIVE_BATCH_NORM_BACKWARD_OUT, Autograd, native_batch_norm_backward_out);
 register!(NATIVE_BATCH_NORM_BACKWARD_OUT, ForwardGrad, native_batch_norm_backward_out);
 
+fn _native_batch_norm_legit_out(
+    _: DispatchKeySet,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    record::check_out_of(
+        "_native_batch_norm_legit",
+        &[&input, &weight, &bias, &running_mean, &running_var, &out0, &out1, &out2],
+    )?;
+    let _below = record::below();
+    ops::_native_batch_norm_legit_out(
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        training,
+        momentum,
+        eps,
+        out0,
+        out1,
+        out2,
+    )
+}
+
+register!(_NATIVE_BATCH_NORM_LEGIT_OUT, Autograd, _native_batch_norm_legit_out);
+register!(_NATIVE_BATCH_NORM_LEGIT_OUT, ForwardGrad, _native_batch_norm_legit_out);
+
 fn _native_batch_norm_legit_no_stats_out(
     _: DispatchKeySet,
     input: &Tensor,

@@ -1409,6 +1409,110 @@ fn _native_batch_norm_legit_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `_native_batch_norm_legit.out`.
+pub type _NativeBatchNormLegitOutFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    Option<&Tensor>,
+    Option<&Tensor>,
+    &Tensor,
+    &Tensor,
+    bool,
+    f64,
+    f64,
+    &Tensor,
+    &Tensor,
+    &Tensor,
+) -> Result<()>;
+
+/// The operator `_native_batch_norm_legit.out`.
+pub static _NATIVE_BATCH_NORM_LEGIT_OUT: Operator<_NativeBatchNormLegitOutFn> = Operator::new(
+    "_native_batch_norm_legit.out",
+    "_native_batch_norm_legit.out(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps, *, Tensor(c!) out0, Tensor(d!) out1, Tensor(e!) out2) -> (Tensor(c!) out0, Tensor(d!) out1, Tensor(e!) out2)",
+    &[Kernel::new(
+        DispatchKey::CompositeImplicitAutograd,
+        _native_batch_norm_legit_out_composite as _NativeBatchNormLegitOutFn,
+    )],
+    _native_batch_norm_legit_out_boxed,
+);
+
+/// `native_batch_norm` with running statistics, which it updates in training.
+///
+/// `_native_batch_norm_legit.out(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps, *, Tensor(c!) out0, Tensor(d!) out1, Tensor(e!) out2) -> (Tensor(c!) out0, Tensor(d!) out1, Tensor(e!) out2)`
+#[inline]
+pub fn _native_batch_norm_legit_out(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = _NATIVE_BATCH_NORM_LEGIT_OUT.select(
+        input.key_set()
+            | weight.key_set()
+            | bias.key_set()
+            | running_mean.key_set()
+            | running_var.key_set()
+            | out0.key_set()
+            | out1.key_set()
+            | out2.key_set(),
+    )?;
+    kernel(keys, input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2)
+}
+
+fn _native_batch_norm_legit_out_composite(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    let (result0, result1, result2) = native::normalization::_native_batch_norm_legit(
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        training,
+        momentum,
+        eps,
+    )?;
+    copy_to_out(&result0, out0)?;
+    copy_to_out(&result1, out1)?;
+    copy_to_out(&result2, out2)
+}
+
+fn _native_batch_norm_legit_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_native_batch_norm_legit.out", given, 11)?;
+    _native_batch_norm_legit_out(
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.optional_tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.bool()?,
+        arguments.float()?,
+        arguments.float()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `_native_batch_norm_legit.no_stats`.
 pub type _NativeBatchNormLegitNoStatsFn = fn(
     DispatchKeySet,

@@ -40,7 +40,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         _NATIVE_BATCH_NORM_LEGIT,
-        "_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps)\n_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps, *, Tensor out=None)\n\n`native_batch_norm` with running statistics, which it updates in training."
+        "_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps, *, Tensor out=None)\n_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps, *, Tensor out=None)\n\n`native_batch_norm` with running statistics, which it updates in training."
     ),
     function!(
         "",
@@ -330,6 +330,7 @@ static _NATIVE_BATCH_NORM_LEGIT: Signature = Signature {
                 boolean("training"),
                 float("momentum"),
                 float("eps"),
+                tensors("out").by_keyword().or_none().or("None"),
             ],
             receiver: None,
             function: true,
@@ -344,6 +345,23 @@ static _NATIVE_BATCH_NORM_LEGIT: Signature = Signature {
                     a.float(6)?,
                     a.float(7)?,
                 );
+                if let Some(out) = a.out_tensors(8, 3)? {
+                    return a.writes(8, || {
+                        ops::_native_batch_norm_legit_out(
+                            &input,
+                            weight.as_deref(),
+                            bias.as_deref(),
+                            &running_mean,
+                            &running_var,
+                            training,
+                            momentum,
+                            eps,
+                            &out[0],
+                            &out[1],
+                            &out[2],
+                        )
+                    });
+                }
                 a.returns(|| {
                     ops::_native_batch_norm_legit(
                         &input,
