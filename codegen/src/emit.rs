@@ -157,8 +157,20 @@ fn comment(text: &str) -> String {
 /// The first sentence of a text, on one line.
 fn first_sentence(text: &str) -> String {
     let line = text.split("\n\n").next().unwrap_or_default().replace('\n', " ");
-    match line.find(". ") {
-        Some(end) => line[..=end].to_owned(),
+    let in_code = |at: usize| line[..at].matches('`').count() % 2 == 1;
+    match line.match_indices(". ").find(|(at, _)| !in_code(*at)) {
+        Some((end, _)) => line[..=end].to_owned(),
         None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_sentence;
+
+    #[test]
+    fn a_sentence_ends_at_a_full_stop_outside_code() {
+        assert_eq!(first_sentence("Sums `a[.. n]`\nof rows. More."), "Sums `a[.. n]` of rows.");
+        assert_eq!(first_sentence("One.\n\nTwo."), "One.");
     }
 }

@@ -483,7 +483,7 @@ pub static LINEAR: Operator<LinearFn> = Operator::new(
     linear_boxed,
 );
 
-/// `input weight^T + bias`, for `input` of `..
+/// `input weight^T + bias`, for `input` of `.. x in`, `weight` of `out x in` (or `in`), and `bias` of `out`.
 ///
 /// `linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor`
 #[inline]
@@ -518,7 +518,7 @@ pub static LINEAR_OUT: Operator<LinearOutFn> = Operator::new(
     linear_out_boxed,
 );
 
-/// `input weight^T + bias`, for `input` of `..
+/// `input weight^T + bias`, for `input` of `.. x in`, `weight` of `out x in` (or `in`), and `bias` of `out`.
 ///
 /// `linear.out(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

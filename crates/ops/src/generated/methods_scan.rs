@@ -11,7 +11,7 @@ impl Tensor {
         super::scan::cumsum(self, dim, None)
     }
 
-    /// `y[k] = self[0] + ... The result is written into `self`.
+    /// `y[k] = self[0] + ... + self[k]` along a dimension; integers add up in int64 unless `dtype` says otherwise. The result is written into `self`.
     pub fn cumsum_(&self, dim: i64) -> Result<&Tensor> {
         super::scan::cumsum_(self, dim, None)?;
         Ok(self)
@@ -22,7 +22,7 @@ impl Tensor {
         super::scan::cumprod(self, dim, None)
     }
 
-    /// `y[k] = self[0] * ... The result is written into `self`.
+    /// `y[k] = self[0] * ... * self[k]` along a dimension; integers multiply in int64 unless `dtype` says otherwise. The result is written into `self`.
     pub fn cumprod_(&self, dim: i64) -> Result<&Tensor> {
         super::scan::cumprod_(self, dim, None)?;
         Ok(self)

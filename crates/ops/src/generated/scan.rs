@@ -20,7 +20,7 @@ pub static CUMSUM: Operator<CumsumFn> = Operator::new(
     cumsum_boxed,
 );
 
-/// `y[k] = self[0] + ...
+/// `y[k] = self[0] + ... + self[k]` along a dimension; integers add up in int64 unless `dtype` says otherwise.
 ///
 /// `cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -61,7 +61,7 @@ pub static CUMSUM_: Operator<CumsumInPlaceFn> = Operator::new(
     cumsum__boxed,
 );
 
-/// `y[k] = self[0] + ...
+/// `y[k] = self[0] + ... + self[k]` along a dimension; integers add up in int64 unless `dtype` says otherwise.
 ///
 /// `cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)`
 #[inline]
@@ -103,7 +103,7 @@ pub static CUMSUM_OUT: Operator<CumsumOutFn> = Operator::new(
     cumsum_out_boxed,
 );
 
-/// `y[k] = self[0] + ...
+/// `y[k] = self[0] + ... + self[k]` along a dimension; integers add up in int64 unless `dtype` says otherwise.
 ///
 /// `cumsum.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -157,7 +157,7 @@ pub static CUMPROD: Operator<CumprodFn> = Operator::new(
     cumprod_boxed,
 );
 
-/// `y[k] = self[0] * ...
+/// `y[k] = self[0] * ... * self[k]` along a dimension; integers multiply in int64 unless `dtype` says otherwise.
 ///
 /// `cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -203,7 +203,7 @@ pub static CUMPROD_: Operator<CumprodInPlaceFn> = Operator::new(
     cumprod__boxed,
 );
 
-/// `y[k] = self[0] * ...
+/// `y[k] = self[0] * ... * self[k]` along a dimension; integers multiply in int64 unless `dtype` says otherwise.
 ///
 /// `cumprod_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)`
 #[inline]
@@ -245,7 +245,7 @@ pub static CUMPROD_OUT: Operator<CumprodOutFn> = Operator::new(
     cumprod_out_boxed,
 );
 
-/// `y[k] = self[0] * ...
+/// `y[k] = self[0] * ... * self[k]` along a dimension; integers multiply in int64 unless `dtype` says otherwise.
 ///
 /// `cumprod.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
