@@ -3,6 +3,10 @@
 The idea is Chen et al.'s (2016, "Training Deep Nets with Sublinear Memory Cost"). What an operator saves inside such a part is
 a place in a row; the first place that a backward pass asks for has the part run again, which fills all places. A part inside
 another part hands its inputs to the outer one to save, so that a place in the row of that is all it keeps.
+
+`autograd::checkpoint` in Rust is the same idea for functions of Rust. It is not what this stands on: PyTorch's interface has any
+arguments, contexts around both runs and checks that may be turned off, and its second run ends early by an exception that passes
+the function's own handlers, which an error of Rust's would not. What both stand on is shared: hooks on saved tensors.
 """
 
 from __future__ import annotations
