@@ -1,6 +1,8 @@
 //! Conversion between any two element types, with the results PyTorch gives on x86.
 #![expect(unsafe_code, reason = "loads and stores go through raw pointers")]
 
+use std::mem::MaybeUninit;
+
 use half::{bf16, f16};
 
 use super::isa::{EveryLanes, Isa, Kernel, Placed, dispatch};
@@ -25,6 +27,10 @@ pub trait Convert: EveryLanes {
     /// True for f16 and bf16, whose vectors hold f32.
     #[doc(hidden)]
     const IS_HALF: bool = false;
+
+    /// True for f32, through which f16 and bf16 go.
+    #[doc(hidden)]
+    const IS_F32: bool = false;
 
     /// `self` as a `To`.
     #[inline(always)]
@@ -107,6 +113,7 @@ macro_rules! truncate {
 macro_rules! convert_float {
     ($float:ident, $of:ident, $through_for_u8:ty) => {
         impl Convert for $float {
+            const IS_F32: bool = size_of::<Self>() == 4;
             #[inline(always)]
             fn of<From: Convert>(value: From) -> Self {
                 value.$of()
@@ -256,28 +263,52 @@ impl<I: Isa, From: Convert + Lanes<I>, To: Convert + Lanes<I>> Kernel<I> for Sli
     #[inline(always)]
     unsafe fn run(self) {
         let Slice { from, to, count } = self;
-        if !From::IS_HALF && !To::IS_HALF {
-            // SAFETY: the pointers are valid for `count` elements.
-            return unsafe { each(from, to, count) };
-        }
-        let mut wide = [0f32; BLOCK];
-        for start in (0..count).step_by(BLOCK) {
-            let length = BLOCK.min(count - start);
-            // SAFETY: the pointers are valid for `length <= count - start` elements from `start` on, the buffer for
-            // `BLOCK >= length`, and a half type's vectors hold f32.
-            unsafe {
-                let (from, to) = (from.add(start), to.add(start));
-                if From::IS_HALF {
-                    widen::<I, From>(from, wide.as_mut_ptr(), length);
-                } else {
-                    each(from, wide.as_mut_ptr(), length);
-                }
-                if To::IS_HALF {
-                    narrow::<I, To>(wide.as_ptr(), to, length);
-                } else {
-                    each(wide.as_ptr(), to, length);
+        // SAFETY: the pointers are valid for `count` elements, those of the parts for as many as they hold; the buffer is read
+        // where it was written, and a half type's vectors hold f32.
+        unsafe {
+            match (From::IS_HALF, To::IS_HALF) {
+                (false, false) => each(from, to, count),
+                (true, false) if To::IS_F32 => widen::<I, From>(from, to.cast(), count),
+                (false, true) if From::IS_F32 => narrow::<I, To>(from.cast(), to, count),
+                _ => {
+                    let mut wide = [const { MaybeUninit::<f32>::uninit() }; BLOCK];
+                    let wide = wide.as_mut_ptr().cast();
+                    for start in (0..count).step_by(BLOCK) {
+                        through_f32::<I, From, To>(
+                            from.add(start),
+                            wide,
+                            to.add(start),
+                            BLOCK.min(count - start),
+                        );
+                    }
                 }
             }
+        }
+    }
+}
+
+/// Converts by way of f32.
+///
+/// # Safety
+///
+/// - The pointers are valid for `count` elements, and the lanes of half types are f32.
+#[inline(always)]
+unsafe fn through_f32<I: Isa, From, To>(from: *const From, wide: *mut f32, to: *mut To, count: usize)
+where
+    From: Convert + Lanes<I>,
+    To: Convert + Lanes<I>,
+{
+    // SAFETY: by this function's condition.
+    unsafe {
+        if From::IS_HALF {
+            widen::<I, From>(from, wide, count);
+        } else {
+            each(from, wide, count);
+        }
+        if To::IS_HALF {
+            narrow::<I, To>(wide, to, count);
+        } else {
+            each(wide, to, count);
         }
     }
 }

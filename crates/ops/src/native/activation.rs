@@ -77,13 +77,13 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
         chained(g, V::select(y.le(V::zero()), below, V::scalar(scale)))
     };
     /// x times the normal distribution's probability of less than x.
-    fn gelu_exact, gelu_exact_meta = build_unary_op(self_: x) => x * normal_cdf(x);
+    fn gelu_exact, gelu_exact_meta = build_unary_op(self_: x) => x * x.normal_cdf();
     /// The same with a hyperbolic tangent for the probability.
     fn gelu_tanh, gelu_tanh_meta = build_unary_op(self_: x) => x * tanh_cdf(x);
     /// The gradient of `gelu`.
     fn gelu_exact_backward, gelu_exact_backward_meta = build_binary_op(grad_output: g, self_: x) => {
         let density = V::constant(1.0 / (2.0 * PI).sqrt()) * (x * x * V::constant(-0.5)).exp();
-        chained(g, normal_cdf(x) + x * density)
+        chained(g, x.normal_cdf() + x * density)
     };
     /// The gradient of `gelu` with a hyperbolic tangent.
     fn gelu_tanh_backward, gelu_tanh_backward_meta = build_binary_op(grad_output: g, self_: x) => {
@@ -91,12 +91,6 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
         let slope = V::constant(TANH_SCALE) * (V::one() + V::constant(3.0 * TANH_CUBIC) * x * x);
         chained(g, cdf + x * cdf * (V::one() - cdf) * slope)
     };
-}
-
-/// The probability that a normal variable is below x, from `erfc`, which does not cancel for negative x.
-#[inline(always)]
-fn normal_cdf<V: Float>(x: V) -> V {
-    V::constant(0.5) * (x * V::constant(-FRAC_1_SQRT_2)).erfc()
 }
 
 /// 2 sqrt(2 / pi): `(1 + tanh(u)) / 2` is `sigmoid(2 u)`.

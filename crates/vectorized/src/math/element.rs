@@ -76,6 +76,8 @@ pub trait FloatElement: Lane + Div<Output = Self> {
     const NEG_LOG_ERFC_LOW: Self;
     /// What the first coefficient of `ERFC` leaves out.
     const ERFC_LOW: Self;
+    /// `e^(z^2 / 2)` times the probability that a normal variable is above `z`, in `1/2 - y / (1 + y)` with `y = 0.3 z`; f32 only.
+    const NORMAL_TAIL: &'static [Self];
     /// `(e^r - 1 - r) / r^2` for `|r| <= ln 2 / 2`.
     const EXP: &'static [Self];
     /// `((ln(1 + f) - f) / f^2 + 1/2) / f` for `1 + f` between the roots of 1/2 and 2.
@@ -163,6 +165,10 @@ float_element! { f32:
     const FRAC_2_PI: Self = std::f32::consts::FRAC_2_PI;
     const NEG_LOG_ERFC_LOW: Self = -5.0693977e-8;
     const ERFC_LOW: Self = 5.6899725e-9;
+    const NORMAL_TAIL: &[Self] = &[
+        0.1109853, 0.38655004, 0.5022599, 0.45724952, 0.23654737, -0.009995732, -0.09477241, -0.01568496,
+        0.038415655,
+    ];
     const EXP: &[Self] = &[
         0.5, 0.16666667, 0.041666463, 0.0083333105, 0.0013933731, 0.0001989108,
     ];
@@ -236,6 +242,7 @@ float_element! { f64:
     const FRAC_2_PI: Self = std::f64::consts::FRAC_2_PI;
     const NEG_LOG_ERFC_LOW: Self = 9.14811055609562e-18;
     const ERFC_LOW: Self = 4.5498180195792344e-17;
+    const NORMAL_TAIL: &[Self] = &[];
     const EXP: &[Self] = &[
         0.5, 0.1666666666666667, 0.04166666666666667, 0.008333333333326084, 0.0013888888888883711,
         0.0001984126987500228, 2.480158732567746e-5, 2.755725517000089e-6, 2.755727347871858e-7,

@@ -14,7 +14,7 @@ impl<V: Float> Exponential<V> {
     /// From `x` in `EXP_RANGE`.
     #[inline(always)]
     pub(super) fn of(x: V) -> Self {
-        let n = nearest(x * V::splat(V::Element::LOG2_E));
+        let n = nearest_product(x, V::splat(V::Element::LOG2_E));
         // Exact: a multiple of the last digit of `LN_2` or of `x`, and less than 1/2.
         let first = n.neg_mul_add(V::splat(V::Element::LN_2), x);
         let high = n.neg_mul_add(V::splat(V::Element::LN_2_LOW), first);
@@ -77,6 +77,13 @@ fn nearest<V: Float>(x: V) -> V {
     (x + round) - round
 }
 
+/// An integer that is hardly farther from `x * factor` than the nearest.
+#[inline(always)]
+pub(super) fn nearest_product<V: Float>(x: V, factor: V) -> V {
+    let round = V::splat(V::Element::ROUND);
+    x.mul_add(factor, round) - round
+}
+
 /// `2^n` for an integer `n` that gives a normal number.
 #[inline(always)]
 pub(super) fn power_of_two<V: Float>(n: V) -> V {
@@ -118,14 +125,25 @@ pub(in super::super) fn expm1<V: Float>(x: V) -> V {
     V::select(x.abs().lt(V::splat(V::Element::MIN_NORMAL) * V::constant(4.0)), x, result)
 }
 
-/// With `e = exp(-|x|)`: `1 / (1 + e)`, or `e / (1 + e)` where `x` is negative.
+/// `r + r^2 / 2 + ...`, which is `e^r - 1`, for `r` about `ln 2 / 2` in magnitude at most.
+#[inline(always)]
+pub(super) fn small_expm1<V: Float>(r: V) -> V {
+    (r * r).mul_add(polynomial(r, V::Element::EXP), r)
+}
+
+/// With `e^|x| = 2^n (1 + s)`, `p = 2^-n` and `q = 1 / (1 + p + s)`: `q p` where `x` is negative, and `1 - q p` elsewhere. Only the
+/// sum and the quotient need more than working precision.
 #[inline(always)]
 pub(in super::super) fn sigmoid<V: Float>(x: V) -> V {
-    let power = Exponential::of(V::splat(V::Element::EXP_RANGE.0).max(-x.abs()));
-    let significand = power.significand().normalized();
-    let e = Pair::new(significand.high.scale(power.n), significand.low.scale(power.n));
-    let divisor = Pair::fast_sum(V::one(), e.high).plus_low(e.low);
-    let negative = x.lt(V::zero());
-    let dividend = Pair::new(V::select(negative, e.high, V::one()), V::select(negative, e.low, V::zero()));
-    dividend.divided_by(divisor, divisor.high.recip()).value()
+    let magnitude = (-V::splat(V::Element::EXP_RANGE.0)).min(x.abs());
+    let less = nearest_product(magnitude, -V::splat(V::Element::LOG2_E));
+    let first = less.mul_add(V::splat(V::Element::LN_2), magnitude);
+    let s = small_expm1(less.mul_add(V::splat(V::Element::LN_2_LOW), first));
+    let p = V::one().scale(less);
+    let head = Pair::fast_sum(V::one(), p);
+    let divisor = Pair::fast_sum(head.high, s).plus_low(head.low);
+    let near = divisor.high.recip();
+    let rest = near.neg_mul_add(divisor.low, near.neg_mul_add(divisor.high, V::one()));
+    let q = near.mul_add(rest, near);
+    V::select(x.lt(V::zero()), q.scale(less), q.neg_mul_add(p, V::one()))
 }
