@@ -10,6 +10,7 @@ pub(crate) mod lines;
 pub(crate) mod reduce;
 mod rows;
 mod select;
+pub(crate) mod streaming;
 mod tiles;
 mod turned;
 

@@ -1,6 +1,7 @@
 //! Copying between any two types and any two orders.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
+use super::streaming;
 use super::tiles::{StridedConvert, copy_strided};
 use super::turned;
 use crate::tensor_iterator::{Pointers, TensorIterator};
@@ -14,17 +15,23 @@ use std::mem::MaybeUninit;
 pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
     let (to, from) = (iter.operands()[0].dtype(), iter.operands()[1].dtype());
     let convert = StridedConvert::new(from, to)?;
+    let streams = streaming::pays(iter.numel() as usize * to.size())
+        && !iter.operands()[0].shares_storage(&iter.operands()[1]);
     if let Some(dim) = turned::turned_dim(iter) {
         let rows = turned::rows_of_block(from.size());
         return iter.with_pointers(|data| {
             iter.for_each_block(data, dim, [turned::COLUMNS, rows], &|p, n, rows| {
-                copy_turned(&p, n, rows, [from.size(), to.size()], (from != to).then_some(convert));
+                copy_turned(&p, n, rows, [from.size(), to.size()], (from != to).then_some(convert), streams);
             });
         });
     }
     iter.with_pointers(|data| {
         iter.for_each(data, |p, n, rows| {
-            if to == from { copy_rows(&p, n, rows, to.size()) } else { convert_rows(&p, n, rows, convert) }
+            if to == from {
+                copy_rows(&p, n, rows, to.size(), streams);
+            } else {
+                convert_rows(&p, n, rows, [from.size(), to.size()], convert, streams);
+            }
         });
     })
 }
@@ -33,19 +40,24 @@ fn at(p: &Pointers<'_>, operand: usize, row: usize) -> *mut u8 {
     p.data[operand].wrapping_offset((row as i64 * p.outer[operand]) as isize)
 }
 
-fn copy_rows(p: &Pointers<'_>, n: usize, rows: usize, size: usize) {
+fn copy_rows(p: &Pointers<'_>, n: usize, rows: usize, size: usize, streams: bool) {
     let dense = |operand: usize| p.inner[operand] == size as i64 || n == 1;
     for row in 0..rows {
         let (to, from) = (at(p, 0, row), at(p, 1, row));
         // SAFETY: the walk stays inside both operands; an input that shares memory with the output is the same view of it,
         // or a copy, so the regions are equal or apart.
         unsafe {
-            if dense(0) && dense(1) {
+            if dense(0) && dense(1) && streams {
+                streaming::stream(from, to, n * size);
+            } else if dense(0) && dense(1) {
                 std::ptr::copy(from, to, n * size);
             } else {
                 copy_strided(from, p.inner[1], to, p.inner[0], n, size);
             }
         }
+    }
+    if streams {
+        streaming::fence();
     }
 }
 
@@ -56,6 +68,7 @@ fn copy_turned(
     rows: usize,
     [from_size, to_size]: [usize; 2],
     convert: Option<StridedConvert>,
+    streams: bool,
 ) {
     let mut tile: turned::Tile = [const { MaybeUninit::uninit() }; _];
     // SAFETY: a block of the walk, which lies inside both operands; what is read from the tile has been written.
@@ -66,16 +79,37 @@ fn copy_turned(
             let to = at(p, 0, row);
             match convert {
                 Some(convert) => convert.run(from, from_size as i64, to, p.inner[0], n),
-                None if p.inner[0] == to_size as i64 => std::ptr::copy_nonoverlapping(from, to, n * to_size),
-                None => copy_strided(from, from_size as i64, to, p.inner[0], n, from_size),
+                None if p.inner[0] != to_size as i64 => {
+                    copy_strided(from, from_size as i64, to, p.inner[0], n, from_size);
+                }
+                None if streams => streaming::stream(from, to, n * to_size),
+                None => std::ptr::copy_nonoverlapping(from, to, n * to_size),
             }
         }
     }
+    if streams {
+        streaming::fence();
+    }
 }
 
-fn convert_rows(p: &Pointers<'_>, n: usize, rows: usize, convert: StridedConvert) {
+fn convert_rows(
+    p: &Pointers<'_>,
+    n: usize,
+    rows: usize,
+    [from_size, to_size]: [usize; 2],
+    convert: StridedConvert,
+    streams: bool,
+) {
+    let dense = p.inner[1] == from_size as i64 && p.inner[0] == to_size as i64;
     for row in 0..rows {
+        let (to, from) = (at(p, 0, row), at(p, 1, row));
         // SAFETY: the walk stays inside both operands, whose types are these.
-        unsafe { convert.run(at(p, 1, row), p.inner[1], at(p, 0, row), p.inner[0], n) };
+        unsafe {
+            if dense && streams {
+                convert.stream(from, to, n);
+            } else {
+                convert.run(from, p.inner[1], to, p.inner[0], n);
+            }
+        }
     }
 }

@@ -31,13 +31,23 @@ impl<const N: usize> Rows<N> {
         Rows { to: std::ptr::null_mut(), to_row: 0, from, from_row: [0; N], repeated: [false; N], n, rows: 1 }
     }
 
+    /// Row number `r` by itself.
+    pub(super) fn row(&self, r: usize) -> Self {
+        let mut row = Rows { rows: 1, ..*self };
+        row.to = self.to.wrapping_offset((r as i64 * self.to_row) as isize);
+        for i in 0..N {
+            row.from[i] = self.from[i].wrapping_offset((r as i64 * self.from_row[i]) as isize);
+        }
+        row
+    }
+
     /// A stretch of a single row, for elements of these sizes.
     #[inline]
-    pub(super) fn part(&self, range: Range<usize>, input: usize, output: usize) -> Self {
+    pub(super) fn part(&self, range: Range<usize>, inputs: [usize; N], output: usize) -> Self {
         let mut part = *self;
         part.n = range.len();
         part.to = self.to.wrapping_add(range.start * output);
-        for i in 0..N {
+        for (i, input) in inputs.into_iter().enumerate() {
             let step = if self.repeated[i] { 0 } else { input };
             part.from[i] = self.from[i].wrapping_add(range.start * step);
         }

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
 use super::rows::Rows;
+use super::streaming::{self, stream_rows};
 use super::turned;
 use crate::dispatch_all_types;
 use crate::parallel::parallel_for;
@@ -72,6 +73,28 @@ impl Port {
 /// A kernel's loop over rows.
 pub(super) type RunRows<'k, const N: usize> = dyn Fn(&Rows<N>) + Sync + 'k;
 
+/// Arguments of kernels whose results may go past the caches: with three, measurements showed no gain.
+const STREAMED: usize = 2;
+
+/// Where dense rows of results go.
+#[derive(Clone, Copy)]
+struct Sink<'k, const N: usize> {
+    run: &'k RunRows<'k, N>,
+    /// Bytes of an element of each argument, and of the result, as the kernel sees them.
+    inputs: [usize; N],
+    output: usize,
+    /// Past the caches.
+    streams: bool,
+}
+
+impl<const N: usize> Sink<'_, N> {
+    /// Computes rows whose results stand in memory as the kernel writes them.
+    #[inline]
+    fn compute(&self, rows: &Rows<N>) {
+        if self.streams { stream_rows(rows, self.inputs, self.output, self.run) } else { (self.run)(rows) }
+    }
+}
+
 /// Calls `run` on rows until every element of the iterator was met: one output of type `output`, then inputs of the
 /// types `inputs`, whatever the types in memory.
 ///
@@ -85,16 +108,17 @@ pub(super) fn for_each_rows<const N: usize>(
     output: ScalarType,
     run: &RunRows<'_, N>,
 ) -> Result<()> {
+    let sink = Sink { run, inputs: inputs.map(ScalarType::size), output: output.size(), streams: false };
     if let Some(plain) = iter.plain().filter(|p| p.result == output && inputs.iter().all(|i| *i == p.dtype)) {
         return match plain.number() {
-            None => plain.with_guards(iter.name(), || plain_rows(plain, plain.rows(), output.size(), run)),
+            None => plain.with_guards(iter.name(), || plain_rows(plain.rows(), sink)),
             Some((place, from)) => {
                 let convert = converter(from, plain.dtype)?;
-                plain.with_guards(iter.name(), || with_number(plain, place, convert, output.size(), run))
+                plain.with_guards(iter.name(), || with_number(plain, place, convert, sink))
             }
         };
     }
-    walk_rows(iter, inputs, output, run)
+    walk_rows(iter, inputs, output, sink)
 }
 
 /// The calls that are not plain.
@@ -103,7 +127,7 @@ fn walk_rows<const N: usize>(
     iter: &TensorIterator<'_>,
     inputs: [ScalarType; N],
     output: ScalarType,
-    run: &RunRows<'_, N>,
+    mut sink: Sink<'_, N>,
 ) -> Result<()> {
     let operands = iter.operands();
     let to = Port::output(operands[0].dtype(), output)?;
@@ -111,23 +135,31 @@ fn walk_rows<const N: usize>(
     for i in 0..N {
         from[i] = Port::input(operands[1 + i].dtype(), inputs[i])?;
     }
+    let apart = |i: usize| !operands[0].shares_storage(&operands[1 + i]);
+    sink.streams = N <= STREAMED
+        && streaming::pays(iter.numel() as usize * operands[0].dtype().size())
+        && (0..N).all(apart);
     let of_one_type =
         || operands[0].dtype() == output && (0..N).all(|i| operands[1 + i].dtype() == inputs[i]);
     if let Some(dim) = turned::turned_dim(iter).filter(|_| of_one_type() && turned::lies_along(&operands[0]))
     {
-        return walk_turned(iter, dim, run);
+        return walk_turned(iter, dim, sink);
     }
     iter.with_pointers(|data| {
         iter.for_each(data, |p, n, rows| {
             let direct =
                 to.is_direct(p.inner[0], n) && (0..N).all(|i| from[i].is_direct_input(p.inner[1 + i], n));
-            if direct { run(&direct_rows(&p, n, rows)) } else { tiled_rows(&p, n, rows, to, from, run) }
+            if direct {
+                sink.compute(&direct_rows(&p, n, rows))
+            } else {
+                tiled_rows(&p, n, rows, to, from, sink)
+            }
         });
     })
 }
 
 /// Blocks of operands of which some lie the other way round, all of the types that the kernel wants.
-fn walk_turned<const N: usize>(iter: &TensorIterator<'_>, dim: usize, run: &RunRows<'_, N>) -> Result<()> {
+fn walk_turned<const N: usize>(iter: &TensorIterator<'_>, dim: usize, sink: Sink<'_, N>) -> Result<()> {
     let sizes: [usize; N] = std::array::from_fn(|i| iter.operands()[1 + i].dtype().size());
     let rows = sizes.iter().map(|&size| turned::rows_of_block(size)).min().unwrap_or(1);
     iter.with_pointers(|data| {
@@ -142,40 +174,36 @@ fn walk_turned<const N: usize>(iter: &TensorIterator<'_>, dim: usize, run: &RunR
                     made.from_row[i] = turned::pitch(sizes[i]) as i64;
                 }
             }
-            run(&made);
+            sink.compute(&made);
         });
     })
 }
 
 /// The one dense row that a plain call is, cut where several threads pay.
 #[inline]
-fn plain_rows<const N: usize>(plain: &Plain<'_>, whole: Rows<N>, output: usize, run: &RunRows<'_, N>) {
+fn plain_rows<const N: usize>(whole: Rows<N>, mut sink: Sink<'_, N>) {
     let n = whole.n;
     if n <= GRAIN {
         return if n > 0 {
-            run(&whole)
+            (sink.run)(&whole)
         };
     }
+    let apart = !whole.from.contains(&whole.to.cast_const());
+    sink.streams = N <= STREAMED && apart && streaming::pays(n * sink.output);
     // A few grains are cut finer, so that all threads end together.
     let grain = if n < 8 * GRAIN { GRAIN / 2 } else { GRAIN };
-    parallel_for(0..n, grain, |range| run(&whole.part(range, plain.dtype.size(), output)));
+    parallel_for(0..n, grain, |range| sink.compute(&whole.part(range, sink.inputs, sink.output)));
 }
 
 /// The same where the input at `place` is a number, which is converted once.
-fn with_number<const N: usize>(
-    plain: &Plain<'_>,
-    place: usize,
-    convert: Convert,
-    output: usize,
-    run: &RunRows<'_, N>,
-) {
+fn with_number<const N: usize>(plain: &Plain<'_>, place: usize, convert: Convert, sink: Sink<'_, N>) {
     let mut whole = plain.rows();
     let mut number = MaybeUninit::<u64>::uninit();
     // SAFETY: one element is read under the guards that are held; those of any type fit in eight bytes.
     unsafe { convert(whole.from[place], number.as_mut_ptr().cast(), 1) };
     whole.from[place] = number.as_ptr().cast();
     whole.repeated[place] = whole.n > 1;
-    plain_rows(plain, whole, output, run);
+    plain_rows(whole, sink);
 }
 
 impl Plain<'_> {
@@ -206,7 +234,7 @@ fn tiled_rows<const N: usize>(
     rows: usize,
     to: Port,
     from: [Port; N],
-    run: &RunRows<'_, N>,
+    sink: Sink<'_, N>,
 ) {
     let mut out_tile: Tile = [MaybeUninit::uninit(); TILE];
     let mut in_tiles: [Tile; N] = [[MaybeUninit::uninit(); TILE]; N];
@@ -229,14 +257,17 @@ fn tiled_rows<const N: usize>(
                 };
             }
             if to.is_direct(p.inner[0], count) {
-                run(&made);
+                sink.compute(&made);
             } else {
                 made.to = out_tile.as_mut_ptr().cast();
-                run(&made);
+                (sink.run)(&made);
                 // SAFETY: `run` has written `count` results into the tile, and the operand takes them.
-                unsafe { drain(&out_tile, at(0), p.inner[0], count, to) };
+                unsafe { drain(&out_tile, at(0), p.inner[0], count, to, sink.streams) };
             }
         }
+    }
+    if sink.streams {
+        streaming::fence();
     }
 }
 
@@ -265,11 +296,11 @@ unsafe fn fill(from: *const u8, stride: i64, count: usize, port: Port, tile: &mu
     }
 }
 
-/// Converts `count` results to the type in memory and scatters them.
+/// Converts `count` results to the type in memory and scatters them, or writes dense ones past the caches.
 ///
 /// # Safety
 /// - The tile holds `count` elements of `port.kernel`; `to` is valid for writing `count` of `port.memory` at `stride` bytes.
-unsafe fn drain(tile: &Tile, to: *mut u8, stride: i64, count: usize, port: Port) {
+unsafe fn drain(tile: &Tile, to: *mut u8, stride: i64, count: usize, port: Port, streams: bool) {
     let size = port.memory.size();
     let from = tile.as_ptr().cast::<u8>();
     let dense = stride == size as i64 || count == 1;
@@ -279,11 +310,14 @@ unsafe fn drain(tile: &Tile, to: *mut u8, stride: i64, count: usize, port: Port)
         if port.memory == port.kernel {
             return copy_strided(from, size as i64, to, stride, count, size);
         }
-        if dense {
+        if dense && !streams {
             return (port.convert)(from, to, count);
         }
         let scratch = converted.as_mut_ptr().cast::<u8>();
         (port.convert)(from, scratch, count);
+        if dense {
+            return streaming::stream(scratch, to, count * size);
+        }
         copy_strided(scratch, size as i64, to, stride, count, size);
     }
 }
@@ -304,6 +338,16 @@ pub(super) unsafe fn copy_strided(
     /// As the enclosing function, with `size` that of `T`.
     #[inline(always)]
     unsafe fn steps<T: Copy>(from: *const u8, from_stride: i64, to: *mut u8, to_stride: i64, count: usize) {
+        if from_stride == 0 && to_stride == size_of::<T>() as i64 && count > 0 {
+            // SAFETY: one element, and room for `count`.
+            unsafe {
+                let value = from.cast::<T>().read_unaligned();
+                for i in 0..count {
+                    to.cast::<T>().add(i).write_unaligned(value);
+                }
+            }
+            return;
+        }
         for i in 0..count as i64 {
             // SAFETY: element `i` is inside both sides.
             unsafe {
@@ -328,6 +372,19 @@ pub(super) unsafe fn copy_strided(
 pub(super) struct StridedConvert(Port);
 
 impl StridedConvert {
+    /// Converts `count` elements that lie side by side, past the caches.
+    ///
+    /// # Safety
+    /// - As [`StridedConvert::run`], with the elements of both sides dense.
+    pub(super) unsafe fn stream(self, from: *const u8, to: *mut u8, count: usize) {
+        let StridedConvert(port) = self;
+        let row = Rows { to, from: [from], ..Rows::empty(count) };
+        stream_rows(&row, [port.memory.size()], port.kernel.size(), &|piece: &Rows<1>| {
+            // SAFETY: a piece of both sides, or a tile for as many.
+            unsafe { (port.convert)(piece.from[0], piece.to, piece.n) }
+        });
+    }
+
     /// From elements of one type to elements of another.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use super::copy;
 use super::slices::{Slices, apart, fill, with_slices};
 use super::stored::{Numeric, Stored};
 use super::walk::Walk;
+use crate::loops::streaming;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::GRAIN;
 use crate::{Tensor, dispatch_all_types};
@@ -100,6 +101,15 @@ impl Places<'_> {
         let (from, index, out) = (s.read::<B>(0)?, s.read::<i64>(1)?, s.write::<B>(0)?);
         let walk = Walk::new(self.sizes, [self.strides, self.index_strides]);
         let ([step, index_step], stride) = (walk.steps(), self.stride);
+        if let (Some((width, [0, along])), [1, 0]) = (walk.rows(), [step, index_step]) {
+            let named = |r: usize| &from[(index[r * along as usize] * stride) as usize..][..width];
+            let streams = streaming::pays(size_of_val(out));
+            fill(out, width, |range, part| {
+                let first = range.start / width;
+                streaming::copy_rows(part, width, streams, |r| named(first + r));
+            });
+            return Ok(());
+        }
         fill(out, 1, |range, mut part| {
             walk.stretches(range, |[at, index_at], n| {
                 let (row, rest) = std::mem::take(&mut part).split_at_mut(n);

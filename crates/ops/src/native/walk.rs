@@ -43,6 +43,14 @@ impl<const K: usize> Walk<K> {
         self.dims[self.dims.len() - 1].1
     }
 
+    /// If there are two dimensions: the length of the inner one, and how far each tensor steps along the outer one.
+    pub(super) fn rows(&self) -> Option<(usize, [i64; K])> {
+        match self.dims.as_slice() {
+            [(_, steps), (width, _)] => Some((*width, *steps)),
+            _ => None,
+        }
+    }
+
     /// Calls `f` with the offsets of the first element and the length of each stretch of the elements in `range`.
     pub(super) fn stretches(&self, range: Range<usize>, mut f: impl FnMut([i64; K], usize)) {
         let (width, steps) = self.dims[self.dims.len() - 1];

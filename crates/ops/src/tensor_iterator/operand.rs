@@ -97,6 +97,12 @@ impl<'a> Operand<'a> {
         &self.strides
     }
 
+    /// Whether both are views of one storage.
+    pub(crate) fn shares_storage(&self, other: &Operand<'_>) -> bool {
+        let storages = (self.tensor().map(Tensor::storage), other.tensor().map(Tensor::storage));
+        matches!(storages, (Some(a), Some(b)) if Storage::ptr_eq(a, b))
+    }
+
     /// The type of its elements in memory.
     #[inline]
     pub fn dtype(&self) -> ScalarType {

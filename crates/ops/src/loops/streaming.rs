@@ -1,0 +1,226 @@
+//! Large results go past the caches: what is written first would have left them before anybody reads it, and a line that is
+//! written whole need not be read from memory before.
+//!
+//! A piece of the result is computed into a tile that stays in the nearest cache, and copied from there by stores that wait for
+//! no line. Kernels know nothing of it.
+#![expect(unsafe_code, reason = "moves bytes of rows whose guards the iterator holds")]
+
+use super::rows::Rows;
+#[cfg(target_arch = "x86_64")]
+use crate::vectorized::{CpuCapability, cpu_capability};
+use std::mem::MaybeUninit;
+use std::sync::OnceLock;
+
+/// Bytes of a tile: large beside the cost of a call, and no more than can wait to be written while the next is computed. Longer
+/// pieces were slower than no tile at all.
+const TILE: usize = 1024;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Room for a piece of a result.
+#[repr(align(64))]
+struct Tile([MaybeUninit<u8>; TILE]);
+
+/// Whether a result of so many bytes is written past the caches: from half of the last one on, where one store writes a whole line.
+/// Narrower ones gain nothing.
+#[inline]
+pub(crate) fn pays(bytes: usize) -> bool {
+    // Asking for the size of the cache costs more than a small call.
+    const LEAST: usize = 1 << 20;
+    bytes >= LEAST && bytes >= last_cache() / 2 && writes_lines()
+}
+
+#[cfg(target_arch = "x86_64")]
+fn writes_lines() -> bool {
+    cpu_capability() == CpuCapability::Avx512
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn writes_lines() -> bool {
+    false
+}
+
+/// The size of the last cache in bytes, of which a process can hope for no more than 64 MiB.
+fn last_cache() -> usize {
+    static SIZE: OnceLock<usize> = OnceLock::new();
+    *SIZE.get_or_init(|| {
+        let said = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size").ok();
+        let kilobytes = said.and_then(|text| text.trim().strip_suffix('K')?.parse::<usize>().ok());
+        kilobytes.map_or(32 << 20, |k| k << 10).min(64 << 20)
+    })
+}
+
+/// Calls `run` for pieces of `rows` with a tile to write to, and moves what it wrote to where it belongs. Elements of the
+/// arguments and of the result have these sizes.
+pub(super) fn stream_rows<const N: usize>(
+    rows: &Rows<N>,
+    inputs: [usize; N],
+    output: usize,
+    run: &(impl Fn(&Rows<N>) + ?Sized),
+) {
+    let mut tile = Tile([const { MaybeUninit::uninit() }; TILE]);
+    let tile: *mut u8 = tile.0.as_mut_ptr().cast();
+    let bytes = rows.n * output;
+    if bytes <= TILE / 2 && rows.rows > 1 {
+        stream_short_rows(rows, bytes, tile, run);
+    } else {
+        for row in (0..rows.rows).map(|r| rows.row(r)) {
+            let mut start = 0;
+            while start < row.n {
+                let mut piece = row.part(start..row.n, inputs, output);
+                let to = piece.to;
+                (piece.n, piece.to) = (piece.n.min(room(to) / output), tile);
+                run(&piece);
+                // SAFETY: `run` has written `piece.n` results, as many as there is room for.
+                unsafe { stream(tile, to, piece.n * output) };
+                start += piece.n;
+            }
+        }
+    }
+    fence();
+}
+
+/// The same for rows of which several fit the tile.
+fn stream_short_rows<const N: usize>(
+    rows: &Rows<N>,
+    bytes: usize,
+    tile: *mut u8,
+    run: &(impl Fn(&Rows<N>) + ?Sized),
+) {
+    let together = TILE / bytes.max(1);
+    for first in (0..rows.rows).step_by(together) {
+        let count = together.min(rows.rows - first);
+        let to = rows.row(first).to;
+        run(&Rows { rows: count, to: tile, to_row: bytes as i64, ..rows.row(first) });
+        for r in 0..count {
+            // SAFETY: `run` has written `count` rows, for which there is room.
+            unsafe {
+                stream(tile.add(r * bytes), to.wrapping_offset((r as i64 * rows.to_row) as isize), bytes)
+            };
+        }
+    }
+}
+
+/// How many bytes from here on are a piece: up to the next multiple of [`TILE`], so that pieces end where lines do.
+pub(crate) fn room(to: *const u8) -> usize {
+    let room = TILE - to.addr() % TILE;
+    // An address that is no multiple of an element's size leaves no room for one at the end.
+    if room < 8 { TILE } else { room }
+}
+
+/// Copies `bytes` bytes past the caches; [`fence`] before another thread may read them.
+///
+/// # Safety
+/// - [`pays`] has said so of some number of bytes.
+/// - `from` is valid for reading and `to` for writing `bytes` bytes, and they do not overlap.
+pub(crate) unsafe fn stream(from: *const u8, to: *mut u8, bytes: usize) {
+    let head = to.align_offset(LINE).min(bytes);
+    let whole = (bytes - head) / LINE * LINE;
+    // SAFETY: three parts that make up the whole.
+    unsafe {
+        to.copy_from_nonoverlapping(from, head);
+        stream_lines(from.add(head), to.add(head), whole);
+        let done = head + whole;
+        to.add(done).copy_from_nonoverlapping(from.add(done), bytes - done);
+    }
+}
+
+/// Copies whole lines.
+///
+/// # Safety
+/// - As [`stream`]; `to` is the start of a line, and `bytes` a multiple of [`LINE`]; the processor has AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn stream_lines(from: *const u8, to: *mut u8, bytes: usize) {
+    use std::arch::x86_64::{_mm512_loadu_si512, _mm512_stream_si512};
+    for at in (0..bytes).step_by(LINE) {
+        // SAFETY: inside both, and `to` is aligned. Other threads see the bytes after `fence`.
+        unsafe { _mm512_stream_si512(to.add(at).cast(), _mm512_loadu_si512(from.add(at).cast())) }
+    }
+}
+
+/// Copies whole lines.
+///
+/// # Safety
+/// - As [`stream`].
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn stream_lines(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: by this function's condition.
+    unsafe { to.copy_from_nonoverlapping(from, bytes) }
+}
+
+/// Orders what was streamed before what this thread writes afterwards, a lock's release among it.
+pub(crate) fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: in every x86-64 processor.
+    unsafe {
+        std::arch::x86_64::_mm_sfence()
+    }
+}
+
+/// Fills rows of `width` elements with copies of those that `named` gives by their number, which lie anywhere: the first lines
+/// of those that come are asked for while others are copied.
+pub(crate) fn copy_rows<'a, T: bytemuck::Pod>(
+    to: &mut [T],
+    width: usize,
+    streams: bool,
+    named: impl Fn(usize) -> &'a [T],
+) {
+    /// Rows ahead, and the bytes of each.
+    const AHEAD: usize = 16;
+    const BYTES: usize = 8 * LINE;
+    let count = to.len() / width.max(1);
+    for (r, row) in to.chunks_exact_mut(width.max(1)).enumerate() {
+        if r + AHEAD < count {
+            let next = named(r + AHEAD);
+            let bytes = size_of_val(next).min(BYTES);
+            (0..bytes).step_by(LINE).for_each(|at| prefetch(next.as_ptr().cast::<u8>().wrapping_add(at)));
+        }
+        let from = named(r);
+        if streams {
+            let from = &from[..row.len()];
+            // SAFETY: two slices of the same number of plain elements, of which one is borrowed for writing.
+            unsafe { stream(from.as_ptr().cast(), row.as_mut_ptr().cast(), size_of_val(from)) };
+        } else {
+            row.copy_from_slice(from);
+        }
+    }
+    if streams {
+        fence();
+    }
+}
+
+fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint, which every x86-64 processor has and which touches nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_arrives_at_every_alignment() {
+        if !writes_lines() {
+            return;
+        }
+        let from: Vec<u8> = (0..1000u32).map(|i| (i * 7 % 251) as u8).collect();
+        for offset in 0..70 {
+            for bytes in [0, 1, 63, 64, 65, 127, 128, 200, 900] {
+                let mut to = vec![255u8; 1000];
+                // SAFETY: `offset + bytes` is less than 1000.
+                unsafe { stream(from.as_ptr().add(3), to.as_mut_ptr().add(offset), bytes) };
+                fence();
+                assert_eq!(to[offset..offset + bytes], from[3..3 + bytes]);
+                assert!(to[..offset].iter().chain(&to[offset + bytes..]).all(|&b| b == 255));
+            }
+        }
+    }
+}
