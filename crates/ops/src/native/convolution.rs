@@ -10,16 +10,19 @@ mod named;
 mod product;
 mod shape;
 mod unfold;
+mod winograd;
 
 pub use named::*;
 
 use super::matmul::ensure_same_device;
 use crate::gemm::{GemmElement, Scratch, Shared};
 use crate::structured::{TensorSpec, with_guards};
+use crate::vectorized::EveryIsa;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{DimVec, Element, MemoryFormat, Result, Scalar, ScalarType, ensure};
 use shape::{Conv, Given, Parameters};
 use smallvec::SmallVec;
+use std::ops::Add;
 use unfold::{Accumulate, Images};
 
 /// Shape, type and format of [`convolution`].
@@ -150,9 +153,37 @@ fn forward(conv: &Conv, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, y: &Tenso
             forward_by::<T>(conv, x, &w, bias, y, depthwise::forward)
         });
     }
+    if winograd::suits(conv) && has_wide_floats(y) {
+        return dispatch_all_types!(wide_floats, y.dtype(), "convolution", T => {
+            forward_by::<T>(conv, x, &w, bias, y, winograd_forward)
+        });
+    }
     dispatch_all_types!(numbers, y.dtype(), "convolution", T => {
         forward_by::<T>(conv, x, &w, bias, y, product::forward)
     })
+}
+
+/// The output by transformed tiles, or directly where that is not finite.
+///
+/// # Safety
+/// - As [`product::forward`].
+unsafe fn winograd_forward<T: GemmElement + Element>(
+    conv: &Conv,
+    x: Images<T>,
+    w: Shared<T>,
+    bias: Option<(Shared<T>, isize)>,
+    y: Images<T>,
+) where
+    winograd::FromWeights<T>: EveryIsa,
+    winograd::FromInput<T>: EveryIsa,
+    winograd::ToOutput<T>: EveryIsa<bool>,
+{
+    // SAFETY: by this function's condition.
+    unsafe {
+        if !winograd::forward(conv, x, winograd::Weights::of(conv, w), bias, y) {
+            product::forward(conv, x, w, bias, y);
+        }
+    }
 }
 
 fn has_wide_floats(tensor: &Tensor) -> bool {
@@ -191,11 +222,39 @@ fn input_gradient(conv: &Conv, gy: &Tensor, w: &Tensor, sizes: &[i64]) -> Result
             forward(&back, gy, &turned, None, &gx)?;
             return Ok(gx);
         }
+        Some(back) if winograd::suits(&back) && has_wide_floats(gy) => {
+            let is_finite = dispatch_all_types!(wide_floats, gy.dtype(), "convolution_backward", T => {
+                turned_forward::<T>(conv, &back, gy, w, &gx)
+            })?;
+            if is_finite {
+                return Ok(gx);
+            }
+        }
         Some(_) => {}
         None => super::copy::zero_(&gx)?,
     }
     dispatch_all_types!(numbers, gy.dtype(), "convolution_backward", T => input_gradient_of::<T>(conv, gy, w, &gx))?;
     Ok(gx)
+}
+
+/// The gradient of the input by transformed tiles; whether it is finite.
+fn turned_forward<T: GemmElement + Element>(
+    conv: &Conv,
+    back: &Conv,
+    gy: &Tensor,
+    w: &Tensor,
+    gx: &Tensor,
+) -> Result<bool>
+where
+    winograd::FromWeights<T>: EveryIsa,
+    winograd::FromInput<T>: EveryIsa,
+    winograd::ToOutput<T>: EveryIsa<bool>,
+{
+    with_guards("convolution_backward", &[gy, w], &[gx], || {
+        let turned = winograd::Weights::turned(conv, Shared(w.data_ptr().cast::<T>()));
+        // SAFETY: the guards are held; sizes were checked; `gx` is fresh and `w` is contiguous.
+        Ok(unsafe { winograd::forward(back, images(gy), turned, None, images(gx)) })
+    })
 }
 
 fn input_gradient_of<T: GemmElement + Element + Accumulate>(
@@ -233,12 +292,35 @@ fn weight_gradient(conv: &Conv, gy: &Tensor, x: &Tensor, sizes: &[i64]) -> Resul
         dispatch_all_types!(wide_floats, gy.dtype(), "convolution_backward", T => {
             weight_gradient_by::<T>(conv, gy, x, &partial, depthwise::weight)
         })?;
+    } else if winograd::suits(conv) && has_wide_floats(gy) {
+        dispatch_all_types!(wide_floats, gy.dtype(), "convolution_backward", T => {
+            weight_gradient_by::<T>(conv, gy, x, &partial, winograd_weight)
+        })?;
     } else {
         dispatch_all_types!(floats, gy.dtype(), "convolution_backward", T => {
             weight_gradient_by::<T>(conv, gy, x, &partial, gradient::weight)
         })?;
     }
     super::view::select(&partial, 0, 0)
+}
+
+/// The gradient of the weights by transformed tiles, or directly where that is not finite.
+///
+/// # Safety
+/// - As [`gradient::weight`].
+unsafe fn winograd_weight<T>(conv: &Conv, gy: Images<T>, x: Images<T>, partial: Shared<T>)
+where
+    T: GemmElement + Element + Add<Output = T>,
+    winograd::FromInput<T>: EveryIsa,
+    winograd::FromGradient<T>: EveryIsa,
+    winograd::ToWeights<T>: EveryIsa<bool>,
+{
+    // SAFETY: by this function's condition.
+    unsafe {
+        if !winograd::weight(conv, gy, x, partial) {
+            gradient::weight(conv, gy, x, partial);
+        }
+    }
 }
 
 /// A way to the gradient of the weights: gradient of the output, input, weights.

@@ -118,6 +118,48 @@ fn cases() -> Vec<Case> {
         case([0, 2, 5, 5], [3, 2, 3, 3], [1, 1], [0, 0], [1, 1], 1),
         case([2, 1, 40, 70], [2, 1, 2, 2], [1, 1], [1, 1], [1, 1], 1),
     ]
+    .into_iter()
+    .chain(tiled_cases())
+    .collect()
+}
+
+/// Those that are large enough for tiles that are transformed.
+fn tiled_cases() -> Vec<Case> {
+    let case = |x, w, padding| Case { x, w, stride: [1, 1], padding, dilation: [1, 1], groups: 1 };
+    vec![
+        case([2, 16, 13, 11], [20, 16, 3, 3], [1, 1]),
+        case([3, 17, 10, 9], [16, 17, 3, 3], [0, 2]),
+        case([40, 16, 3, 3], [16, 16, 3, 3], [1, 1]),
+        case([1, 16, 9, 68], [16, 16, 3, 3], [2, 0]),
+    ]
+}
+
+#[test]
+fn what_is_not_finite_stays_in_its_window() {
+    for special in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 3e38] {
+        for case in tiled_cases() {
+            let ((_, mut xs), (w, ws)) = (made(case.x, 1, ScalarType::F32), made(case.w, 2, ScalarType::F32));
+            let place = xs.len() / 3;
+            xs[place] = special;
+            let x = tensor(&xs, &sizes(case.x), ScalarType::F32);
+            let mut expected = vec![0.0; numel(&sizes(case.output()))];
+            let mut touched = vec![false; expected.len()];
+            case.each(|o, i, k| {
+                expected[o] += xs[i] * ws[k];
+                touched[o] |= i == place;
+            });
+            let result = values(&case.convolve(&x, &w, None, false).unwrap());
+            for ((got, expected), touched) in result.iter().zip(&expected).zip(touched) {
+                if touched {
+                    // What is not finite is the same, whatever the order of the sum.
+                    let same = got == expected || got.is_nan() && expected.is_nan();
+                    assert!(same || expected.is_finite(), "{case:?}: {got} and not {expected}");
+                } else {
+                    assert_eq!(got, expected, "{case:?}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,370 @@
+//! Convolutions with kernels of three by three places by Winograd's algorithm: each tile of two by two output pixels takes sixteen
+//! products where it would take thirty-six.
+//!
+//! Tiles of the input (four by four pixels, two apart) and the weights are transformed; what is multiplied then are sixteen
+//! matrices, one for each place in a tile: weights by channels, channels by tiles. An output pixel depends on its own window alone,
+//! but sums and differences of that window are rounded on the way: the error is that of a direct convolution for the largest
+//! pixels and weights of the window. Where a result is not finite, which may be so on the way only, the caller computes it
+//! directly.
+//!
+//! Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015), F(2x2, 3x3); the gradient of the weights is
+//! its transpose.
+#![expect(unsafe_code, reason = "raw operands")]
+
+mod transforms;
+
+use super::product::{WORTH_A_THREAD, pitch};
+use super::shape::Conv;
+use super::unfold::Images;
+use crate::gemm::{Gemm, GemmElement, Isa, Scratch, Shared, gemm};
+use crate::parallel::parallel_for;
+use crate::vectorized::{EveryIsa, dispatch};
+use flambeau_core::{Element, Scalar};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use transforms::Halves;
+pub(super) use transforms::{FromGradient, FromInput, FromWeights, ToOutput, ToWeights};
+
+/// Places in a transformed tile.
+const PLACES: usize = 16;
+/// Tiles in a block: enough for the products, and few enough for the second-level cache where channels are few.
+const TILES: usize = 128;
+/// Tiles and channels from which on the transforms pay.
+const LEAST_TILES: usize = 64;
+const LEAST_CHANNELS: usize = 16;
+
+/// Whether a convolution is done so: three by three places one apart, over two dimensions, of many channels and tiles.
+pub(super) fn suits(conv: &Conv) -> bool {
+    let is_flat = conv.input[0] == 1 && conv.output[0] == 1 && conv.padding[0] == 0;
+    let steps = conv.stride == [1; 3] && conv.dilation == [1; 3] && conv.groups == 1;
+    let pads = conv.padding.iter().all(|&p| p <= 2);
+    let channels = conv.channels.min(conv.filters);
+    is_flat
+        && conv.kernel == [1, 3, 3]
+        && steps
+        && pads
+        && channels >= LEAST_CHANNELS
+        && conv.images.saturating_mul(conv.pixels()) >= 4 * LEAST_TILES
+}
+
+/// How tiles are cut into blocks: by sizes alone. Small images share a block.
+#[derive(Clone, Copy)]
+struct Blocks {
+    images: usize,
+    /// Tiles of an image, down and across.
+    down: usize,
+    across: usize,
+    /// Images in one block; more than one only where a block holds them whole.
+    together: usize,
+    /// Rows of tiles of one image in one block.
+    rows: usize,
+}
+
+impl Blocks {
+    fn new(conv: &Conv) -> Self {
+        let (down, across) = (conv.output[1].div_ceil(2), conv.output[2].div_ceil(2));
+        let most = (TILES / across).max(1);
+        let rows = down.div_ceil(down.div_ceil(most));
+        let together = if rows == down { (TILES / (down * across)).clamp(1, conv.images) } else { 1 };
+        Blocks { images: conv.images, down, across, together, rows }
+    }
+
+    fn per_image(&self) -> usize {
+        self.down.div_ceil(self.rows)
+    }
+
+    fn count(&self) -> usize {
+        self.images.div_ceil(self.together) * self.per_image()
+    }
+
+    /// The images and the rows of tiles of each that a block covers.
+    fn get(&self, block: usize) -> Block {
+        let first = block / self.per_image() * self.together;
+        let row = block % self.per_image() * self.rows;
+        Block {
+            images: first..(first + self.together).min(self.images),
+            rows: row..(row + self.rows).min(self.down),
+            across: self.across,
+        }
+    }
+
+    /// The distance between rows of the matrices of a block.
+    fn pitch(&self) -> usize {
+        pitch(self.together * self.rows * self.across)
+    }
+}
+
+/// Some rows of tiles of some images.
+#[derive(Clone)]
+struct Block {
+    images: Range<usize>,
+    rows: Range<usize>,
+    across: usize,
+}
+
+impl Block {
+    fn per_image(&self) -> usize {
+        self.rows.len() * self.across
+    }
+
+    fn tiles(&self) -> usize {
+        self.images.len() * self.per_image()
+    }
+}
+
+/// Weights as they lie: `filters x channels` of nine.
+#[derive(Clone, Copy)]
+pub(super) struct Weights<T> {
+    pub(super) at: Shared<T>,
+    /// From one filter, and from one channel, to the next.
+    pub(super) strides: [usize; 2],
+    /// The kernel is taken from back to front.
+    pub(super) turned: bool,
+}
+
+impl<T> Weights<T> {
+    /// Contiguous ones of `conv`.
+    pub(super) fn of(conv: &Conv, at: Shared<T>) -> Self {
+        Weights { at, strides: [conv.channels * 9, 9], turned: false }
+    }
+
+    /// Those of the convolution that gives the gradient of the input of `conv`.
+    pub(super) fn turned(conv: &Conv, at: Shared<T>) -> Self {
+        Weights { at, strides: [9, conv.channels * 9], turned: true }
+    }
+}
+
+/// The output of a convolution, `bias + weights * x`; `false` if an element is not finite, which it may be on the way only.
+///
+/// # Safety
+/// - `x`, `w` and `bias` are readable as `conv` says, `y` writable, and nobody else writes them meanwhile.
+pub(super) unsafe fn forward<T: GemmElement + Element>(
+    conv: &Conv,
+    x: Images<T>,
+    w: Weights<T>,
+    bias: Option<(Shared<T>, isize)>,
+    y: Images<T>,
+) -> bool
+where
+    FromWeights<T>: EveryIsa,
+    FromInput<T>: EveryIsa,
+    ToOutput<T>: EveryIsa<bool>,
+{
+    let (c, f) = (conv.channels, conv.filters);
+    let mut u = Scratch::new::<T>(PLACES * f * c);
+    let u = Shared(u.as_mut_ptr::<T>());
+    let finite = AtomicBool::new(true);
+    // SAFETY: the caller's conditions; rows of matrices, and blocks, are written by one thread each.
+    unsafe {
+        parallel_for(0..f, (WORTH_A_THREAD / (9 * PLACES * c)).max(1), |filters| {
+            for filter in filters {
+                let from = w.at.at().add(filter * w.strides[0]);
+                let to = u.at().add(filter * c);
+                dispatch(FromWeights {
+                    from,
+                    step: w.strides[1],
+                    turned: w.turned,
+                    count: c,
+                    to,
+                    plane: f * c,
+                });
+            }
+        });
+        let blocks = Blocks::new(conv);
+        let work = PLACES * f * c * blocks.pitch();
+        parallel_for(0..blocks.count(), (WORTH_A_THREAD / work).max(1), |part| {
+            let pitch = blocks.pitch();
+            let mut room = Scratch::new::<T>(PLACES * (c + f) * pitch);
+            let v = room.as_mut_ptr::<T>();
+            let m = v.add(PLACES * c * pitch);
+            for block in part.map(|block| blocks.get(block)) {
+                from_images(conv, x, &block, v, pitch);
+                for place in 0..PLACES {
+                    let (a, b) = (u.at().add(place * f * c), v.add(place * c * pitch));
+                    let strides = [pitch as isize, 1];
+                    let plain = Gemm::contiguous(f, block.tiles(), c, a, b, m.add(place * f * pitch));
+                    gemm(Isa::detected(), &Gemm { b_strides: strides, c_strides: strides, ..plain });
+                }
+                if !to_images(conv, m, pitch, bias, &block, y) {
+                    finite.store(false, Ordering::Relaxed);
+                }
+            }
+        });
+    }
+    finite.into_inner()
+}
+
+/// The transformed tiles of a block, `to[place][channel][tile]`.
+///
+/// # Safety
+/// - `x` is readable as the input of `conv`, and `to` has room.
+unsafe fn from_images<T: Element>(conv: &Conv, x: Images<T>, block: &Block, to: *mut T, pitch: usize)
+where
+    FromInput<T>: EveryIsa,
+{
+    let grain = (WORTH_A_THREAD / (8 * PLACES * block.tiles())).max(1);
+    let to = Shared(to);
+    parallel_for(0..conv.channels, grain, |channels| {
+        let halves = Halves::of_input(conv, block);
+        let mut room = Scratch::new::<T>(halves.len());
+        for channel in channels {
+            for (i, image) in block.images.clone().enumerate() {
+                // SAFETY: the caller's conditions; channels are written by one thread each.
+                unsafe {
+                    let to = to.at().add(channel * pitch + i * block.per_image());
+                    let (from, plane) = (x.channel(image, channel), conv.channels * pitch);
+                    dispatch(FromInput {
+                        halves,
+                        from,
+                        strides: x.strides,
+                        room: room.as_mut_ptr(),
+                        to,
+                        plane,
+                    });
+                }
+            }
+        }
+    });
+}
+
+/// The output of a block, from `from[place][filter][tile]`; whether it is finite.
+///
+/// # Safety
+/// - `from` holds the products, `bias` is readable, and `y` writable as the output of `conv`.
+unsafe fn to_images<T: Element>(
+    conv: &Conv,
+    from: *mut T,
+    pitch: usize,
+    bias: Option<(Shared<T>, isize)>,
+    block: &Block,
+    y: Images<T>,
+) -> bool
+where
+    ToOutput<T>: EveryIsa<bool>,
+{
+    let grain = (WORTH_A_THREAD / (8 * PLACES * block.tiles())).max(1);
+    let (from, finite) = (Shared(from), AtomicBool::new(true));
+    parallel_for(0..conv.filters, grain, |filters| {
+        for filter in filters {
+            for (i, image) in block.images.clone().enumerate() {
+                // SAFETY: the caller's conditions; filters are written by one thread each.
+                let is_finite = unsafe {
+                    let start = match bias {
+                        Some((bias, step)) => *bias.at().offset(filter as isize * step),
+                        None => T::from_scalar(Scalar::Int(0)),
+                    };
+                    dispatch(ToOutput {
+                        from: from.at().add(filter * pitch + i * block.per_image()).cast_const(),
+                        plane: conv.filters * pitch,
+                        rows: [block.rows.start, block.rows.end],
+                        across: block.across,
+                        start,
+                        to: y.channel(image, filter),
+                        strides: [y.strides[3], y.strides[4]],
+                        output: [conv.output[1], conv.output[2]],
+                    })
+                };
+                if !is_finite {
+                    finite.store(false, Ordering::Relaxed);
+                }
+            }
+        }
+    });
+    finite.into_inner()
+}
+
+/// The gradient of the weights, contiguous; `false` if an element is not finite.
+///
+/// # Safety
+/// - `gy` and `x` are readable as `conv` says, `to` writable; nobody else writes them meanwhile.
+pub(super) unsafe fn weight<T: GemmElement + Element>(
+    conv: &Conv,
+    gy: Images<T>,
+    x: Images<T>,
+    to: Shared<T>,
+) -> bool
+where
+    FromInput<T>: EveryIsa,
+    FromGradient<T>: EveryIsa,
+    ToWeights<T>: EveryIsa<bool>,
+{
+    /// Elements of all parts.
+    const MOST: usize = 1 << 22;
+    let (c, f) = (conv.channels, conv.filters);
+    let (blocks, size) = (Blocks::new(conv), PLACES * f * c);
+    let count = blocks.count().min(8).min(MOST / size).max(1);
+    let mut sums = Scratch::new::<T>(count * size);
+    let (sums, finite) = (Shared(sums.as_mut_ptr::<T>()), AtomicBool::new(true));
+    // SAFETY: the caller's conditions; parts have room of their own, and rows are written by one thread each.
+    unsafe {
+        parallel_for(0..count, 1, |parts| {
+            let pitch = blocks.pitch();
+            let mut room = Scratch::new::<T>(PLACES * (c + f) * pitch);
+            let v = room.as_mut_ptr::<T>();
+            let z = v.add(PLACES * c * pitch);
+            for part in parts {
+                let first = part * blocks.count() / count;
+                for index in first..(part + 1) * blocks.count() / count {
+                    let block = blocks.get(index);
+                    from_images(conv, x, &block, v, pitch);
+                    from_gradients(conv, gy, &block, z, pitch);
+                    for place in 0..PLACES {
+                        let (a, b) = (z.add(place * f * pitch), v.add(place * c * pitch));
+                        let sum = sums.at().add(part * size + place * f * c);
+                        let plain = Gemm::contiguous(f, c, block.tiles(), a, b, sum);
+                        let product = Gemm {
+                            a_strides: [pitch as isize, 1],
+                            b_strides: [1, pitch as isize],
+                            beta: if index == first { plain.beta } else { plain.alpha },
+                            ..plain
+                        };
+                        gemm(Isa::detected(), &product);
+                    }
+                }
+            }
+        });
+        parallel_for(0..f, (WORTH_A_THREAD / (PLACES * count * c)).max(1), |filters| {
+            for filter in filters {
+                let from = sums.at().add(filter * c).cast_const();
+                let to = to.at().add(filter * c * 9);
+                if !dispatch(ToWeights { from, plane: f * c, parts: count, part: size, count: c, to }) {
+                    finite.store(false, Ordering::Relaxed);
+                }
+            }
+        });
+    }
+    finite.into_inner()
+}
+
+/// The transformed tiles of the output's gradient in a block, `to[place][filter][tile]`.
+///
+/// # Safety
+/// - `gy` is readable as the output of `conv`, and `to` has room.
+unsafe fn from_gradients<T: Element>(conv: &Conv, gy: Images<T>, block: &Block, to: *mut T, pitch: usize)
+where
+    FromGradient<T>: EveryIsa,
+{
+    let grain = (WORTH_A_THREAD / (8 * PLACES * block.tiles())).max(1);
+    let to = Shared(to);
+    parallel_for(0..conv.filters, grain, |filters| {
+        let halves = Halves::of_output(conv, block);
+        let mut room = Scratch::new::<T>(halves.len());
+        for filter in filters {
+            for (i, image) in block.images.clone().enumerate() {
+                // SAFETY: the caller's conditions; filters are written by one thread each.
+                unsafe {
+                    let to = to.at().add(filter * pitch + i * block.per_image());
+                    let (from, plane) = (gy.channel(image, filter), conv.filters * pitch);
+                    dispatch(FromGradient {
+                        halves,
+                        from,
+                        strides: gy.strides,
+                        room: room.as_mut_ptr(),
+                        to,
+                        plane,
+                    });
+                }
+            }
+        }
+    });
+}

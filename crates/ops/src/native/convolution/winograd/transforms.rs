@@ -1,0 +1,520 @@
+//! Tiles, weights and their gradients, transformed and back: sums and differences, many tiles or channels at a time.
+#![expect(unsafe_code, reason = "raw operands")]
+#![expect(
+    clippy::needless_range_loop,
+    reason = "iterators are not inlined into the shims reliably; plain loops are"
+)]
+
+use super::super::shape::Conv;
+use super::{Block, PLACES};
+use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector};
+use flambeau_core::{Element, Scalar};
+use std::mem::MaybeUninit;
+
+/// The rows of an image that some rows of tiles read, with their padding, each as its even pixels and its odd ones: so neighbouring
+/// tiles lie side by side.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Halves {
+    /// Rows of tiles, and tiles in a row.
+    down: usize,
+    across: usize,
+    /// Rows read, of which the first is this row of the image, and the first pixel this one.
+    rows: usize,
+    first: [isize; 2],
+    /// Sizes of the image.
+    image: [usize; 2],
+    /// Elements of a half.
+    half: usize,
+}
+
+impl Halves {
+    pub(super) fn of_input(conv: &Conv, block: &Block) -> Self {
+        let first = [2 * block.rows.start as isize - conv.padding[1] as isize, -(conv.padding[2] as isize)];
+        let image = [conv.input[1], conv.input[2]];
+        let (down, across) = (block.rows.len(), block.across);
+        Halves { down, across, rows: 2 * down + 2, first, image, half: across + 1 }
+    }
+
+    pub(super) fn of_output(conv: &Conv, block: &Block) -> Self {
+        let image = [conv.output[1], conv.output[2]];
+        let (down, across) = (block.rows.len(), block.across);
+        Halves {
+            down,
+            across,
+            rows: 2 * down,
+            first: [2 * block.rows.start as isize, 0],
+            image,
+            half: across,
+        }
+    }
+
+    pub(super) fn len(self) -> usize {
+        self.rows * 2 * self.half
+    }
+
+    /// Half `odd` of row `row`.
+    #[inline(always)]
+    fn at(self, row: usize, odd: usize) -> usize {
+        (row * 2 + odd) * self.half
+    }
+
+    /// # Safety
+    /// - `from` is the first pixel of an image of these sizes, readable; `to` takes [`len`](Self::len) elements.
+    #[inline(always)]
+    unsafe fn fill<T: Element>(self, from: *const T, [row, pixel]: [isize; 2], to: *mut T) {
+        let zero = T::from_scalar(Scalar::Int(0));
+        let [height, width] = self.image.map(|size| size as isize);
+        // Pairs of which both pixels are in the image.
+        let start = self.first[1];
+        let low = ((1 - start) / 2).clamp(0, self.half as isize);
+        let high = ((width - start) / 2).clamp(low, self.half as isize);
+        for r in 0..self.rows {
+            let y = self.first[0] + r as isize;
+            // SAFETY: inside the halves and, where it is read, inside the image.
+            unsafe {
+                let (even, odd) = (to.add(self.at(r, 0)), to.add(self.at(r, 1)));
+                if y < 0 || y >= height {
+                    for i in 0..2 * self.half {
+                        even.add(i).write(zero);
+                    }
+                    continue;
+                }
+                let from = from.wrapping_offset(y * row);
+                for pair in 0..low {
+                    even.offset(pair).write(pixel_or_zero(from, start + 2 * pair, width, pixel));
+                    odd.offset(pair).write(pixel_or_zero(from, start + 2 * pair + 1, width, pixel));
+                }
+                let inside = from.wrapping_offset((start + 2 * low) * pixel);
+                split(inside, pixel, even.offset(low), odd.offset(low), (high - low) as usize);
+                for pair in high..self.half as isize {
+                    even.offset(pair).write(pixel_or_zero(from, start + 2 * pair, width, pixel));
+                    odd.offset(pair).write(pixel_or_zero(from, start + 2 * pair + 1, width, pixel));
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// - `from` is a row of `width` readable pixels, `step` apart.
+#[inline(always)]
+unsafe fn pixel_or_zero<T: Element>(from: *const T, x: isize, width: isize, step: isize) -> T {
+    // SAFETY: by this function's condition.
+    if x < 0 || x >= width { T::from_scalar(Scalar::Int(0)) } else { unsafe { *from.offset(x * step) } }
+}
+
+/// Writes the even and the odd pixels of `count` pairs apart. Of f32 a pair is one number of 64 bits, and many at a time are split
+/// without gathering.
+///
+/// # Safety
+/// - `from` has `2 * count` readable pixels, `step` apart; the others take `count`.
+#[inline(always)]
+unsafe fn split<T: Copy>(from: *const T, step: isize, even: *mut T, odd: *mut T, count: usize) {
+    let mut i = 0;
+    // SAFETY: by this function's condition.
+    unsafe {
+        if step == 1 && size_of::<T>() == 4 && cfg!(target_endian = "little") {
+            let (pairs, even, odd) = (from.cast::<u64>(), even.cast::<u32>(), odd.cast::<u32>());
+            while i + 16 <= count {
+                split_pairs::<16>(pairs.add(i), even.add(i), odd.add(i));
+                i += 16;
+            }
+            while i + 4 <= count {
+                split_pairs::<4>(pairs.add(i), even.add(i), odd.add(i));
+                i += 4;
+            }
+        }
+        while i < count {
+            even.add(i).write(*from.offset(2 * i as isize * step));
+            odd.add(i).write(*from.offset((2 * i + 1) as isize * step));
+            i += 1;
+        }
+    }
+}
+
+/// # Safety
+/// - `from` has `N` readable elements, and the others take as many.
+#[inline(always)]
+unsafe fn split_pairs<const N: usize>(from: *const u64, even: *mut u32, odd: *mut u32) {
+    let (mut low, mut high) = ([0; N], [0; N]);
+    // SAFETY: by this function's condition.
+    unsafe {
+        let pairs = from.cast::<[u64; N]>().read_unaligned();
+        for k in 0..N {
+            low[k] = pairs[k] as u32;
+            high[k] = (pairs[k] >> 32) as u32;
+        }
+        even.cast::<[u32; N]>().write_unaligned(low);
+        odd.cast::<[u32; N]>().write_unaligned(high);
+    }
+}
+
+/// The reverse of [`split`].
+///
+/// # Safety
+/// - `to` takes `2 * count` pixels, `step` apart; the others have `count`.
+#[inline(always)]
+unsafe fn join<T: Copy>(even: *const T, odd: *const T, to: *mut T, step: isize, count: usize) {
+    let mut i = 0;
+    // SAFETY: by this function's condition.
+    unsafe {
+        if step == 1 && size_of::<T>() == 4 && cfg!(target_endian = "little") {
+            let (even, odd, pairs) = (even.cast::<u32>(), odd.cast::<u32>(), to.cast::<u64>());
+            while i + 8 <= count {
+                join_pairs::<8>(even.add(i), odd.add(i), pairs.add(i));
+                i += 8;
+            }
+        }
+        while i < count {
+            *to.offset(2 * i as isize * step) = even.add(i).read();
+            *to.offset((2 * i + 1) as isize * step) = odd.add(i).read();
+            i += 1;
+        }
+    }
+}
+
+/// # Safety
+/// - `to` takes `N` elements, and the others have as many.
+#[inline(always)]
+unsafe fn join_pairs<const N: usize>(even: *const u32, odd: *const u32, to: *mut u64) {
+    let mut pairs = [0; N];
+    // SAFETY: by this function's condition.
+    unsafe {
+        let (low, high) = (even.cast::<[u32; N]>().read_unaligned(), odd.cast::<[u32; N]>().read_unaligned());
+        for k in 0..N {
+            pairs[k] = u64::from(low[k]) | u64::from(high[k]) << 32;
+        }
+        to.cast::<[u64; N]>().write_unaligned(pairs);
+    }
+}
+
+/// `count` elements at each of `N` places, `step` apart.
+///
+/// # Safety
+/// - They are readable, and `count` is at most the number of lanes.
+#[inline(always)]
+unsafe fn load<I: Isa, T: FloatLanes<I>, const N: usize>(
+    from: *const T,
+    step: usize,
+    count: usize,
+) -> [T::Vector; N] {
+    let mut loaded = [T::Vector::zero(); N];
+    for (i, vector) in loaded.iter_mut().enumerate() {
+        // SAFETY: by this function's condition.
+        *vector = unsafe { T::load_up_to(from.add(i * step), count) };
+    }
+    loaded
+}
+
+/// `B' d`: a column of a tile of the input.
+#[inline(always)]
+fn of_input<V: Float>([a, b, c, d]: [V; 4]) -> [V; 4] {
+    [a - c, b + c, c - b, b - d]
+}
+
+/// `A d`: a column of a tile of the output's gradient.
+#[inline(always)]
+fn of_gradient<V: Float>([a, b]: [V; 2]) -> [V; 4] {
+    [a, a + b, a - b, -b]
+}
+
+/// `A' m`: a column of the products.
+#[inline(always)]
+fn to_output<V: Float>([a, b, c, d]: [V; 4]) -> [V; 2] {
+    [a + b + c, b - c - d]
+}
+
+/// `G g`: a column of a kernel.
+#[inline(always)]
+fn of_weights<V: Float>([a, b, c]: [V; 3]) -> [V; 4] {
+    let (half, ends) = (V::constant(0.5), a + c);
+    [a, (ends + b) * half, (ends - b) * half, c]
+}
+
+/// `G' u`: a column of the gradient of transformed weights.
+#[inline(always)]
+fn to_weights<V: Float>([a, b, c, d]: [V; 4]) -> [V; 3] {
+    let half = V::constant(0.5);
+    let sum = (b + c) * half;
+    [a + sum, (b - c) * half, sum + d]
+}
+
+/// One channel of the input in a block.
+pub(in super::super) struct FromInput<T> {
+    pub(super) halves: Halves,
+    pub(super) from: *const T,
+    pub(super) strides: [isize; 5],
+    pub(super) room: *mut T,
+    /// The first tile at the first place, and how far it is to the next place.
+    pub(super) to: *mut T,
+    pub(super) plane: usize,
+}
+
+impl<T> Placed for FromInput<T> {
+    type Home = T;
+}
+
+impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for FromInput<T> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        let FromInput { halves, from, strides, room, to, plane } = self;
+        // SAFETY: the caller's pointers; tiles `x..x + count` of a row are in the halves and in the result.
+        unsafe {
+            halves.fill(from, [strides[3], strides[4]], room);
+            for y in 0..halves.down {
+                let mut x = 0;
+                while x < halves.across {
+                    let count = T::Vector::LANES.min(halves.across - x);
+                    let (row, even) = (2 * halves.half, room.add(halves.at(2 * y, 0) + x).cast_const());
+                    let odd = even.add(halves.half);
+                    let a = of_input(load::<I, T, 4>(even, row, count));
+                    let b = of_input(load::<I, T, 4>(odd, row, count));
+                    let c = of_input(load::<I, T, 4>(even.add(1), row, count));
+                    let d = of_input(load::<I, T, 4>(odd.add(1), row, count));
+                    let to = to.add(y * halves.across + x);
+                    for i in 0..4 {
+                        let row = of_input([a[i], b[i], c[i], d[i]]);
+                        for j in 0..4 {
+                            T::store_up_to(row[j], to.add((4 * i + j) * plane), count);
+                        }
+                    }
+                    x += count;
+                }
+            }
+        }
+    }
+}
+
+/// One channel of the output's gradient in a block.
+pub(in super::super) struct FromGradient<T> {
+    pub(super) halves: Halves,
+    pub(super) from: *const T,
+    pub(super) strides: [isize; 5],
+    pub(super) room: *mut T,
+    /// The first tile at the first place, and how far it is to the next place.
+    pub(super) to: *mut T,
+    pub(super) plane: usize,
+}
+
+impl<T> Placed for FromGradient<T> {
+    type Home = T;
+}
+
+impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for FromGradient<T> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        let FromGradient { halves, from, strides, room, to, plane } = self;
+        // SAFETY: as for the input.
+        unsafe {
+            halves.fill(from, [strides[3], strides[4]], room);
+            for y in 0..halves.down {
+                let mut x = 0;
+                while x < halves.across {
+                    let count = T::Vector::LANES.min(halves.across - x);
+                    let (row, even) = (2 * halves.half, room.add(halves.at(2 * y, 0) + x).cast_const());
+                    let a = of_gradient(load::<I, T, 2>(even, row, count));
+                    let b = of_gradient(load::<I, T, 2>(even.add(halves.half), row, count));
+                    let to = to.add(y * halves.across + x);
+                    for i in 0..4 {
+                        let row = of_gradient([a[i], b[i]]);
+                        for j in 0..4 {
+                            T::store_up_to(row[j], to.add((4 * i + j) * plane), count);
+                        }
+                    }
+                    x += count;
+                }
+            }
+        }
+    }
+}
+
+/// One filter of the output in a block; whether it is finite.
+pub(in super::super) struct ToOutput<T> {
+    pub(super) from: *const T,
+    pub(super) plane: usize,
+    /// The rows of tiles, from and to, and the tiles in a row.
+    pub(super) rows: [usize; 2],
+    pub(super) across: usize,
+    /// What is added to all.
+    pub(super) start: T,
+    pub(super) to: *mut T,
+    pub(super) strides: [isize; 2],
+    pub(super) output: [usize; 2],
+}
+
+impl<T> Placed for ToOutput<T> {
+    type Home = T;
+}
+
+impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I, bool> for ToOutput<T> {
+    #[inline(always)]
+    unsafe fn run(self) -> bool {
+        let ToOutput { from, plane, rows: [first, end], across, start, to, strides, output } = self;
+        let start = T::Vector::splat(start.widen());
+        let mut finite = T::Vector::zero();
+        for y in first..end {
+            let mut x = 0;
+            while x < across {
+                let count = T::Vector::LANES.min(across - x);
+                // SAFETY: the caller's pointers; tiles `x..x + count` of a row, and the pixels of theirs that are there.
+                unsafe {
+                    let from = from.add((y - first) * across + x);
+                    let a = to_output(load::<I, T, 4>(from, 4 * plane, count));
+                    let b = to_output(load::<I, T, 4>(from.add(plane), 4 * plane, count));
+                    let c = to_output(load::<I, T, 4>(from.add(2 * plane), 4 * plane, count));
+                    let d = to_output(load::<I, T, 4>(from.add(3 * plane), 4 * plane, count));
+                    for i in 0..2 {
+                        let [even, odd] = to_output([a[i], b[i], c[i], d[i]]);
+                        let (even, odd) = (even + start, odd + start);
+                        finite = finite + (even + odd) * T::Vector::zero();
+                        if 2 * y + i < output[0] {
+                            let to =
+                                to.offset((2 * y + i) as isize * strides[0] + 2 * x as isize * strides[1]);
+                            let pixels = (2 * count).min(output[1] - 2 * x);
+                            interleave::<I, T>([even, odd], to, strides[1], pixels);
+                        }
+                    }
+                }
+                x += count;
+            }
+        }
+        finite.eq(T::Vector::zero()).all()
+    }
+}
+
+/// Writes `count` pixels, the even and the odd in turn.
+///
+/// # Safety
+/// - `to` is valid for writing `count` elements, `step` apart, no more than two vectors hold.
+#[inline(always)]
+unsafe fn interleave<I: Isa, T: FloatLanes<I>>(
+    pixels: [T::Vector; 2],
+    to: *mut T,
+    step: isize,
+    count: usize,
+) {
+    let mut lanes = [[MaybeUninit::<u64>::uninit(); 64]; 2];
+    let even: *mut T = lanes[0].as_mut_ptr().cast();
+    let odd: *mut T = lanes[1].as_mut_ptr().cast();
+    // SAFETY: a vector has at most 64 lanes of at most eight bytes; by this function's condition.
+    unsafe {
+        T::store(pixels[0], even);
+        T::store(pixels[1], odd);
+        join(even, odd, to, step, count / 2);
+        if count % 2 == 1 {
+            to.offset((count - 1) as isize * step).write(even.add(count / 2).read());
+        }
+    }
+}
+
+/// A row of the transformed weights: nine of each of `count` columns, `step` apart.
+pub(in super::super) struct FromWeights<T> {
+    pub(super) from: *const T,
+    pub(super) step: usize,
+    /// From back to front.
+    pub(super) turned: bool,
+    pub(super) count: usize,
+    pub(super) to: *mut T,
+    pub(super) plane: usize,
+}
+
+impl<T> Placed for FromWeights<T> {
+    type Home = T;
+}
+
+impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for FromWeights<T> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        let FromWeights { from, step, turned, count, to, plane } = self;
+        let lanes = T::Vector::LANES;
+        let zero = T::from_scalar(Scalar::Int(0));
+        // Several vectors of columns at a time: what has just been written in pieces cannot be read whole at once.
+        let mut columns = [[zero; 64]; 9];
+        let row = 3 * columns[0].len();
+        let mut x = 0;
+        while x < count {
+            let n = columns[0].len().min(count - x);
+            // SAFETY: nine weights of each of `n` columns; places of the result in the same columns.
+            unsafe {
+                for i in 0..n {
+                    let from = from.add((x + i) * step);
+                    for k in 0..9 {
+                        columns[if turned { 8 - k } else { k }][i] = from.add(k).read();
+                    }
+                }
+                let mut i = 0;
+                while i < n {
+                    let a = of_weights(load::<I, T, 3>(columns[0].as_ptr().add(i), row, lanes));
+                    let b = of_weights(load::<I, T, 3>(columns[1].as_ptr().add(i), row, lanes));
+                    let c = of_weights(load::<I, T, 3>(columns[2].as_ptr().add(i), row, lanes));
+                    for p in 0..4 {
+                        let line = of_weights([a[p], b[p], c[p]]);
+                        for q in 0..4 {
+                            let to = to.add(x + i + (4 * p + q) * plane);
+                            T::store_up_to(line[q], to, lanes.min(n - i));
+                        }
+                    }
+                    i += lanes;
+                }
+            }
+            x += n;
+        }
+    }
+}
+
+/// A row of the gradient of the weights, from that of the transformed ones, of which there are several parts; whether it is finite.
+pub(in super::super) struct ToWeights<T> {
+    pub(super) from: *const T,
+    pub(super) plane: usize,
+    pub(super) parts: usize,
+    pub(super) part: usize,
+    pub(super) count: usize,
+    pub(super) to: *mut T,
+}
+
+impl<T> Placed for ToWeights<T> {
+    type Home = T;
+}
+
+impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I, bool> for ToWeights<T> {
+    #[inline(always)]
+    unsafe fn run(self) -> bool {
+        let ToWeights { from, plane, parts, part, count, to } = self;
+        let zero = T::from_scalar(Scalar::Int(0));
+        let (mut columns, mut finite) = ([[zero; 64]; 9], T::Vector::zero());
+        let mut x = 0;
+        while x < count {
+            let n = T::Vector::LANES.min(count - x);
+            // SAFETY: `n` columns of each place of each part; nine weights of each column of the result.
+            unsafe {
+                let mut sums = [[T::Vector::zero(); 4]; 4];
+                for p in 0..parts {
+                    for (j, sums) in sums.iter_mut().enumerate() {
+                        let more = load::<I, T, 4>(from.add(p * part + j * plane + x), 4 * plane, n);
+                        for i in 0..4 {
+                            sums[i] = sums[i] + more[i];
+                        }
+                    }
+                }
+                let [a, b, c, d] = sums;
+                let (a, b, c, d) = (to_weights(a), to_weights(b), to_weights(c), to_weights(d));
+                for i in 0..3 {
+                    let row = to_weights([a[i], b[i], c[i], d[i]]);
+                    for j in 0..3 {
+                        finite = finite + row[j] * T::Vector::zero();
+                        T::store(row[j], columns[3 * i + j].as_mut_ptr());
+                    }
+                }
+                for i in 0..n {
+                    for k in 0..9 {
+                        to.add((x + i) * 9 + k).write(columns[k][i]);
+                    }
+                }
+            }
+            x += n;
+        }
+        finite.eq(T::Vector::zero()).all()
+    }
+}
+
+const _: () = assert!(PLACES == 16);
