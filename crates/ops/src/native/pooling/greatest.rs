@@ -16,17 +16,41 @@ const UNSET: u32 = u32::MAX;
 /// # Safety
 /// - `x` is readable as `pool` says, `y` and `at` writable, disjoint from it and from each other; nobody else uses them.
 pub(super) unsafe fn max<T: Pooled>(pool: &Pool, x: &Channels<T>, y: &Channels<T>, at: &Channels<i64>) {
-    let places = pool.output.iter().product::<i64>();
+    let (places, offsets) = (pool.output.iter().product::<i64>(), offsets(pool));
     each_channel(x.count, places.saturating_mul(pool.tap_count()) as usize, |i| {
         let taps = [0, 1, 2].map(|d| pool.taps(d));
         // SAFETY: the caller's conditions; channels are apart.
-        unsafe { dispatch(Max { pool, taps, x: x.channel(i), y: y.channel(i), at: at.channel(i) }) }
+        unsafe {
+            dispatch(Max {
+                pool,
+                taps,
+                offsets: &offsets,
+                x: x.channel(i),
+                y: y.channel(i),
+                at: at.channel(i),
+            })
+        }
     });
+}
+
+/// How far each place in the kernel that is of use is from the first, in elements of a channel of the input.
+fn offsets(pool: &Pool) -> Vec<i64> {
+    let [_, height, width] = pool.input;
+    let along =
+        |d: usize, size: i64| (0..pool.taps(d).count() as i64).map(move |tap| tap * pool.dilation[d] * size);
+    let mut offsets = Vec::new();
+    for z in along(0, height * width) {
+        for y in along(1, width) {
+            offsets.extend(along(2, 1).map(|x| z + y + x));
+        }
+    }
+    offsets
 }
 
 struct Max<'a, T> {
     pool: &'a Pool,
     taps: [Range<i64>; 3],
+    offsets: &'a [i64],
     x: Channel<T>,
     y: Channel<T>,
     at: Channel<i64>,
@@ -112,24 +136,17 @@ impl<T: Pooled> Max<'_, T> {
         }
     }
 
-    /// Where the place `tap` in the kernel of an output place lies in the input's channel.
-    #[inline(always)]
-    fn place(&self, [z, y, x]: [usize; 3], tap: u32) -> i64 {
-        let (rest, kx) = (i64::from(tap) / self.wide(2), i64::from(tap) % self.wide(2));
-        let (kz, ky) = (rest / self.wide(1), rest % self.wide(1));
-        let from = |d: usize, output, tap: i64| self.source(d, output, self.taps[d].start + tap);
-        let [_, height, width] = self.pool.input;
-        (from(0, z, kz) * height + from(1, y, ky)) * width + from(2, x, kx)
-    }
-
     #[inline(always)]
     unsafe fn finish(&self, [z, y]: [usize; 2], best: &[T::Sum], taps: &[u32]) {
+        let [_, height, width] = self.pool.input;
+        let first = |d: usize, output: usize| self.source(d, output, self.taps[d].start);
+        let row = (first(0, z) * height + first(1, y)) * width;
         for (x, (best, tap)) in best.iter().zip(taps).enumerate() {
-            let index = self.place([z, y, x], *tap);
+            let offset = self.offsets.get(*tap as usize).copied().unwrap_or(0);
             // SAFETY: the output's place.
             unsafe {
                 *self.y.pixel([z, y, x]) = T::narrow(*best);
-                *self.at.pixel([z, y, x]) = index;
+                *self.at.pixel([z, y, x]) = row + first(2, x) + offset;
             }
         }
     }
