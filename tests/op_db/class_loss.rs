@@ -3,9 +3,9 @@
 use super::special::sum;
 use super::view::build;
 use crate::array::{Array, indices};
-use crate::row::{Arg, FLOATS, Row, none, row};
+use crate::row::{Arg, Check, FLOATS, Row, none, row};
 use flambeau_core::ErrorKind;
-use flambeau_core::ScalarType::I64;
+use flambeau_core::ScalarType::{self, I64};
 
 const IGNORED: f64 = -100.0;
 
@@ -144,6 +144,52 @@ fn backward(shapes: &[&[usize]]) -> Row {
     })
 }
 
+/// `x, target, weight, reduction, ignore_index` for the cross entropy in one, and its derivative.
+fn fused() -> Vec<Row> {
+    let shapes: &[&[usize]] = &[&[1, 3], &[7, 5], &[17, 2], &[3, 40]];
+    let wide = &[ScalarType::F32, ScalarType::F64];
+    let forward = |a: &[Arg]| {
+        let x = a[0].array();
+        let (each, total) = likelihoods(&log_softmax(x), a[1].array(), &a[2]);
+        let greatest = x.reduce(&[1], false, |line| line.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+        let shifted = x.zip(
+            &x.reduce(&[1], true, |line| line.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
+            |x, g| x - g,
+        );
+        let log_sum = shifted.reduce(&[1], false, |line| sum(line.iter().map(|x| x.exp())).ln());
+        let total_weight = if a[3].number() == 0.0 { 0.0 } else { total };
+        vec![reduced(each, total, &a[3]), Array::scalar(total_weight), greatest, log_sum]
+    };
+    let follows = "the statistics follow from `self`, which the derivative counts in; that of `_cross_entropy` is looked at";
+    let mut back = calls(row("_cross_entropy_backward").ulps(8.0).terms(16.0), shapes, &[])
+        .types(wide)
+        .skip(Check::Gradients, follows)
+        .skip(Check::SecondGradients, follows)
+        .skip(Check::Tangents, follows);
+    for (number, call) in back.samples.iter_mut().enumerate() {
+        let parts = forward(call);
+        let sizes: &[usize] = if call[3].number() == 0.0 { &call[1].array().sizes } else { &[] };
+        let grad = Array::fill(sizes, 0.5..2.0, number as u64);
+        call.extend(parts.into_iter().skip(1).map(Arg::Constant));
+        call.insert(0, grad.into());
+    }
+    let back = back.reference(|a| {
+        let (x, target, grad) = (a[1].array(), a[2].array(), a[0].array().expand(&a[2].array().sizes));
+        let share = if a[4].number() == 1.0 { a[6].array().data[0] } else { 1.0 };
+        let logs = log_softmax(x);
+        let slope = |i: &[usize]| {
+            let (n, class) = (&i[..1], target.at(&i[..1]));
+            let chosen = if class == i[1] as f64 { 1.0 } else { 0.0 };
+            (logs.at(i).exp() - chosen) * grad.at(n) * weight_of(&a[3], class) / share
+        };
+        vec![build(&x.sizes, slope)]
+    });
+    let front = calls(row("_cross_entropy").ulps(4.0).terms(16.0), shapes, &[])
+        .types(wide)
+        .reference(move |a| forward(a));
+    vec![front.refuses(outside(&[]), ErrorKind::Index, "Target 3 is out of bounds"), back]
+}
+
 /// Logarithms of the shares along the classes.
 fn log_softmax(x: &Array) -> Array {
     let d = dim_of(x);
@@ -201,5 +247,5 @@ fn cross_entropies() -> Vec<Row> {
 
 /// The rows.
 pub(super) fn rows() -> Vec<Row> {
-    [nll(), cross_entropies()].into_iter().flatten().collect()
+    [nll(), fused(), cross_entropies()].into_iter().flatten().collect()
 }

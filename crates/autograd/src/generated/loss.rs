@@ -989,3 +989,201 @@ fn nll_loss_out(
 
 register!(NLL_LOSS_OUT, Autograd, nll_loss_out);
 register!(NLL_LOSS_OUT, ForwardGrad, nll_loss_out);
+
+pub(super) struct CrossEntropyBackward0 {
+    pub(super) ignore_index: i64,
+    pub(super) reduction: i64,
+    pub(super) self_: Option<SavedVariable>,
+    pub(super) target: Option<SavedVariable>,
+    pub(super) weight: Option<SavedVariable>,
+    pub(super) total_weight: SavedVariable,
+    pub(super) greatest: SavedVariable,
+    pub(super) log_sum: SavedVariable,
+}
+
+impl Backward for CrossEntropyBackward0 {
+    const NAME: &'static str = "CrossEntropyBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    let self_ = &record::unpack(&self.self_, cx)?;
+                    let target = &record::unpack(&self.target, cx)?;
+                    let weight = &record::unpack_optional(&self.weight, cx)?;
+                    let total_weight = &self.total_weight.unpack(cx)?;
+                    let greatest = &self.greatest.unpack(cx)?;
+                    let log_sum = &self.log_sum.unpack(cx)?;
+                    ops::_cross_entropy_backward(
+                        grad,
+                        self_,
+                        target,
+                        weight.as_ref(),
+                        self.reduction,
+                        self.ignore_index,
+                        total_weight,
+                        greatest,
+                        log_sum,
+                    )
+                },
+                &|| record::not_implemented("_cross_entropy, for its weight"),
+            ],
+        )
+    }
+}
+
+fn _cross_entropy(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    let (output, total_weight, greatest, log_sum) = {
+        let _below = record::below();
+        ops::_cross_entropy(self_, target, weight, reduction, ignore_index)?
+    };
+    if let Some(edges) = record::recorded_edges_of(&[&self_, &weight])? {
+        let backward = CrossEntropyBackward0 {
+            ignore_index,
+            reduction,
+            self_: record::saved_input(edges[0].is_some(), self_, 0)?,
+            target: record::saved_other(edges[0].is_some(), target)?,
+            weight: record::saved_optional(edges[0].is_some(), weight)?,
+            total_weight: SavedVariable::output(&total_weight, 1)?,
+            greatest: SavedVariable::output(&greatest, 2)?,
+            log_sum: SavedVariable::output(&log_sum, 3)?,
+        };
+        record::set_history_of_some(
+            &[&output, &total_weight, &greatest, &log_sum],
+            &[true, false, false, false],
+            edges,
+            backward,
+        );
+    }
+    Ok((output, total_weight, greatest, log_sum))
+}
+
+register!(_CROSS_ENTROPY, Autograd, _cross_entropy);
+
+pub(super) struct CrossEntropyBackwardBackward0 {
+    pub(super) grad_output: Option<SavedVariable>,
+    pub(super) ignore_index: i64,
+    pub(super) reduction: i64,
+    pub(super) self_: Option<SavedVariable>,
+    pub(super) target: Option<SavedVariable>,
+    pub(super) total_weight: Option<SavedVariable>,
+    pub(super) weight: Option<SavedVariable>,
+}
+
+impl Backward for CrossEntropyBackwardBackward0 {
+    const NAME: &'static str = "CrossEntropyBackwardBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    let self_ = &record::unpack(&self.self_, cx)?;
+                    let target = &record::unpack(&self.target, cx)?;
+                    let weight = &record::unpack_optional(&self.weight, cx)?;
+                    ops::nll_loss(
+                        &ops::sub_tensor(
+                            grad,
+                            &ops::sum_dim_intlist(
+                                &ops::mul_tensor(grad, &ops::softmax_int(self_, 1, None)?)?,
+                                Some(&[1]),
+                                true,
+                                None,
+                            )?,
+                            Scalar::Int(1),
+                        )?,
+                        target,
+                        weight.as_ref(),
+                        self.reduction,
+                        self.ignore_index,
+                    )
+                },
+                &|| {
+                    let grad_output = &record::unpack(&self.grad_output, cx)?;
+                    let self_ = &record::unpack(&self.self_, cx)?;
+                    let target = &record::unpack(&self.target, cx)?;
+                    let total_weight = &record::unpack(&self.total_weight, cx)?;
+                    let weight = &record::unpack_optional(&self.weight, cx)?;
+                    ops::mul_tensor(
+                        &ops::_softmax_backward_data(
+                            grad,
+                            &ops::softmax_int(self_, 1, None)?,
+                            1,
+                            self_.dtype(),
+                        )?,
+                        &ops::neg(&ops::sum_dim_intlist(
+                            &ops::nll_loss_backward(
+                                grad_output,
+                                self_,
+                                target,
+                                weight.as_ref(),
+                                self.reduction,
+                                self.ignore_index,
+                                total_weight,
+                            )?,
+                            Some(&[1]),
+                            true,
+                            None,
+                        )?)?,
+                    )
+                },
+                &|| record::not_implemented("_cross_entropy_backward, for its weight"),
+            ],
+        )
+    }
+}
+
+fn _cross_entropy_backward(
+    _: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    total_weight: &Tensor,
+    greatest: &Tensor,
+    log_sum: &Tensor,
+) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::_cross_entropy_backward(
+            grad_output,
+            self_,
+            target,
+            weight,
+            reduction,
+            ignore_index,
+            total_weight,
+            greatest,
+            log_sum,
+        )?
+    };
+    if let Some(edges) = record::recorded_edges_of(&[&grad_output, &self_, &weight])? {
+        let backward = CrossEntropyBackwardBackward0 {
+            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+            ignore_index,
+            reduction,
+            self_: record::saved_input(edges[0].is_some() || edges[1].is_some(), self_, 1)?,
+            target: record::saved_other(edges[0].is_some() || edges[1].is_some(), target)?,
+            total_weight: record::saved_other(edges[1].is_some(), total_weight)?,
+            weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), weight)?,
+        };
+        record::set_history(&mut result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(_CROSS_ENTROPY_BACKWARD, Autograd, _cross_entropy_backward);

@@ -1653,6 +1653,233 @@ fn nll_loss_nd_boxed(given: &[Value]) -> Result<Vec<Value>> {
     .map(IntoValues::into_values)
 }
 
+/// A kernel of `_cross_entropy`.
+pub type _CrossEntropyFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    &Tensor,
+    Option<&Tensor>,
+    i64,
+    i64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)>;
+
+/// The operator `_cross_entropy`.
+pub static _CROSS_ENTROPY: Operator<_CrossEntropyFn> = Operator::new(
+    "_cross_entropy",
+    "_cross_entropy(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight, Tensor greatest, Tensor log_sum)",
+    &[
+        Kernel::new(DispatchKey::Cpu, _cross_entropy_cpu as _CrossEntropyFn),
+        Kernel::new(DispatchKey::Meta, _cross_entropy_meta as _CrossEntropyFn),
+    ],
+    _cross_entropy_boxed,
+);
+
+/// `weight[target] * (log(sum(exp(self))) - self[target])` for a matrix of samples and scores, reduced as by `nll_loss_forward`, and the sum of the weights; with the greatest score of each sample and `log(sum(exp(self - greatest)))`.
+///
+/// `_cross_entropy(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight, Tensor greatest, Tensor log_sum)`
+#[inline]
+pub fn _cross_entropy(
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    let (keys, kernel) = _CROSS_ENTROPY.select(self_.key_set() | target.key_set() | weight.key_set())?;
+    kernel(keys, self_, target, weight, reduction, ignore_index)
+}
+
+fn _cross_entropy_cpu(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    let (spec0, spec1, spec2, spec3) =
+        native::loss::fused_cross_entropy_meta(self_, target, weight, reduction, ignore_index)?;
+    let out0 = spec0.allocate("_cross_entropy")?;
+    let out1 = spec1.allocate("_cross_entropy")?;
+    let out2 = spec2.allocate("_cross_entropy")?;
+    let out3 = spec3.allocate("_cross_entropy")?;
+    native::loss::fused_cross_entropy(
+        self_,
+        target,
+        weight,
+        reduction,
+        ignore_index,
+        &out0,
+        &out1,
+        &out2,
+        &out3,
+    )?;
+    Ok((out0, out1, out2, out3))
+}
+
+fn _cross_entropy_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    let (spec0, spec1, spec2, spec3) =
+        native::loss::fused_cross_entropy_meta(self_, target, weight, reduction, ignore_index)?;
+    Ok((
+        spec0.allocate("_cross_entropy")?,
+        spec1.allocate("_cross_entropy")?,
+        spec2.allocate("_cross_entropy")?,
+        spec3.allocate("_cross_entropy")?,
+    ))
+}
+
+fn _cross_entropy_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_cross_entropy", given, 5)?;
+    _cross_entropy(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.int()?,
+        arguments.int()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `_cross_entropy_backward`.
+pub type _CrossEntropyBackwardFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    &Tensor,
+    &Tensor,
+    Option<&Tensor>,
+    i64,
+    i64,
+    &Tensor,
+    &Tensor,
+    &Tensor,
+) -> Result<Tensor>;
+
+/// The operator `_cross_entropy_backward`.
+pub static _CROSS_ENTROPY_BACKWARD: Operator<_CrossEntropyBackwardFn> = Operator::new(
+    "_cross_entropy_backward",
+    "_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight, Tensor greatest, Tensor log_sum) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, _cross_entropy_backward_cpu as _CrossEntropyBackwardFn),
+        Kernel::new(DispatchKey::Meta, _cross_entropy_backward_meta as _CrossEntropyBackwardFn),
+    ],
+    _cross_entropy_backward_boxed,
+);
+
+/// The derivative of `_cross_entropy`: `weight[target] * (softmax(self) - one_hot(target))` times the gradient of the loss.
+///
+/// `_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight, Tensor greatest, Tensor log_sum) -> Tensor`
+#[inline]
+pub fn _cross_entropy_backward(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    total_weight: &Tensor,
+    greatest: &Tensor,
+    log_sum: &Tensor,
+) -> Result<Tensor> {
+    let (keys, kernel) = _CROSS_ENTROPY_BACKWARD.select(
+        grad_output.key_set()
+            | self_.key_set()
+            | target.key_set()
+            | weight.key_set()
+            | total_weight.key_set()
+            | greatest.key_set()
+            | log_sum.key_set(),
+    )?;
+    kernel(keys, grad_output, self_, target, weight, reduction, ignore_index, total_weight, greatest, log_sum)
+}
+
+fn _cross_entropy_backward_cpu(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    total_weight: &Tensor,
+    greatest: &Tensor,
+    log_sum: &Tensor,
+) -> Result<Tensor> {
+    let spec = native::loss::fused_cross_entropy_backward_meta(
+        grad_output,
+        self_,
+        target,
+        weight,
+        reduction,
+        ignore_index,
+        total_weight,
+        greatest,
+        log_sum,
+    )?;
+    let out = spec.allocate("_cross_entropy_backward")?;
+    native::loss::fused_cross_entropy_backward(
+        grad_output,
+        self_,
+        target,
+        weight,
+        reduction,
+        ignore_index,
+        total_weight,
+        greatest,
+        log_sum,
+        &out,
+    )?;
+    Ok(out)
+}
+
+fn _cross_entropy_backward_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    total_weight: &Tensor,
+    greatest: &Tensor,
+    log_sum: &Tensor,
+) -> Result<Tensor> {
+    let spec = native::loss::fused_cross_entropy_backward_meta(
+        grad_output,
+        self_,
+        target,
+        weight,
+        reduction,
+        ignore_index,
+        total_weight,
+        greatest,
+        log_sum,
+    )?;
+    spec.allocate("_cross_entropy_backward")
+}
+
+fn _cross_entropy_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_cross_entropy_backward", given, 9)?;
+    _cross_entropy_backward(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.int()?,
+        arguments.int()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
 /// A kernel of `cross_entropy_loss`.
 pub type CrossEntropyLossFn =
     fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, i64, i64, f64) -> Result<Tensor>;

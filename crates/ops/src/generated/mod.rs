@@ -857,6 +857,8 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &NLL_LOSS,
     &NLL_LOSS_OUT,
     &NLL_LOSS_ND,
+    &_CROSS_ENTROPY,
+    &_CROSS_ENTROPY_BACKWARD,
     &CROSS_ENTROPY_LOSS,
     &NONZERO,
     &NONZERO_OUT,

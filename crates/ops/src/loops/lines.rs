@@ -2,12 +2,14 @@
 #![expect(unsafe_code, reason = "element access behind the guards taken here")]
 
 mod norm;
+mod norm_backward;
 mod scan;
 mod softmax;
 
-pub(crate) use norm::{Affine, layer_norm_backward_lines, layer_norm_lines, rms_norm_lines};
+pub(crate) use norm::{Affine, layer_norm_lines, rms_norm_lines};
+pub(crate) use norm_backward::{Lines, PART, add_up_parameters, layer_norm_backward_lines};
 pub(crate) use scan::{Scan, scan_lines};
-pub(crate) use softmax::{softmax_backward_lines, softmax_lines};
+pub(crate) use softmax::{ShareOf, share_lines, softmax_backward_lines, softmax_lines};
 
 use super::reduce::{Steps, first_element};
 use super::rows::Rows;
@@ -138,7 +140,7 @@ fn map_lines<const N: usize>(
     let across = ports.iter().any(Port::is_across);
     let width = if across { (TOGETHER / n).clamp(1, WIDTH) } else { 1 };
     let tile = Tile { n, size: kernel.size(), pitch: n + 16 };
-    let work = Lines { ports, width, row, tile };
+    let work = Groups { ports, width, row, tile };
     let groups = lines / row * row.div_ceil(width);
     let grain = (GRAIN / (n * width)).max(1);
     parallel_for(0..groups, grain, |range| work.run(range, &body));
@@ -146,14 +148,14 @@ fn map_lines<const N: usize>(
 }
 
 /// The whole of a call.
-struct Lines {
+struct Groups {
     ports: SmallVec<[Port; 4]>,
     width: usize,
     row: usize,
     tile: Tile,
 }
 
-impl Lines {
+impl Groups {
     fn run<const N: usize>(
         &self,
         groups: std::ops::Range<usize>,

@@ -26,7 +26,7 @@ mod steps;
 pub(crate) use arg::{arg_extreme, extreme_with_index};
 pub(crate) use blocks::{fold_dense, fold_dense_floats};
 pub(crate) use cascade::Cascade;
-pub(crate) use exponentials::log_sum_exp;
+pub(crate) use exponentials::{log_sum_exp, log_sum_exp_parts};
 pub(crate) use floats::LineFloat;
 pub(crate) use folds::*;
 pub(crate) use moments::{moments, moments_of};

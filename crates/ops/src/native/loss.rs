@@ -1,10 +1,12 @@
 //! Losses: a formula of prediction and target, and then nothing, the mean or the sum.
 
 mod classes;
+mod cross_entropy;
 mod formulas;
 mod margin;
 
 pub use classes::*;
+pub use cross_entropy::*;
 use formulas::*;
 pub use margin::*;
 

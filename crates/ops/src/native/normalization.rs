@@ -7,14 +7,16 @@ pub use batch::*;
 pub use group::{group_norm, native_group_norm, native_group_norm_backward};
 
 use super::reduce::as_dtype;
-use crate::loops::lines::{Affine, layer_norm_backward_lines, layer_norm_lines, rms_norm_lines};
+use crate::loops::lines::{
+    Affine, Lines, PART, add_up_parameters, layer_norm_backward_lines, layer_norm_lines, rms_norm_lines,
+};
 use crate::loops::reduce::computing_type;
 use crate::loops::{self, FloatFormula};
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::{Config, DimMask, TensorIterator};
 use crate::vectorized::Float;
 use crate::{Tensor, ops};
-use flambeau_core::{Result, Scalar, ScalarType, ensure};
+use flambeau_core::{Result, ScalarType, ensure};
 
 /// `x * scale + shift`, broadcast, written into `out`.
 fn scale_and_shift(name: &'static str, [x, scale, shift, out]: [&Tensor; 4]) -> Result<()> {
@@ -170,26 +172,50 @@ pub fn native_layer_norm_backward(
     } else {
         no_gradient(input)?
     };
-    let rows = input.dim() - normalized_shape.len();
-    let (grad, wide) = (as_dtype(grad_out, kernel)?, as_dtype(input, kernel)?);
-    let grad_weight = match weight.filter(|_| output_mask[1]) {
-        Some(weight) => {
-            let normal = ops::mul_tensor(&ops::sub_tensor(&wide, &mean, Scalar::Int(1))?, &rstd)?;
-            as_dtype(&sum_rows(&ops::mul_tensor(&grad, &normal)?, rows)?, weight.dtype())?
-        }
-        None => no_gradient(input)?,
-    };
-    let grad_bias = match bias.filter(|_| output_mask[2]) {
-        Some(bias) => as_dtype(&sum_rows(&grad, rows)?, bias.dtype())?,
-        None => no_gradient(input)?,
-    };
+    let wanted = [weight.filter(|_| output_mask[1]), bias.filter(|_| output_mask[2])];
+    let [grad_weight, grad_bias] =
+        parameter_gradients(NAME, [grad_out, input], Some(&mean), &rstd, mask, wanted)?;
     Ok((grad_input, grad_weight, grad_bias))
 }
 
-/// The sum over the first `rows` dimensions, never `x` itself: a gradient that came in must not go out.
-fn sum_rows(x: &Tensor, rows: usize) -> Result<Tensor> {
-    let dims: Vec<i64> = (0..rows as i64).collect();
-    if rows == 0 { ops::clone(x, None) } else { ops::sum_dim_intlist(x, Some(&dims), false, None) }
+/// The gradients of weights and offsets that are wanted, of their sizes and types.
+fn parameter_gradients(
+    name: &str,
+    [grad_out, input]: [&Tensor; 2],
+    mean: Option<&Tensor>,
+    rstd: &Tensor,
+    mask: DimMask,
+    wanted: [Option<&Tensor>; 2],
+) -> Result<[Tensor; 2]> {
+    if wanted.iter().all(Option::is_none) {
+        return Ok([no_gradient(input)?, no_gradient(input)?]);
+    }
+    let kernel = computing_type(input.dtype());
+    let n = mask.count(input.sizes());
+    let lines = if n == 0 { 0 } else { input.numel() / n };
+    let parts = lines.div_euclid(PART as i64) + i64::from(lines % PART as i64 != 0);
+    let sums = TensorSpec::like(input, &[parts, 2, n]).with_dtype(kernel).allocate(name)?;
+    if !input.device().is_meta() && sums.numel() > 0 {
+        let repeated = grad_out.dtype() == kernel && is_one_element(grad_out);
+        let grad = if repeated { grad_out.clone() } else { contiguous(grad_out, kernel)? };
+        let grad = Lines { tensor: &grad, row: if repeated { 0 } else { n as usize }, repeated };
+        let x = contiguous(input, kernel)?;
+        add_up_parameters(grad, &x, mean, rstd, [lines as usize, n as usize], &sums)?;
+    }
+    let sums = ops::sum_dim_intlist(&sums, Some(&[0]), false, None)?;
+    let gradient = |place: i64, wanted: Option<&Tensor>| match wanted {
+        Some(parameter) => {
+            let sum = ops::select_int(&sums, 0, place)?;
+            ops::clone(&as_dtype(&ops::reshape(&sum, parameter.sizes())?, parameter.dtype())?, None)
+        }
+        None => no_gradient(input),
+    };
+    Ok([gradient(0, wanted[0])?, gradient(1, wanted[1])?])
+}
+
+/// Whether one element in memory stands for all.
+fn is_one_element(tensor: &Tensor) -> bool {
+    tensor.sizes().iter().zip(tensor.strides()).all(|(&size, &stride)| size == 1 || stride == 0)
 }
 
 fn contiguous(x: &Tensor, dtype: ScalarType) -> Result<Tensor> {
@@ -252,13 +278,7 @@ pub fn fused_rms_norm_backward(
         let weight = parameter(weight, kernel)?;
         layer_norm_backward_lines([grad_out, input], None, &rstd, weight.as_ref(), &grad_input, mask)?;
     }
-    let grad_weight = match weight.filter(|_| output_mask[1]) {
-        Some(weight) => {
-            let normal = ops::mul_tensor(&as_dtype(input, kernel)?, &rstd)?;
-            let product = ops::mul_tensor(&as_dtype(grad_out, kernel)?, &normal)?;
-            as_dtype(&sum_rows(&product, input.dim() - normalized_shape.len())?, weight.dtype())?
-        }
-        None => no_gradient(input)?,
-    };
+    let wanted = [weight.filter(|_| output_mask[1]), None];
+    let [grad_weight, _] = parameter_gradients(NAME, [grad_out, input], None, &rstd, mask, wanted)?;
     Ok((if output_mask[0] { grad_input } else { no_gradient(input)? }, grad_weight))
 }

@@ -34,6 +34,12 @@ class _output_total_weight(NamedTuple):
     output: Tensor
     total_weight: Tensor
 
+class _output_total_weight_greatest_log_sum(NamedTuple):
+    output: Tensor
+    total_weight: Tensor
+    greatest: Tensor
+    log_sum: Tensor
+
 class _values_indices(NamedTuple):
     values: Tensor
     indices: Tensor
@@ -1762,6 +1768,8 @@ class _nn:
     def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = ..., reduction: int = ..., ignore_index: int = ..., *, out: Tensor | None = None) -> Tensor: ...
     @staticmethod
     def nll_loss_nd(input: Tensor, target: Tensor, weight: Tensor | None = ..., reduction: int = ..., ignore_index: int = ...) -> Tensor: ...
+    @staticmethod
+    def _cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> _output_total_weight_greatest_log_sum: ...
     @staticmethod
     def cross_entropy_loss(input: Tensor, target: Tensor, weight: Tensor | None = ..., reduction: int = ..., ignore_index: int = ..., label_smoothing: float = ...) -> Tensor: ...
     @staticmethod

@@ -76,6 +76,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     ),
     function!(
         "_nn",
+        _CROSS_ENTROPY,
+        "_cross_entropy(Tensor input, Tensor target, Tensor? weight, int reduction, int ignore_index)\n\n`weight[target] * (log(sum(exp(self))) - self[target])` for a matrix of samples and scores, reduced as by `nll_loss_forward`, and the sum of the weights; with the greatest score of each sample and `log(sum(exp(self - greatest)))`."
+    ),
+    function!(
+        "_nn",
         CROSS_ENTROPY_LOSS,
         "cross_entropy_loss(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, float label_smoothing=0.0)\n\n`-weight[target] * log(softmax(self)[target])` for classes, `-sum(weight * target * log(softmax(self)))` for probabilities of classes, which are in dimension 1. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
     ),
@@ -383,6 +388,30 @@ static NLL_LOSS_ND: Signature = Signature {
             let (self_, target, weight, reduction, ignore_index) =
                 (a.tensor(0)?, a.tensor(1)?, a.optional_tensor(2)?, a.int_or(3, 1)?, a.int_or(4, -100)?);
             a.returns(|| ops::nll_loss_nd(&self_, &target, weight.as_deref(), reduction, ignore_index))
+        },
+    }],
+};
+
+static _CROSS_ENTROPY: Signature = Signature {
+    name: "_cross_entropy",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            tensor("target"),
+            tensor("weight").or_none(),
+            int("reduction"),
+            int("ignore_index"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, target, weight, reduction, ignore_index) =
+                (a.tensor(0)?, a.tensor(1)?, a.optional_tensor(2)?, a.int(3)?, a.int(4)?);
+            static NAMES: Names =
+                Names::new("_cross_entropy", &["output", "total_weight", "greatest", "log_sum"]);
+            a.returns_named(&NAMES, || {
+                ops::_cross_entropy(&self_, &target, weight.as_deref(), reduction, ignore_index)
+            })
         },
     }],
 };

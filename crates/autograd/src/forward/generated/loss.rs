@@ -213,3 +213,51 @@ fn nll_loss_backward(
 }
 
 register!(NLL_LOSS_BACKWARD, ForwardGrad, nll_loss_backward);
+
+fn _cross_entropy(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    let given = [
+        Value::from(self_),
+        Value::from(target),
+        Value::from(weight),
+        Value::from(reduction),
+        Value::from(ignore_index),
+    ];
+    forward::results4(forward::call(&ops::_CROSS_ENTROPY, Way::Transposed, &[0, 2], &given)?)
+}
+
+register!(_CROSS_ENTROPY, ForwardGrad, _cross_entropy);
+
+fn _cross_entropy_backward(
+    _: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: i64,
+    ignore_index: i64,
+    total_weight: &Tensor,
+    greatest: &Tensor,
+    log_sum: &Tensor,
+) -> Result<Tensor> {
+    let given = [
+        Value::from(grad_output),
+        Value::from(self_),
+        Value::from(target),
+        Value::from(weight),
+        Value::from(reduction),
+        Value::from(ignore_index),
+        Value::from(total_weight),
+        Value::from(greatest),
+        Value::from(log_sum),
+    ];
+    forward::tensor(forward::call(&ops::_CROSS_ENTROPY_BACKWARD, Way::Transposed, &[0, 1, 3], &given)?)
+}
+
+register!(_CROSS_ENTROPY_BACKWARD, ForwardGrad, _cross_entropy_backward);

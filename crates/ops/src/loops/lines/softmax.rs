@@ -4,11 +4,12 @@
 use super::{map_lines, row};
 use crate::loops::FloatFormula;
 use crate::loops::reduce::{Exponentials, Greatest, LineFloat, computing_type};
-use crate::loops::rows::dispatch_rows_of;
+use crate::loops::rows::{Rows, dispatch_rows_of};
+use crate::loops::streaming::{self, stream_rows};
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::Float;
 use crate::{Tensor, dispatch_all_types};
-use flambeau_core::Result;
+use flambeau_core::{Element, Result, Scalar};
 
 /// `x - a - b`.
 #[derive(Clone, Copy)]
@@ -125,6 +126,58 @@ pub(crate) fn softmax_backward_lines(
                     dispatch_rows_of::<T, _, 2>(row(from, to, n), Product);
                     let sum = T::line_sum(to, n);
                     dispatch_rows_of::<T, _, 2>(row(from, to, n), SoftmaxGradient(sum));
+                }
+            }
+        })
+    })
+}
+
+/// `e^(x - a - b) * c`.
+#[derive(Clone, Copy)]
+struct Share(f64, f64, f64);
+
+impl FloatFormula<1> for Share {
+    #[inline(always)]
+    fn call<V: Float>(self, [x]: [V; 1]) -> V {
+        (x - V::constant(self.0) - V::constant(self.1)).exp() * V::constant(self.2)
+    }
+}
+
+/// What a line of [`share_lines`] is made with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShareOf {
+    /// The logarithm of the sum of the exponentials, in two parts.
+    pub(crate) logarithm: [f64; 2],
+    /// What is shared out, and the element from which it is taken.
+    pub(crate) amount: f64,
+    pub(crate) place: usize,
+}
+
+/// `amount * softmax` of every line of a matrix of two dimensions, less `amount` at one place; nothing where that is 0.
+///
+/// # Errors
+/// As [`map_lines`].
+pub(crate) fn share_lines(input: &Tensor, out: &Tensor, lines: &[ShareOf]) -> Result<()> {
+    let kernel = computing_type(out.dtype());
+    let mask = DimMask::new(Some(&[1]), 2)?;
+    let streams =
+        streaming::pays(out.numel() as usize * kernel.size()) && out.dtype() == kernel && out.is_contiguous();
+    dispatch_all_types!(wide_floats, kernel, "softmax", T => {
+        map_lines([input], out, mask, kernel, |line, [from], to, n| {
+            let (from, to): (*const T, *mut T) = (from.cast(), to.cast());
+            let ShareOf { logarithm: [a, b], amount, place } = lines[line];
+            // SAFETY: a line of `n` elements, and room for as many.
+            unsafe {
+                if amount == 0.0 {
+                    return to.write_bytes(0, n);
+                }
+                let rows = row([from], to, n);
+                let run = |rows: &Rows<1>| dispatch_rows_of::<T, _, 1>(*rows, Share(a, b, amount));
+                if streams { stream_rows(&rows, [kernel.size()], kernel.size(), &run) } else { run(&rows) }
+                if place < n {
+                    let x = from.add(place).read().to_scalar().to_f64();
+                    let share = ((x - a - b).exp() - 1.0) * amount;
+                    to.add(place).write(T::from_scalar(Scalar::Float(share)));
                 }
             }
         })

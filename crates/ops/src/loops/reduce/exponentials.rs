@@ -26,12 +26,33 @@ impl Peak {
     }
 }
 
+/// Writes the logarithm; of two results, what was taken out and the logarithm of the rest, whose sum that is.
 #[derive(Clone, Copy)]
 struct LogSumExp<T>(PhantomData<fn() -> T>);
 
+/// One or two results, as [`LogSumExp`] says.
+trait Written {
+    fn of(peak: Peak) -> Self;
+}
+
+impl Written for [f64; 1] {
+    fn of(peak: Peak) -> Self {
+        [peak.sum.ln() + Peak::shift(peak.greatest)]
+    }
+}
+
+impl Written for [f64; 2] {
+    fn of(peak: Peak) -> Self {
+        [Peak::shift(peak.greatest), peak.sum.ln()]
+    }
+}
+
 macro_rules! log_sum_exp {
     ($($float:ident $dtype:ident)*) => {$(
-        impl LineFold<1> for LogSumExp<$float> {
+        impl<const M: usize> LineFold<M> for LogSumExp<$float>
+        where
+            [f64; M]: Written,
+        {
             type State = Peak;
 
             fn empty(self) -> Peak {
@@ -52,10 +73,11 @@ macro_rules! log_sum_exp {
                 let shift = Peak::shift(greatest);
                 Peak { greatest, sum: a.shifted(shift) + b.shifted(shift) }
             }
-            unsafe fn write(self, state: Peak, to: [*mut u8; 1]) {
-                let value = state.sum.ln() + Peak::shift(state.greatest);
-                // SAFETY: it takes one element.
-                unsafe { to[0].cast::<$float>().write_unaligned($float::from_scalar(Scalar::Float(value))) }
+            unsafe fn write(self, state: Peak, to: [*mut u8; M]) {
+                for (to, value) in to.into_iter().zip(<[f64; M]>::of(state)) {
+                    // SAFETY: it takes one element.
+                    unsafe { to.cast::<$float>().write_unaligned($float::from_scalar(Scalar::Float(value))) }
+                }
             }
         }
     )*};
@@ -71,5 +93,16 @@ pub(crate) fn log_sum_exp(input: &Tensor, out: &Tensor, mask: DimMask) -> Result
     let kernel = super::computing_type(input.dtype());
     dispatch_all_types!(wide_floats, kernel, "logsumexp", T => {
         line_fold(input, [out], mask, kernel, [kernel], LogSumExp::<T>(PhantomData))
+    })
+}
+
+/// The same in two parts: the greatest element, and the logarithm of `sum(e^(x - greatest))`.
+///
+/// # Errors
+/// As [`line_fold`].
+pub(crate) fn log_sum_exp_parts(input: &Tensor, parts: [&Tensor; 2], mask: DimMask) -> Result<()> {
+    let kernel = super::computing_type(input.dtype());
+    dispatch_all_types!(wide_floats, kernel, "logsumexp", T => {
+        line_fold(input, parts, mask, kernel, [kernel; 2], LogSumExp::<T>(PhantomData))
     })
 }

@@ -7,14 +7,14 @@ use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{Element, Result, Scalar, ScalarType, bail, ensure};
 
 /// A row of classes for every target, checked.
-struct Classes {
+pub(super) struct Classes {
     /// Samples by classes.
     input: Tensor,
-    targets: Vec<i64>,
+    pub(super) targets: Vec<i64>,
     weights: Option<Vec<f64>>,
 }
 
-fn check(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
+pub(super) fn check(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
     ensure!(
         matches!(self_.dim(), 1 | 2) && target.dim() <= 1,
         Shape,
@@ -51,7 +51,12 @@ fn check(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()>
 }
 
 impl Classes {
-    fn new(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>, ignore_index: i64) -> Result<Self> {
+    pub(super) fn new(
+        self_: &Tensor,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        ignore_index: i64,
+    ) -> Result<Self> {
         check(self_, target, weight)?;
         let classes = self_.sizes()[self_.dim() - 1];
         let targets = as_dtype(target, ScalarType::I64)?.to_vec::<i64>()?;
@@ -64,13 +69,36 @@ impl Classes {
     }
 
     /// The weight of each sample's target; 0 of what is ignored.
-    fn weights(&self, ignore_index: i64) -> Vec<f64> {
+    pub(super) fn weights(&self, ignore_index: i64) -> Vec<f64> {
         let weight = |t: &i64| match &self.weights {
             _ if *t == ignore_index => 0.0,
             Some(weights) => weights.get(*t as usize).copied().unwrap_or(0.0),
             None => 1.0,
         };
         self.targets.iter().map(weight).collect()
+    }
+
+    /// What the loss of each sample moves with the logarithm of its share: gradient times weight, divided where the mean is taken.
+    pub(super) fn amounts(
+        &self,
+        name: &str,
+        grad_output: &Tensor,
+        reduction: Reduction,
+        total_weight: &Tensor,
+        ignore_index: i64,
+    ) -> Result<Vec<f64>> {
+        let grads = as_dtype(grad_output, ScalarType::F64)?.to_vec::<f64>()?;
+        ensure!(
+            grads.len() == if reduction == Reduction::None { self.targets.len() } else { 1 },
+            Shape,
+            "{name}: expected one gradient for each loss but got {grad_output:?}"
+        );
+        let total = match reduction {
+            Reduction::Mean => as_dtype(total_weight, ScalarType::F64)?.item::<f64>()?,
+            _ => 1.0,
+        };
+        let grad = |i: usize| grads.get(i).or(grads.first()).copied().unwrap_or(0.0);
+        Ok(self.weights(ignore_index).iter().enumerate().map(|(i, w)| grad(i) * w / total).collect())
     }
 
     /// `-weight * input` at each target, in f64.
@@ -87,7 +115,7 @@ impl Classes {
     }
 }
 
-fn specs(self_: &Tensor, target: &Tensor, reduction: Reduction) -> (TensorSpec, TensorSpec) {
+pub(super) fn specs(self_: &Tensor, target: &Tensor, reduction: Reduction) -> (TensorSpec, TensorSpec) {
     let none = reduction == Reduction::None && self_.dim() == 2;
     let output = TensorSpec::like(self_, if none { target.sizes() } else { &[] });
     (output, TensorSpec::like(self_, &[]))
@@ -119,6 +147,17 @@ pub fn nll_loss_forward(
     let classes = Classes::new(self_, target, weight, ignore_index)?;
     let losses = classes.losses(ignore_index)?;
     let total: f64 = classes.weights(ignore_index).iter().sum();
+    reduce(losses, total, reduction, output, total_weight)
+}
+
+/// Writes losses, or what is made of them, and the sum of their weights, where it divides or could.
+pub(super) fn reduce(
+    losses: Vec<f64>,
+    total: f64,
+    reduction: Reduction,
+    output: &Tensor,
+    total_weight: &Tensor,
+) -> Result<()> {
     if reduction == Reduction::None {
         let sizes = output.sizes().to_vec();
         ops::fill__scalar(total_weight, Scalar::Int(0))?;
@@ -158,31 +197,27 @@ pub fn nll_loss_backward(
 ) -> Result<()> {
     let reduction = Reduction::of(reduction)?;
     let classes = Classes::new(self_, target, weight, ignore_index)?;
-    let grads = as_dtype(grad_output, ScalarType::F64)?.to_vec::<f64>()?;
-    ensure!(
-        grads.len() == if reduction == Reduction::None { classes.targets.len() } else { 1 },
-        Shape,
-        "nll_loss_backward: expected one gradient for each loss but got {grad_output:?}"
-    );
-    let total = if reduction == Reduction::Mean {
-        as_dtype(total_weight, ScalarType::F64)?.item::<f64>()?
-    } else {
-        1.0
-    };
-    let weights = classes.weights(ignore_index);
-    let values = TensorSpec::like(grad_input, classes.input.sizes()).allocate("nll_loss_backward")?;
-    ops::zero_(&values)?;
-    dispatch_all_types!(floats, values.dtype(), "nll_loss_backward", T => {
-        let mut to = values.accessor_mut::<T, 2>()?;
-        for (i, (t, w)) in classes.targets.iter().zip(&weights).enumerate() {
-            let grad = grads.get(i).or(grads.first()).copied().unwrap_or(0.0);
+    let amounts = classes.amounts("nll_loss_backward", grad_output, reduction, total_weight, ignore_index)?;
+    ops::zero_(grad_input)?;
+    dispatch_all_types!(floats, grad_input.dtype(), "nll_loss_backward", T => {
+        if self_.dim() == 1 {
+            let mut to = grad_input.accessor_mut::<T, 1>()?;
+            if let (Some(t), Some(amount)) = (classes.targets.first(), amounts.first())
+                && *t != ignore_index
+                && let Some(place) = to.get_mut([*t as usize])
+            {
+                *place = T::from_scalar(Scalar::Float(-amount));
+            }
+            return Ok(());
+        }
+        let mut to = grad_input.accessor_mut::<T, 2>()?;
+        for (i, (t, amount)) in classes.targets.iter().zip(&amounts).enumerate() {
             if *t != ignore_index && let Some(place) = to.get_mut([i, *t as usize]) {
-                *place = T::from_scalar(Scalar::Float(-grad * w / total));
+                *place = T::from_scalar(Scalar::Float(-amount));
             }
         }
-        Ok::<(), flambeau_core::Error>(())
-    })?;
-    ops::copy_(grad_input, &ops::view(&values, self_.sizes())?, false)
+        Ok(())
+    })
 }
 
 /// The negative log likelihood of classes.
@@ -241,6 +276,9 @@ pub fn cross_entropy_loss(
     );
     ensure!(self_.dim() >= 1, Shape, "Expected 1 or more dimensions (got 0)");
     let dim = if self_.dim() == 1 { 0 } else { 1 };
+    if label_smoothing == 0.0 && super::cross_entropy::fuses(self_, target) {
+        return Ok(ops::_cross_entropy(self_, target, weight, reduction, ignore_index)?.0);
+    }
     let input = ops::_log_softmax(self_, dim, false)?;
     if self_.sizes() == target.sizes() {
         return probabilities(&input, target, weight, Reduction::of(reduction)?, dim, label_smoothing);
