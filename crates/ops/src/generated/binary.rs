@@ -1311,7 +1311,7 @@ pub static FMAX: Operator<FmaxFn> = Operator::new(
     fmax_boxed,
 );
 
-/// The greater of two elements; of a number and NaN, the number.
+/// `max(self, other)`, element by element; of a number and NaN, the number.
 ///
 /// `fmax(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1352,7 +1352,7 @@ pub static FMAX_OUT: Operator<FmaxOutFn> = Operator::new(
     fmax_out_boxed,
 );
 
-/// The greater of two elements; of a number and NaN, the number.
+/// `max(self, other)`, element by element; of a number and NaN, the number.
 ///
 /// `fmax.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1390,7 +1390,7 @@ pub static FMIN: Operator<FminFn> = Operator::new(
     fmin_boxed,
 );
 
-/// The lesser of two elements; of a number and NaN, the number.
+/// `min(self, other)`, element by element; of a number and NaN, the number.
 ///
 /// `fmin(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1431,7 +1431,7 @@ pub static FMIN_OUT: Operator<FminOutFn> = Operator::new(
     fmin_out_boxed,
 );
 
-/// The lesser of two elements; of a number and NaN, the number.
+/// `min(self, other)`, element by element; of a number and NaN, the number.
 ///
 /// `fmin.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

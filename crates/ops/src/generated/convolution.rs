@@ -607,7 +607,7 @@ pub static CONVOLUTION: Operator<ConvolutionFn> = Operator::new(
     convolution_boxed,
 );
 
-/// A convolution over one, two or three dimensions, transposed or not.
+/// `conv1d`, `conv2d`, `conv3d` or their transposes, by the number of dimensions.
 ///
 /// `convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor`
 #[inline]
@@ -733,7 +733,7 @@ pub static CONVOLUTION_OUT: Operator<ConvolutionOutFn> = Operator::new(
     convolution_out_boxed,
 );
 
-/// A convolution over one, two or three dimensions, transposed or not.
+/// `conv1d`, `conv2d`, `conv3d` or their transposes, by the number of dimensions.
 ///
 /// `convolution.out(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

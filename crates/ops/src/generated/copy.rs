@@ -366,7 +366,7 @@ pub static FILL_TENSOR: Operator<FillTensorFn> = Operator::new(
     fill_tensor_boxed,
 );
 
-/// The same with the value of a tensor without dimensions.
+/// A tensor like `self` with the value of a tensor without dimensions everywhere.
 ///
 /// `fill.Tensor(Tensor self, Tensor value) -> Tensor`
 #[inline]
@@ -395,7 +395,7 @@ pub static FILL__TENSOR: Operator<FillInPlaceTensorFn> = Operator::new(
     fill__tensor_boxed,
 );
 
-/// The same with the value of a tensor without dimensions.
+/// A tensor like `self` with the value of a tensor without dimensions everywhere.
 ///
 /// `fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)`
 #[inline]
@@ -425,7 +425,7 @@ pub static FILL_TENSOR_OUT: Operator<FillTensorOutFn> = Operator::new(
     fill_tensor_out_boxed,
 );
 
-/// The same with the value of a tensor without dimensions.
+/// A tensor like `self` with the value of a tensor without dimensions everywhere.
 ///
 /// `fill.Tensor_out(Tensor self, Tensor value, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -498,7 +498,7 @@ pub static FLOOR_DIVIDE__SCALAR: Operator<FloorDivideInPlaceScalarFn> = Operator
     floor_divide__scalar_boxed,
 );
 
-/// `self /= other` rounded down, for a number `other`.
+/// `self = floor(self / other)`, for a number `other`.
 ///
 /// `floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]
@@ -896,7 +896,7 @@ pub static REMAINDER__SCALAR: Operator<RemainderInPlaceScalarFn> = Operator::new
     remainder__scalar_boxed,
 );
 
-/// Keeps the remainder by a number, with its sign.
+/// `self -= other * floor(self / other)`, for a number `other`.
 ///
 /// `remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]
@@ -1185,7 +1185,7 @@ pub static FMOD__SCALAR: Operator<FmodInPlaceScalarFn> = Operator::new(
     fmod__scalar_boxed,
 );
 
-/// Keeps the remainder by a number, with the sign of `self`.
+/// `self -= other * trunc(self / other)`, for a number `other`.
 ///
 /// `fmod_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]

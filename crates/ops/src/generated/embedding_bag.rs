@@ -120,7 +120,7 @@ pub static EMBEDDING_BAG_PADDING_IDX: Operator<EmbeddingBagPaddingIdxFn> = Opera
     embedding_bag_padding_idx_boxed,
 );
 
-/// The same; the index `padding_idx` counts for nothing.
+/// `embedding_bag`, in which the index `padding_idx` counts for nothing.
 ///
 /// `embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)`
 #[inline]

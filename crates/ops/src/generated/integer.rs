@@ -472,7 +472,7 @@ pub static BITWISE_LEFT_SHIFT__TENSOR_SCALAR: Operator<BitwiseLeftShiftInPlaceTe
     bitwise_left_shift__tensor_scalar_boxed,
 );
 
-/// Moves the bits of `self` so many places up.
+/// `self <<= other`, for a number `other`.
 ///
 /// `bitwise_left_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]
@@ -583,7 +583,7 @@ pub static __LSHIFT___TENSOR: Operator<_LshiftTensorFn> = Operator::new(
     __lshift___tensor_boxed,
 );
 
-/// The bits of `self`, `other` places up.
+/// `self << other`, the bits of `self` moved `other` places up.
 ///
 /// `__lshift__.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -624,7 +624,7 @@ pub static __ILSHIFT___TENSOR: Operator<_IlshiftInPlaceTensorFn> = Operator::new
     __ilshift___tensor_boxed,
 );
 
-/// The bits of `self`, `other` places up.
+/// `self << other`, the bits of `self` moved `other` places up.
 ///
 /// `__ilshift__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -665,7 +665,7 @@ pub static __LSHIFT___TENSOR_OUT: Operator<_LshiftTensorOutFn> = Operator::new(
     __lshift___tensor_out_boxed,
 );
 
-/// The bits of `self`, `other` places up.
+/// `self << other`, the bits of `self` moved `other` places up.
 ///
 /// `__lshift__.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -714,7 +714,7 @@ pub static __LSHIFT___SCALAR: Operator<_LshiftScalarFn> = Operator::new(
     __lshift___scalar_boxed,
 );
 
-/// The bits of `self`, so many places up.
+/// `self << other`, for a number `other`.
 ///
 /// `__lshift__.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -746,7 +746,7 @@ pub static __LSHIFT___SCALAR_OUT: Operator<_LshiftScalarOutFn> = Operator::new(
     __lshift___scalar_out_boxed,
 );
 
-/// The bits of `self`, so many places up.
+/// `self << other`, for a number `other`.
 ///
 /// `__lshift__.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -785,7 +785,7 @@ pub static __ILSHIFT___SCALAR: Operator<_IlshiftInPlaceScalarFn> = Operator::new
     __ilshift___scalar_boxed,
 );
 
-/// Moves the bits of `self` so many places up.
+/// `self <<= other`, for a number `other`.
 ///
 /// `__ilshift__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]
@@ -1029,7 +1029,7 @@ pub static BITWISE_RIGHT_SHIFT__TENSOR_SCALAR: Operator<BitwiseRightShiftInPlace
         bitwise_right_shift__tensor_scalar_boxed,
     );
 
-/// Moves the bits of `self` so many places down.
+/// `self >>= other`, for a number `other`.
 ///
 /// `bitwise_right_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]
@@ -1141,7 +1141,7 @@ pub static __RSHIFT___TENSOR: Operator<_RshiftTensorFn> = Operator::new(
     __rshift___tensor_boxed,
 );
 
-/// The bits of `self`, `other` places down.
+/// `self >> other`, the bits of `self` moved `other` places down.
 ///
 /// `__rshift__.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1182,7 +1182,7 @@ pub static __IRSHIFT___TENSOR: Operator<_IrshiftInPlaceTensorFn> = Operator::new
     __irshift___tensor_boxed,
 );
 
-/// The bits of `self`, `other` places down.
+/// `self >> other`, the bits of `self` moved `other` places down.
 ///
 /// `__irshift__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -1223,7 +1223,7 @@ pub static __RSHIFT___TENSOR_OUT: Operator<_RshiftTensorOutFn> = Operator::new(
     __rshift___tensor_out_boxed,
 );
 
-/// The bits of `self`, `other` places down.
+/// `self >> other`, the bits of `self` moved `other` places down.
 ///
 /// `__rshift__.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1272,7 +1272,7 @@ pub static __RSHIFT___SCALAR: Operator<_RshiftScalarFn> = Operator::new(
     __rshift___scalar_boxed,
 );
 
-/// The bits of `self`, so many places down.
+/// `self >> other`, for a number `other`.
 ///
 /// `__rshift__.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -1304,7 +1304,7 @@ pub static __RSHIFT___SCALAR_OUT: Operator<_RshiftScalarOutFn> = Operator::new(
     __rshift___scalar_out_boxed,
 );
 
-/// The bits of `self`, so many places down.
+/// `self >> other`, for a number `other`.
 ///
 /// `__rshift__.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1343,7 +1343,7 @@ pub static __IRSHIFT___SCALAR: Operator<_IrshiftInPlaceScalarFn> = Operator::new
     __irshift___scalar_boxed,
 );
 
-/// Moves the bits of `self` so many places down.
+/// `self >>= other`, for a number `other`.
 ///
 /// `__irshift__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]

@@ -516,7 +516,7 @@ pub static BITWISE_NOT: Operator<BitwiseNotFn> = Operator::new(
     bitwise_not_boxed,
 );
 
-/// Every bit inverted; the logical not of bool.
+/// `~self`, every bit inverted; the logical not of bool.
 ///
 /// `bitwise_not(Tensor self) -> Tensor`
 #[inline]
@@ -557,7 +557,7 @@ pub static BITWISE_NOT_: Operator<BitwiseNotInPlaceFn> = Operator::new(
     bitwise_not__boxed,
 );
 
-/// Every bit inverted; the logical not of bool.
+/// `~self`, every bit inverted; the logical not of bool.
 ///
 /// `bitwise_not_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -598,7 +598,7 @@ pub static BITWISE_NOT_OUT: Operator<BitwiseNotOutFn> = Operator::new(
     bitwise_not_out_boxed,
 );
 
-/// Every bit inverted; the logical not of bool.
+/// `~self`, every bit inverted; the logical not of bool.
 ///
 /// `bitwise_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -880,7 +880,7 @@ pub static BITWISE_AND__SCALAR: Operator<BitwiseAndInPlaceScalarFn> = Operator::
     bitwise_and__scalar_boxed,
 );
 
-/// Keeps the bits shared with a number.
+/// `self &= other`, for a number `other`.
 ///
 /// `bitwise_and_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]
@@ -1150,7 +1150,7 @@ pub static BITWISE_OR__SCALAR: Operator<BitwiseOrInPlaceScalarFn> = Operator::ne
     bitwise_or__scalar_boxed,
 );
 
-/// Adds the bits of a number.
+/// `self |= other`, for a number `other`.
 ///
 /// `bitwise_or_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]
@@ -1423,7 +1423,7 @@ pub static BITWISE_XOR__SCALAR: Operator<BitwiseXorInPlaceScalarFn> = Operator::
     bitwise_xor__scalar_boxed,
 );
 
-/// Inverts the bits of a number.
+/// `self ^= other`, for a number `other`.
 ///
 /// `bitwise_xor_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]

@@ -114,12 +114,12 @@ impl Tensor {
         super::binary::minimum(self, other)
     }
 
-    /// The greater of two elements; of a number and NaN, the number.
+    /// `max(self, other)`, element by element; of a number and NaN, the number.
     pub fn fmax(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::fmax(self, other)
     }
 
-    /// The lesser of two elements; of a number and NaN, the number.
+    /// `min(self, other)`, element by element; of a number and NaN, the number.
     pub fn fmin(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::fmin(self, other)
     }

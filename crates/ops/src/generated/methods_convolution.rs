@@ -153,7 +153,7 @@ impl Tensor {
         )
     }
 
-    /// A convolution over one, two or three dimensions, transposed or not.
+    /// `conv1d`, `conv2d`, `conv3d` or their transposes, by the number of dimensions.
     ///
     /// Each list has a value for each dimension, or one for all. The result is laid out in memory as `input` is.
     pub fn convolution(

@@ -44,7 +44,7 @@ impl Tensor {
         super::division::floor_divide_scalar(self, other.into())
     }
 
-    /// `self /= other` rounded down, for a number `other`.
+    /// `self = floor(self / other)`, for a number `other`.
     pub fn floor_divide__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::division::floor_divide__scalar(self, other.into())?;
         Ok(self)
@@ -88,7 +88,7 @@ impl Tensor {
         super::division::remainder_scalar(self, other.into())
     }
 
-    /// Keeps the remainder by a number, with its sign.
+    /// `self -= other * floor(self / other)`, for a number `other`.
     pub fn remainder__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::division::remainder__scalar(self, other.into())?;
         Ok(self)
@@ -110,7 +110,7 @@ impl Tensor {
         super::division::fmod_scalar(self, other.into())
     }
 
-    /// Keeps the remainder by a number, with the sign of `self`.
+    /// `self -= other * trunc(self / other)`, for a number `other`.
     pub fn fmod__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::division::fmod__scalar(self, other.into())?;
         Ok(self)

@@ -29,7 +29,7 @@ impl Tensor {
         )
     }
 
-    /// The same; the index `padding_idx` counts for nothing.
+    /// `embedding_bag`, in which the index `padding_idx` counts for nothing.
     pub fn embedding_bag_padding_idx(
         weight: &Tensor,
         indices: &Tensor,

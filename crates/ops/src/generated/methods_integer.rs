@@ -44,29 +44,29 @@ impl Tensor {
         super::integer::bitwise_left_shift_tensor_scalar(self, other.into())
     }
 
-    /// Moves the bits of `self` so many places up.
+    /// `self <<= other`, for a number `other`.
     pub fn bitwise_left_shift__tensor_scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::integer::bitwise_left_shift__tensor_scalar(self, other.into())?;
         Ok(self)
     }
 
-    /// The bits of `self`, `other` places up.
+    /// `self << other`, the bits of `self` moved `other` places up.
     pub fn __lshift__(&self, other: &Tensor) -> Result<Tensor> {
         super::integer::__lshift___tensor(self, other)
     }
 
-    /// The bits of `self`, `other` places up. The result is written into `self`.
+    /// `self << other`, the bits of `self` moved `other` places up. The result is written into `self`.
     pub fn __ilshift__(&self, other: &Tensor) -> Result<&Tensor> {
         super::integer::__ilshift___tensor(self, other)?;
         Ok(self)
     }
 
-    /// The bits of `self`, so many places up.
+    /// `self << other`, for a number `other`.
     pub fn __lshift___scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::integer::__lshift___scalar(self, other.into())
     }
 
-    /// Moves the bits of `self` so many places up.
+    /// `self <<= other`, for a number `other`.
     pub fn __ilshift___scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::integer::__ilshift___scalar(self, other.into())?;
         Ok(self)
@@ -88,29 +88,29 @@ impl Tensor {
         super::integer::bitwise_right_shift_tensor_scalar(self, other.into())
     }
 
-    /// Moves the bits of `self` so many places down.
+    /// `self >>= other`, for a number `other`.
     pub fn bitwise_right_shift__tensor_scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::integer::bitwise_right_shift__tensor_scalar(self, other.into())?;
         Ok(self)
     }
 
-    /// The bits of `self`, `other` places down.
+    /// `self >> other`, the bits of `self` moved `other` places down.
     pub fn __rshift__(&self, other: &Tensor) -> Result<Tensor> {
         super::integer::__rshift___tensor(self, other)
     }
 
-    /// The bits of `self`, `other` places down. The result is written into `self`.
+    /// `self >> other`, the bits of `self` moved `other` places down. The result is written into `self`.
     pub fn __irshift__(&self, other: &Tensor) -> Result<&Tensor> {
         super::integer::__irshift___tensor(self, other)?;
         Ok(self)
     }
 
-    /// The bits of `self`, so many places down.
+    /// `self >> other`, for a number `other`.
     pub fn __rshift___scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::integer::__rshift___scalar(self, other.into())
     }
 
-    /// Moves the bits of `self` so many places down.
+    /// `self >>= other`, for a number `other`.
     pub fn __irshift___scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::integer::__irshift___scalar(self, other.into())?;
         Ok(self)

@@ -50,12 +50,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// Every bit inverted; the logical not of bool.
+    /// `~self`, every bit inverted; the logical not of bool.
     pub fn bitwise_not(&self) -> Result<Tensor> {
         super::logical::bitwise_not(self)
     }
 
-    /// Every bit inverted; the logical not of bool. The result is written into `self`.
+    /// `~self`, every bit inverted; the logical not of bool. The result is written into `self`.
     pub fn bitwise_not_(&self) -> Result<&Tensor> {
         super::logical::bitwise_not_(self)?;
         Ok(self)
@@ -77,7 +77,7 @@ impl Tensor {
         super::logical::bitwise_and_scalar(self, other.into())
     }
 
-    /// Keeps the bits shared with a number.
+    /// `self &= other`, for a number `other`.
     pub fn bitwise_and__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::logical::bitwise_and__scalar(self, other.into())?;
         Ok(self)
@@ -99,7 +99,7 @@ impl Tensor {
         super::logical::bitwise_or_scalar(self, other.into())
     }
 
-    /// Adds the bits of a number.
+    /// `self |= other`, for a number `other`.
     pub fn bitwise_or__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::logical::bitwise_or__scalar(self, other.into())?;
         Ok(self)
@@ -121,7 +121,7 @@ impl Tensor {
         super::logical::bitwise_xor_scalar(self, other.into())
     }
 
-    /// Inverts the bits of a number.
+    /// `self ^= other`, for a number `other`.
     pub fn bitwise_xor__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::logical::bitwise_xor__scalar(self, other.into())?;
         Ok(self)

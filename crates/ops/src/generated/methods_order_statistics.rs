@@ -21,22 +21,22 @@ impl Tensor {
         super::order_statistics::kthvalue(self, k, dim, keepdim)
     }
 
-    /// The lower median of all elements; NaN where there is one.
+    /// Of the n elements in order the one at `floor((n - 1) / 2)`, the lower median; NaN where there is one.
     pub fn median(&self) -> Result<Tensor> {
         super::order_statistics::median(self)
     }
 
-    /// The lower median along a dimension, and where it stands; NaN where there is one.
+    /// Of the n elements along a dimension in order the one at `floor((n - 1) / 2)`, the lower median, and where it stands; NaN where there is one.
     pub fn median_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
         super::order_statistics::median_dim(self, dim, keepdim)
     }
 
-    /// The lower median of all numbers.
+    /// `median` of the elements that are not NaN.
     pub fn nanmedian(&self) -> Result<Tensor> {
         super::order_statistics::nanmedian(self)
     }
 
-    /// The lower median of the numbers along a dimension, and where it stands.
+    /// `median` of the elements along a dimension that are not NaN, and where it stands.
     pub fn nanmedian_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
         super::order_statistics::nanmedian_dim(self, dim, keepdim)
     }

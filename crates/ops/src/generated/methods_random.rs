@@ -12,7 +12,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// Writes normal numbers of the given mean and standard deviation.
+    /// Writes normal numbers of the given mean and standard deviation: of the density `exp(-((x - mean) / std)^2 / 2) / (std * sqrt(2 * pi))`.
     pub fn normal_(&self, mean: f64, std: f64) -> Result<&Tensor> {
         super::random::normal_(self, mean, std, None)?;
         Ok(self)

@@ -67,7 +67,7 @@ impl Tensor {
         )
     }
 
-    /// Evenly spaced numbers between those of two tensors without dimensions.
+    /// `linspace` between the numbers of two tensors without dimensions.
     pub fn linspace_tensor_tensor(
         start: &Tensor,
         end: &Tensor,
@@ -86,7 +86,7 @@ impl Tensor {
         )
     }
 
-    /// Evenly spaced numbers from that of a tensor to a number.
+    /// `linspace` from the number of a tensor to a number.
     pub fn linspace_tensor_scalar(
         start: &Tensor,
         end: impl Into<Scalar>,
@@ -105,7 +105,7 @@ impl Tensor {
         )
     }
 
-    /// Evenly spaced numbers from a number to that of a tensor.
+    /// `linspace` from a number to that of a tensor.
     pub fn linspace_scalar_tensor(
         start: impl Into<Scalar>,
         end: &Tensor,
@@ -183,7 +183,7 @@ impl Tensor {
         )
     }
 
-    /// Powers whose exponents lie between those of two tensors without dimensions.
+    /// `logspace` between the numbers of two tensors without dimensions.
     pub fn logspace_tensor_tensor(
         start: &Tensor,
         end: &Tensor,
@@ -204,7 +204,7 @@ impl Tensor {
         )
     }
 
-    /// Powers from that of a tensor to that of a number.
+    /// `logspace` from the number of a tensor to a number.
     pub fn logspace_tensor_scalar(
         start: &Tensor,
         end: impl Into<Scalar>,
@@ -225,7 +225,7 @@ impl Tensor {
         )
     }
 
-    /// Powers from that of a number to that of a tensor.
+    /// `logspace` from a number to that of a tensor.
     pub fn logspace_scalar_tensor(
         start: impl Into<Scalar>,
         end: &Tensor,

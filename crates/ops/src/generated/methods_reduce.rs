@@ -16,7 +16,7 @@ impl Tensor {
         super::reduce::sum_dim_intlist(self, dim, keepdim, None)
     }
 
-    /// The sum along the given dimensions of what is not NaN.
+    /// `sum(self)` along the given dimensions over what is not NaN.
     pub fn nansum(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
         super::reduce::nansum(self, dim, keepdim, None)
     }
@@ -86,7 +86,7 @@ impl Tensor {
         super::reduce::logsumexp(self, dim, keepdim)
     }
 
-    /// The greatest of all elements; NaN where there is one. Of no elements it is an error.
+    /// `max(self)` of all elements; NaN where there is one. Of no elements it is an error.
     pub fn max(&self) -> Result<Tensor> {
         super::reduce::max(self)
     }
@@ -111,7 +111,7 @@ impl Tensor {
         super::reduce::argmax(self, dim, keepdim)
     }
 
-    /// The least of all elements; NaN where there is one. Of no elements it is an error.
+    /// `min(self)` of all elements; NaN where there is one. Of no elements it is an error.
     pub fn min(&self) -> Result<Tensor> {
         super::reduce::min(self)
     }

@@ -349,7 +349,7 @@ pub static MEDIAN: Operator<MedianFn> = Operator::new(
     median_boxed,
 );
 
-/// The lower median of all elements; NaN where there is one.
+/// Of the n elements in order the one at `floor((n - 1) / 2)`, the lower median; NaN where there is one.
 ///
 /// `median(Tensor self) -> Tensor`
 #[inline]
@@ -381,7 +381,7 @@ pub static MEDIAN_OUT: Operator<MedianOutFn> = Operator::new(
     median_out_boxed,
 );
 
-/// The lower median of all elements; NaN where there is one.
+/// Of the n elements in order the one at `floor((n - 1) / 2)`, the lower median; NaN where there is one.
 ///
 /// `median.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -414,7 +414,7 @@ pub static MEDIAN_DIM: Operator<MedianDimFn> = Operator::new(
     median_dim_boxed,
 );
 
-/// The lower median along a dimension, and where it stands; NaN where there is one.
+/// Of the n elements along a dimension in order the one at `floor((n - 1) / 2)`, the lower median, and where it stands; NaN where there is one.
 ///
 /// `median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
 #[inline]
@@ -465,7 +465,7 @@ pub static MEDIAN_DIM_VALUES: Operator<MedianDimValuesFn> = Operator::new(
     median_dim_values_boxed,
 );
 
-/// The lower median along a dimension, and where it stands; NaN where there is one.
+/// Of the n elements along a dimension in order the one at `floor((n - 1) / 2)`, the lower median, and where it stands; NaN where there is one.
 ///
 /// `median.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
 #[inline]
@@ -537,7 +537,7 @@ pub static NANMEDIAN: Operator<NanmedianFn> = Operator::new(
     nanmedian_boxed,
 );
 
-/// The lower median of all numbers.
+/// `median` of the elements that are not NaN.
 ///
 /// `nanmedian(Tensor self) -> Tensor`
 #[inline]
@@ -569,7 +569,7 @@ pub static NANMEDIAN_OUT: Operator<NanmedianOutFn> = Operator::new(
     nanmedian_out_boxed,
 );
 
-/// The lower median of all numbers.
+/// `median` of the elements that are not NaN.
 ///
 /// `nanmedian.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -602,7 +602,7 @@ pub static NANMEDIAN_DIM: Operator<NanmedianDimFn> = Operator::new(
     nanmedian_dim_boxed,
 );
 
-/// The lower median of the numbers along a dimension, and where it stands.
+/// `median` of the elements along a dimension that are not NaN, and where it stands.
 ///
 /// `nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
 #[inline]
@@ -653,7 +653,7 @@ pub static NANMEDIAN_DIM_VALUES: Operator<NanmedianDimValuesFn> = Operator::new(
     nanmedian_dim_values_boxed,
 );
 
-/// The lower median of the numbers along a dimension, and where it stands.
+/// `median` of the elements along a dimension that are not NaN, and where it stands.
 ///
 /// `nanmedian.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
 #[inline]

@@ -60,7 +60,7 @@ pub static NORMAL_: Operator<NormalInPlaceFn> = Operator::new(
     normal__boxed,
 );
 
-/// Writes normal numbers of the given mean and standard deviation.
+/// Writes normal numbers of the given mean and standard deviation: of the density `exp(-((x - mean) / std)^2 / 2) / (std * sqrt(2 * pi))`.
 ///
 /// `normal_(Tensor(a!) self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]

@@ -397,7 +397,7 @@ pub static LINSPACE_TENSOR_TENSOR: Operator<LinspaceTensorTensorFn> = Operator::
     linspace_tensor_tensor_boxed,
 );
 
-/// Evenly spaced numbers between those of two tensors without dimensions.
+/// `linspace` between the numbers of two tensors without dimensions.
 ///
 /// `linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -456,7 +456,7 @@ pub static LINSPACE_TENSOR_TENSOR_OUT: Operator<LinspaceTensorTensorOutFn> = Ope
     linspace_tensor_tensor_out_boxed,
 );
 
-/// Evenly spaced numbers between those of two tensors without dimensions.
+/// `linspace` between the numbers of two tensors without dimensions.
 ///
 /// `linspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -519,7 +519,7 @@ pub static LINSPACE_TENSOR_SCALAR: Operator<LinspaceTensorScalarFn> = Operator::
     linspace_tensor_scalar_boxed,
 );
 
-/// Evenly spaced numbers from that of a tensor to a number.
+/// `linspace` from the number of a tensor to a number.
 ///
 /// `linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -577,7 +577,7 @@ pub static LINSPACE_TENSOR_SCALAR_OUT: Operator<LinspaceTensorScalarOutFn> = Ope
     linspace_tensor_scalar_out_boxed,
 );
 
-/// Evenly spaced numbers from that of a tensor to a number.
+/// `linspace` from the number of a tensor to a number.
 ///
 /// `linspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -639,7 +639,7 @@ pub static LINSPACE_SCALAR_TENSOR: Operator<LinspaceScalarTensorFn> = Operator::
     linspace_scalar_tensor_boxed,
 );
 
-/// Evenly spaced numbers from a number to that of a tensor.
+/// `linspace` from a number to that of a tensor.
 ///
 /// `linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -697,7 +697,7 @@ pub static LINSPACE_SCALAR_TENSOR_OUT: Operator<LinspaceScalarTensorOutFn> = Ope
     linspace_scalar_tensor_out_boxed,
 );
 
-/// Evenly spaced numbers from a number to that of a tensor.
+/// `linspace` from a number to that of a tensor.
 ///
 /// `linspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1099,7 +1099,7 @@ pub static LOGSPACE_TENSOR_TENSOR: Operator<LogspaceTensorTensorFn> = Operator::
     logspace_tensor_tensor_boxed,
 );
 
-/// Powers whose exponents lie between those of two tensors without dimensions.
+/// `logspace` between the numbers of two tensors without dimensions.
 ///
 /// `logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -1161,7 +1161,7 @@ pub static LOGSPACE_TENSOR_TENSOR_OUT: Operator<LogspaceTensorTensorOutFn> = Ope
     logspace_tensor_tensor_out_boxed,
 );
 
-/// Powers whose exponents lie between those of two tensors without dimensions.
+/// `logspace` between the numbers of two tensors without dimensions.
 ///
 /// `logspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1234,7 +1234,7 @@ pub static LOGSPACE_TENSOR_SCALAR: Operator<LogspaceTensorScalarFn> = Operator::
     logspace_tensor_scalar_boxed,
 );
 
-/// Powers from that of a tensor to that of a number.
+/// `logspace` from the number of a tensor to a number.
 ///
 /// `logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -1295,7 +1295,7 @@ pub static LOGSPACE_TENSOR_SCALAR_OUT: Operator<LogspaceTensorScalarOutFn> = Ope
     logspace_tensor_scalar_out_boxed,
 );
 
-/// Powers from that of a tensor to that of a number.
+/// `logspace` from the number of a tensor to a number.
 ///
 /// `logspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1367,7 +1367,7 @@ pub static LOGSPACE_SCALAR_TENSOR: Operator<LogspaceScalarTensorFn> = Operator::
     logspace_scalar_tensor_boxed,
 );
 
-/// Powers from that of a number to that of a tensor.
+/// `logspace` from a number to that of a tensor.
 ///
 /// `logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -1428,7 +1428,7 @@ pub static LOGSPACE_SCALAR_TENSOR_OUT: Operator<LogspaceScalarTensorOutFn> = Ope
     logspace_scalar_tensor_out_boxed,
 );
 
-/// Powers from that of a number to that of a tensor.
+/// `logspace` from a number to that of a tensor.
 ///
 /// `logspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

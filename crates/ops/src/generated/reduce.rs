@@ -219,7 +219,7 @@ pub static NANSUM: Operator<NansumFn> = Operator::new(
     nansum_boxed,
 );
 
-/// The sum along the given dimensions of what is not NaN.
+/// `sum(self)` along the given dimensions over what is not NaN.
 ///
 /// `nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -283,7 +283,7 @@ pub static NANSUM_OUT: Operator<NansumOutFn> = Operator::new(
     nansum_out_boxed,
 );
 
-/// The sum along the given dimensions of what is not NaN.
+/// `sum(self)` along the given dimensions over what is not NaN.
 ///
 /// `nansum.out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1457,7 +1457,7 @@ pub static MAX: Operator<MaxFn> = Operator::new(
     max_boxed,
 );
 
-/// The greatest of all elements; NaN where there is one.
+/// `max(self)` of all elements; NaN where there is one.
 ///
 /// `max(Tensor self) -> Tensor`
 #[inline]
@@ -1497,7 +1497,7 @@ pub static MAX_UNARY_OUT: Operator<MaxUnaryOutFn> = Operator::new(
     max_unary_out_boxed,
 );
 
-/// The greatest of all elements; NaN where there is one.
+/// `max(self)` of all elements; NaN where there is one.
 ///
 /// `max.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1886,7 +1886,7 @@ pub static MIN: Operator<MinFn> = Operator::new(
     min_boxed,
 );
 
-/// The least of all elements; NaN where there is one.
+/// `min(self)` of all elements; NaN where there is one.
 ///
 /// `min(Tensor self) -> Tensor`
 #[inline]
@@ -1926,7 +1926,7 @@ pub static MIN_UNARY_OUT: Operator<MinUnaryOutFn> = Operator::new(
     min_unary_out_boxed,
 );
 
-/// The least of all elements; NaN where there is one.
+/// `min(self)` of all elements; NaN where there is one.
 ///
 /// `min.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -250,7 +250,7 @@ pub static IM2COL: Operator<Im2colFn> = Operator::new(
     im2col_boxed,
 );
 
-/// The patches of an image as columns.
+/// The patches of an image as columns: column l of `n x c*kh*kw x l` has the elements that a convolution would multiply for its pixel l.
 ///
 /// `im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor`
 #[inline]
@@ -293,7 +293,7 @@ pub static IM2COL_OUT: Operator<Im2colOutFn> = Operator::new(
     im2col_out_boxed,
 );
 
-/// The patches of an image as columns.
+/// The patches of an image as columns: column l of `n x c*kh*kw x l` has the elements that a convolution would multiply for its pixel l.
 ///
 /// `im2col.out(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

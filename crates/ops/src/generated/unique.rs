@@ -156,7 +156,7 @@ pub static UNIQUE_DIM_CONSECUTIVE: Operator<UniqueDimConsecutiveFn> = Operator::
     unique_dim_consecutive_boxed,
 );
 
-/// The same for slices that stand side by side.
+/// `unique_consecutive` of the slices of a dimension.
 ///
 /// `unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)`
 #[inline]

@@ -93,20 +93,20 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         FMAX,
-        "fmax(Tensor input, Tensor other, *, Tensor out=None)\n\nThe greater of two elements; of a number and NaN, the number."
+        "fmax(Tensor input, Tensor other, *, Tensor out=None)\n\n`max(self, other)`, element by element; of a number and NaN, the number."
     ),
     method!(
         FMAX,
-        "fmax(Tensor other, *, Tensor out=None)\n\nThe greater of two elements; of a number and NaN, the number."
+        "fmax(Tensor other, *, Tensor out=None)\n\n`max(self, other)`, element by element; of a number and NaN, the number."
     ),
     function!(
         "",
         FMIN,
-        "fmin(Tensor input, Tensor other, *, Tensor out=None)\n\nThe lesser of two elements; of a number and NaN, the number."
+        "fmin(Tensor input, Tensor other, *, Tensor out=None)\n\n`min(self, other)`, element by element; of a number and NaN, the number."
     ),
     method!(
         FMIN,
-        "fmin(Tensor other, *, Tensor out=None)\n\nThe lesser of two elements; of a number and NaN, the number."
+        "fmin(Tensor other, *, Tensor out=None)\n\n`min(self, other)`, element by element; of a number and NaN, the number."
     ),
     function!(
         "",

@@ -28,7 +28,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         FILL_,
-        "fill_(Tensor input, Tensor value)\nfill_(Tensor input, Number value)\n\nThe same with the value of a tensor without dimensions."
+        "fill_(Tensor input, Tensor value)\nfill_(Tensor input, Number value)\n\nA tensor like `self` with the value of a tensor without dimensions everywhere."
     ),
     method!(FILL_, "fill_(Number value)\n\nWrites one value everywhere."),
     function!("", ZERO_, "zero_(Tensor input)\n\nWrites zeros everywhere."),
@@ -36,7 +36,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         FILL,
-        "fill(Tensor input, Tensor value, *, Tensor out=None)\nfill(Tensor input, Number value, *, Tensor out=None)\n\nThe same with the value of a tensor without dimensions."
+        "fill(Tensor input, Tensor value, *, Tensor out=None)\nfill(Tensor input, Number value, *, Tensor out=None)\n\nA tensor like `self` with the value of a tensor without dimensions everywhere."
     ),
     function!(
         "",

@@ -40,15 +40,15 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         __LSHIFT__,
-        "__lshift__(Tensor input, Tensor other, *, Tensor out=None)\n__lshift__(Tensor input, Number other, *, Tensor out=None)\n\nThe bits of `self`, `other` places up."
+        "__lshift__(Tensor input, Tensor other, *, Tensor out=None)\n__lshift__(Tensor input, Number other, *, Tensor out=None)\n\n`self << other`, the bits of `self` moved `other` places up."
     ),
     method!(
         __LSHIFT__,
-        "__lshift__(Tensor other, *, Tensor out=None)\n__lshift__(Number other, *, Tensor out=None)\n\nThe bits of `self`, `other` places up."
+        "__lshift__(Tensor other, *, Tensor out=None)\n__lshift__(Number other, *, Tensor out=None)\n\n`self << other`, the bits of `self` moved `other` places up."
     ),
     method!(
         __ILSHIFT__,
-        "__ilshift__(Tensor other)\n__ilshift__(Number other)\n\nThe bits of `self`, `other` places up."
+        "__ilshift__(Tensor other)\n__ilshift__(Number other)\n\n`self << other`, the bits of `self` moved `other` places up."
     ),
     function!(
         "",
@@ -66,15 +66,15 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         __RSHIFT__,
-        "__rshift__(Tensor input, Tensor other, *, Tensor out=None)\n__rshift__(Tensor input, Number other, *, Tensor out=None)\n\nThe bits of `self`, `other` places down."
+        "__rshift__(Tensor input, Tensor other, *, Tensor out=None)\n__rshift__(Tensor input, Number other, *, Tensor out=None)\n\n`self >> other`, the bits of `self` moved `other` places down."
     ),
     method!(
         __RSHIFT__,
-        "__rshift__(Tensor other, *, Tensor out=None)\n__rshift__(Number other, *, Tensor out=None)\n\nThe bits of `self`, `other` places down."
+        "__rshift__(Tensor other, *, Tensor out=None)\n__rshift__(Number other, *, Tensor out=None)\n\n`self >> other`, the bits of `self` moved `other` places down."
     ),
     method!(
         __IRSHIFT__,
-        "__irshift__(Tensor other)\n__irshift__(Number other)\n\nThe bits of `self`, `other` places down."
+        "__irshift__(Tensor other)\n__irshift__(Number other)\n\n`self >> other`, the bits of `self` moved `other` places down."
     ),
 ];
 

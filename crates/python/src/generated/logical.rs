@@ -48,11 +48,18 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         BITWISE_NOT,
-        "bitwise_not(Tensor input, *, Tensor out=None)\n\nEvery bit inverted; the logical not of bool."
+        "bitwise_not(Tensor input, *, Tensor out=None)\n\n`~self`, every bit inverted; the logical not of bool."
     ),
-    method!(BITWISE_NOT, "bitwise_not(*, Tensor out=None)\n\nEvery bit inverted; the logical not of bool."),
-    function!("", BITWISE_NOT_, "bitwise_not_(Tensor input)\n\nEvery bit inverted; the logical not of bool."),
-    method!(BITWISE_NOT_, "bitwise_not_()\n\nEvery bit inverted; the logical not of bool."),
+    method!(
+        BITWISE_NOT,
+        "bitwise_not(*, Tensor out=None)\n\n`~self`, every bit inverted; the logical not of bool."
+    ),
+    function!(
+        "",
+        BITWISE_NOT_,
+        "bitwise_not_(Tensor input)\n\n`~self`, every bit inverted; the logical not of bool."
+    ),
+    method!(BITWISE_NOT_, "bitwise_not_()\n\n`~self`, every bit inverted; the logical not of bool."),
     function!(
         "",
         BITWISE_AND,

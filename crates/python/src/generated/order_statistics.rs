@@ -38,20 +38,20 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MEDIAN,
-        "median(Tensor input, *, Tensor out=None)\nmedian(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\nThe lower median of all elements; NaN where there is one."
+        "median(Tensor input, *, Tensor out=None)\nmedian(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\nOf the n elements in order the one at `floor((n - 1) / 2)`, the lower median; NaN where there is one."
     ),
     method!(
         MEDIAN,
-        "median(*, Tensor out=None)\nmedian(int dim, bool keepdim=False, *, Tensor out=None)\n\nThe lower median of all elements; NaN where there is one."
+        "median(*, Tensor out=None)\nmedian(int dim, bool keepdim=False, *, Tensor out=None)\n\nOf the n elements in order the one at `floor((n - 1) / 2)`, the lower median; NaN where there is one."
     ),
     function!(
         "",
         NANMEDIAN,
-        "nanmedian(Tensor input, *, Tensor out=None)\nnanmedian(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\nThe lower median of all numbers."
+        "nanmedian(Tensor input, *, Tensor out=None)\nnanmedian(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\n`median` of the elements that are not NaN."
     ),
     method!(
         NANMEDIAN,
-        "nanmedian(*, Tensor out=None)\nnanmedian(int dim, bool keepdim=False, *, Tensor out=None)\n\nThe lower median of all numbers."
+        "nanmedian(*, Tensor out=None)\nnanmedian(int dim, bool keepdim=False, *, Tensor out=None)\n\n`median` of the elements that are not NaN."
     ),
     function!(
         "",

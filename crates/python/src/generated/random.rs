@@ -13,7 +13,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     ),
     method!(
         NORMAL_,
-        "normal_(float mean=0, float std=1, *, Generator? generator=None)\n\nWrites normal numbers of the given mean and standard deviation."
+        "normal_(float mean=0, float std=1, *, Generator? generator=None)\n\nWrites normal numbers of the given mean and standard deviation: of the density `exp(-((x - mean) / std)^2 / 2) / (std * sqrt(2 * pi))`."
     ),
     method!(
         EXPONENTIAL_,

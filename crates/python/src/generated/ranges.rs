@@ -16,7 +16,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         LINSPACE,
-        "linspace(Tensor start, Tensor end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlinspace(Tensor start, Number end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlinspace(Number start, Tensor end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlinspace(Number start, Number end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nEvenly spaced numbers between those of two tensors without dimensions."
+        "linspace(Tensor start, Tensor end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlinspace(Tensor start, Number end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlinspace(Number start, Tensor end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlinspace(Number start, Number end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\n`linspace` between the numbers of two tensors without dimensions."
     ),
     function!(
         "",
@@ -31,7 +31,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         LOGSPACE,
-        "logspace(Tensor start, Tensor end, int steps, float base=10.0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlogspace(Tensor start, Number end, int steps, float base=10.0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlogspace(Number start, Tensor end, int steps, float base=10.0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlogspace(Number start, Number end, int steps, float base=10.0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nPowers whose exponents lie between those of two tensors without dimensions."
+        "logspace(Tensor start, Tensor end, int steps, float base=10.0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlogspace(Tensor start, Number end, int steps, float base=10.0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlogspace(Number start, Tensor end, int steps, float base=10.0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlogspace(Number start, Number end, int steps, float base=10.0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\n`logspace` between the numbers of two tensors without dimensions."
     ),
 ];
 

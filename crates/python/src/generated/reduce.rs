@@ -21,11 +21,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         NANSUM,
-        "nansum(Tensor input, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe sum along the given dimensions of what is not NaN."
+        "nansum(Tensor input, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(self)` along the given dimensions over what is not NaN."
     ),
     method!(
         NANSUM,
-        "nansum(int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe sum along the given dimensions of what is not NaN."
+        "nansum(int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(self)` along the given dimensions over what is not NaN."
     ),
     function!(
         "",
@@ -84,11 +84,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MAX,
-        "max(Tensor input, *, Tensor out=None)\nmax(Tensor input, Tensor other, *, Tensor out=None)\nmax(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\nThe greatest of all elements; NaN where there is one. Of no elements it is an error."
+        "max(Tensor input, *, Tensor out=None)\nmax(Tensor input, Tensor other, *, Tensor out=None)\nmax(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\n`max(self)` of all elements; NaN where there is one. Of no elements it is an error."
     ),
     method!(
         MAX,
-        "max(*, Tensor out=None)\nmax(Tensor other, *, Tensor out=None)\nmax(int dim, bool keepdim=False, *, Tensor out=None)\n\nThe greatest of all elements; NaN where there is one. Of no elements it is an error."
+        "max(*, Tensor out=None)\nmax(Tensor other, *, Tensor out=None)\nmax(int dim, bool keepdim=False, *, Tensor out=None)\n\n`max(self)` of all elements; NaN where there is one. Of no elements it is an error."
     ),
     function!(
         "",
@@ -111,11 +111,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MIN,
-        "min(Tensor input, *, Tensor out=None)\nmin(Tensor input, Tensor other, *, Tensor out=None)\nmin(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\nThe least of all elements; NaN where there is one. Of no elements it is an error."
+        "min(Tensor input, *, Tensor out=None)\nmin(Tensor input, Tensor other, *, Tensor out=None)\nmin(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\n`min(self)` of all elements; NaN where there is one. Of no elements it is an error."
     ),
     method!(
         MIN,
-        "min(*, Tensor out=None)\nmin(Tensor other, *, Tensor out=None)\nmin(int dim, bool keepdim=False, *, Tensor out=None)\n\nThe least of all elements; NaN where there is one. Of no elements it is an error."
+        "min(*, Tensor out=None)\nmin(Tensor other, *, Tensor out=None)\nmin(int dim, bool keepdim=False, *, Tensor out=None)\n\n`min(self)` of all elements; NaN where there is one. Of no elements it is an error."
     ),
     function!(
         "",

@@ -30,7 +30,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         IM2COL,
-        "im2col(Tensor input, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor out=None)\n\nThe patches of an image as columns."
+        "im2col(Tensor input, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor out=None)\n\nThe patches of an image as columns: column l of `n x c*kh*kw x l` has the elements that a convolution would multiply for its pixel l."
     ),
     function!(
         "_nn",

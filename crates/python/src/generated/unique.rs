@@ -25,7 +25,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         UNIQUE_DIM_CONSECUTIVE,
-        "unique_dim_consecutive(Tensor input, int dim, bool return_inverse=False, bool return_counts=False)\n\nThe same for slices that stand side by side."
+        "unique_dim_consecutive(Tensor input, int dim, bool return_inverse=False, bool return_counts=False)\n\n`unique_consecutive` of the slices of a dimension."
     ),
 ];
 
