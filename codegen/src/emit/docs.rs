@@ -32,8 +32,8 @@ Each operator with its schema and what it computes. The lines below it:
 - **Tangent**, in forward mode: a formula of tangents (`self_t`) and values (`self_p`), or `linear`: the operator itself, applied to
   the tangents; `pointwise`: a backward pass, since the Jacobian is diagonal; `general`: the gradient of the gradient. Tangents of
   in-place forms are those of the operator.
-- **Differs** from PyTorch, and in which of the checks of `tests/parity`: [the tables](../differences.md) in full, beside
-  the differences that no single operator shows.
+- **Differs** from PyTorch: in which types, or in which of the checks of `tests/parity`. [The tables](../differences.md) say more,
+  and which differences no single operator shows.
 ";
 
 /// What the page is made of besides the operators.
