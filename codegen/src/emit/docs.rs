@@ -22,8 +22,8 @@ const TOP: &str = "\
 
 Each operator with its schema and what it computes. The lines below it:
 
-- **Types**: those of its tensors that every sample call of the operator table gets along with, found by calling; indices, masks
-  and what else has a type of its own keep that. Without tensors it is the type asked for of the result. `integers` are
+- **Types**: those of its tensors that no sample call of the operator table is refused for, found by calling; indices, masks and
+  what else has a type of its own keep that. Without tensors it is the type asked for of the result. `integers` are
   uint8, int8, int16, int32 and int64, `floating` are float16, bfloat16, float32 and float64, and `all` are both and bool.
 - **Forms**: function and method, with the name that the method has in Rust, and the siblings that write into their first
   argument or into `out=`. In Rust every one is a function of `flambeau::ops`; formulas of gradients are not in Python.
