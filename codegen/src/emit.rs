@@ -84,6 +84,7 @@ const FROM: &[(&str, &[&str])] = &[
             "Operator",
             "Value",
             "factory_keys",
+            "observed",
         ],
     ),
     ("crate::structured", &["convert_to_out", "copy_each_to_out", "copy_to_out", "copy_to_self"]),

@@ -15,6 +15,7 @@ pub(super) fn emit(operator: &Operator<'_>) -> String {
         .kernels
         .iter()
         .flat_map(|k| k.keys.iter().map(|key| kernel(key, &wrapper(operator, k))).collect::<Vec<_>>())
+        .chain([observed(operator)])
         .collect();
     format!(
         "/// A kernel of `{name}`.\n\
@@ -32,6 +33,21 @@ pub(super) fn emit(operator: &Operator<'_>) -> String {
 
 fn boxed_name(operator: &Operator<'_>) -> String {
     format!("{}_boxed", operator.function())
+}
+
+/// The kernel that records the call for a profiler, and passes it on.
+fn observed(operator: &Operator<'_>) -> String {
+    let schema = &operator.schema;
+    let tensors = schema.arguments().filter(|argument| argument.ty.holds_tensors());
+    let tensors: Vec<String> = tensors.map(calls::name).collect();
+    let arguments: String =
+        schema.arguments().map(|argument| format!(", {}", calls::name(argument))).collect();
+    format!(
+        "observed!({}: {}, [{}]{arguments})",
+        naming::operator_static(&schema.name),
+        naming::kernel_type(&schema.name),
+        tensors.join(", ")
+    )
 }
 
 /// The operator with its arguments in a list.

@@ -12,7 +12,7 @@ use crate::node::{Edge, Gradients, NodeHeader, NodePtr, OutputInfo};
 use crate::variable::{gradient_edge, requires_grad};
 use crate::{anomaly, formulas, forward, set_grad_enabled};
 use flambeau_core::{
-    DispatchKey, DispatchKeySet, Error, ErrorKind, Geometry, Result, ThreadKeysGuard, bail, ensure,
+    DispatchKey, DispatchKeySet, Error, ErrorKind, Geometry, Result, ThreadKeysGuard, bail, ensure, profiler,
 };
 use flambeau_ops::Tensor;
 use graph_task::GraphTask;
@@ -229,7 +229,8 @@ fn run(
     }
     task.start(roots.len());
     let running = Cell::new(None);
-    let call = AssertUnwindSafe(|| run_ready(&mut task, mode, &running, &mut results));
+    let pass = profiler::begin(profiler::Kind::Backward, "backward", None);
+    let call = AssertUnwindSafe(|| run_ready(&mut task, mode, &running, pass.as_ref(), &mut results));
     let (error, node) = match (catch_unwind(call), running.get()) {
         (Ok(Ok(())), _) => return Ok(results),
         (Ok(Err(error)), None) => return Err(error),
@@ -240,18 +241,29 @@ fn run(
     Err(anomaly::explain(error, &**node))
 }
 
-/// Runs nodes until none is ready, and tells which one it is at.
+/// Runs nodes until none is ready, and tells which one it is at; and a profiler, if there is one.
 fn run_ready<'a>(
     task: &mut GraphTask<'a>,
     mode: Mode,
     running: &Cell<Option<&'a NodePtr>>,
+    pass: Option<&profiler::Open>,
     results: &mut [Option<Tensor>],
 ) -> Result<()> {
     while let Some(at) = task.pop() {
-        running.set(Some(task.entries[at as usize].node));
+        let node = task.entries[at as usize].node;
+        running.set(Some(node));
+        if let Some(pass) = pass {
+            record(pass, node);
+        }
         run_entry(task, at, mode, results)?;
     }
     Ok(())
+}
+
+/// The event of a node ends where that of the next begins, or with the pass: one look for each node, and nothing to drop.
+#[cold]
+fn record(pass: &profiler::Open, node: &NodePtr) {
+    pass.next_inside(profiler::Kind::Backward, node.name().to_owned(), node.header().sequence_nr());
 }
 
 #[cold]

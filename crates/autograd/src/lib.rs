@@ -11,6 +11,7 @@
 //! | [`record`], `generated` | what recording kernels call, and the kernels |
 //! | `checkpoint` | parts of a computation that run again instead of keeping tensors: [`checkpoint`] |
 //! | [`grad_mode`], [`hooks`], [`anomaly`], [`function`] | the rest of the contract |
+//! | [`profiler`] | what took how long, and how much memory |
 //! | [`formulas`] | derivatives that are more than a line |
 //! | [`gradcheck`](mod@gradcheck) | analytic against numeric |
 //!
@@ -40,6 +41,7 @@ pub mod gradcheck;
 mod handle;
 pub mod hooks;
 pub mod node;
+pub mod profiler;
 pub mod record;
 pub mod saved_variable;
 mod spin_lock;

@@ -170,6 +170,11 @@ fn next_in_order() -> u64 {
     SEQUENCE.replace(SEQUENCE.get() + 1)
 }
 
+/// How many nodes this thread has recorded: the number of the next one.
+pub(crate) fn recorded_on_this_thread() -> u64 {
+    SEQUENCE.get()
+}
+
 impl NodeHeader {
     /// For the next node in this thread's order of recording.
     #[inline]

@@ -13,6 +13,7 @@ pub(crate) mod thread_cache;
 pub use cpu::CpuAllocator;
 pub use size_class::ALIGNMENT;
 pub use stats::MemoryStats;
+pub(crate) use switches::set_memory_recording;
 pub use switches::{Fill, MemoryEvent, MemoryReporter};
 
 #[cfg(all(unix, not(loom), not(miri)))]

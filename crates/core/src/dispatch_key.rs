@@ -54,8 +54,8 @@ keys! {
     Autocast,
     /// Vectorising transform, reserved.
     Batched,
-    /// Tracing and other whole-program observers, reserved.
-    Tracer,
+    /// Records the call while a profiler runs. Every call carries it, and operators skip it until then.
+    Profiler,
     /// Alias: a kernel for every backend, made of differentiable operators; needs no derivative.
     CompositeImplicitAutograd,
     /// Alias: a kernel for every backend, below autograd; has a derivative of its own.
@@ -209,7 +209,7 @@ struct ThreadKeys {
 
 thread_local! {
     static THREAD: ThreadKeys = const { ThreadKeys {
-        include: Cell::new(0),
+        include: Cell::new(1 << DispatchKey::Profiler as u8),
         exclude: Cell::new(0),
         creation: Cell::new(1 << DispatchKey::ADInplaceOrView as u8),
     } };

@@ -11,6 +11,7 @@ mod fork;
 pub mod generator;
 pub mod intrusive_ptr;
 pub mod layout;
+pub mod profiler;
 pub mod scalar;
 pub mod scalar_type;
 pub mod shape;

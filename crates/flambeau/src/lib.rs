@@ -16,6 +16,7 @@
 //! | [`ops`] | every operator as a function of all its arguments |
 //! | [`autograd`] | recording, backward, forward mode, hooks, custom functions, gradcheck |
 //! | [`nn`] | modules, optimisers, data loading, checkpoints |
+//! | [`profiler`] | what took how long, and how much memory |
 //! | [`core`] | what a tensor is, before any operator exists |
 
 pub use flambeau_autograd as autograd;
@@ -23,6 +24,7 @@ pub use flambeau_core as core;
 pub use flambeau_nn as nn;
 pub use flambeau_ops::ops;
 
+pub use flambeau_autograd::profiler;
 pub use flambeau_autograd::{Autograd, enable_grad, inference_mode, no_grad};
 pub use flambeau_core::{
     Device, Error, ErrorKind, Generator, Layout, MemoryFormat, Result, Scalar, ScalarType, TensorOptions,

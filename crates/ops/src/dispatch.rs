@@ -1,11 +1,14 @@
 //! From a call to its kernel: the union of the arguments' keys, the thread's changes to it, the highest key, one table look-up.
 
 mod boxed;
+mod observed;
 mod operator;
 mod registry;
 
 pub use boxed::{Arguments, IntoValues, Value};
 pub use flambeau_core::{DispatchKey, DispatchKeySet, ThreadKeysGuard};
+pub use observed::Observed;
+pub(crate) use observed::observed;
 pub use operator::{Kernel, Operator, OperatorInfo};
 pub use registry::Registration;
 

@@ -9,6 +9,7 @@
 //! | [`autograd`] | gradients, hooks, modes |
 //! | [`numpy`], [`dlpack`], [`buffer`], [`foreign`] | exchange with other libraries, without a copy |
 //! | [`overrides`] | classes that answer for calls with their objects |
+//! | [`profiler`] | what took how long |
 //! | [`storage`], `shared_memory` | the bytes below tensors, and those that other processes see |
 //! | [`pytorch`] | files of PyTorch's |
 //! | [`settings`] | seeds, threads, default types |
@@ -26,6 +27,7 @@ mod foreign;
 mod generated;
 mod numpy;
 mod overrides;
+mod profiler;
 mod pytorch;
 mod return_types;
 mod settings;
@@ -47,6 +49,7 @@ fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
     settings::install(module)?;
     numpy::install(module)?;
     overrides::install(module)?;
+    profiler::install(module)?;
     dlpack::install(module)?;
     buffer::install(module)?;
     storage::install(module)?;

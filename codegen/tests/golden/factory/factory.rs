@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::factory`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys, observed,
 };
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
@@ -24,7 +24,10 @@ pub type FullFn = fn(
 pub static FULL: Operator<FullFn> = Operator::new(
     "full",
     "full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, full_composite as FullFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, full_composite as FullFn),
+        observed!(FULL: FullFn, [], size, fill_value, dtype, layout, device, pin_memory),
+    ],
     full_boxed,
 );
 
@@ -76,7 +79,10 @@ pub type FullOutFn = fn(DispatchKeySet, &[i64], Scalar, &Tensor) -> Result<()>;
 pub static FULL_OUT: Operator<FullOutFn> = Operator::new(
     "full.out",
     "full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, full_out_composite as FullOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, full_out_composite as FullOutFn),
+        observed!(FULL_OUT: FullOutFn, [out], size, fill_value, out),
+    ],
     full_out_boxed,
 );
 

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::index`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -17,6 +19,7 @@ pub static INDEX_TENSOR: Operator<IndexTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, index_tensor_cpu as IndexTensorFn),
         Kernel::new(DispatchKey::Meta, index_tensor_meta as IndexTensorFn),
+        observed!(INDEX_TENSOR: IndexTensorFn, [self_, indices, weight], self_, indices, weight, mask, stride),
     ],
     index_tensor_boxed,
 );
@@ -85,6 +88,7 @@ pub static INDEX_TENSOR_OUT: Operator<IndexTensorOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, index_tensor_out_cpu as IndexTensorOutFn),
         Kernel::new(DispatchKey::Meta, index_tensor_out_meta as IndexTensorOutFn),
+        observed!(INDEX_TENSOR_OUT: IndexTensorOutFn, [self_, indices, weight, out], self_, indices, weight, mask, stride, out),
     ],
     index_tensor_out_boxed,
 );
@@ -163,7 +167,7 @@ pub type CatFn = fn(DispatchKeySet, &[Tensor], i64, &str) -> Result<Tensor>;
 pub static CAT: Operator<CatFn> = Operator::new(
     "cat",
     "cat(Tensor[] tensors, int dim=0, *, str type=\"a\") -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, cat_cpu as CatFn)],
+    &[Kernel::new(DispatchKey::Cpu, cat_cpu as CatFn), observed!(CAT: CatFn, [tensors], tensors, dim, type_)],
     cat_boxed,
 );
 
@@ -192,7 +196,10 @@ pub type UnbindIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
 pub static UNBIND_INT: Operator<UnbindIntFn> = Operator::new(
     "unbind.int",
     "unbind.int(Tensor(a) self, int dim=0) -> Tensor(a)[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, unbind_int_composite as UnbindIntFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, unbind_int_composite as UnbindIntFn),
+        observed!(UNBIND_INT: UnbindIntFn, [self_], self_, dim),
+    ],
     unbind_int_boxed,
 );
 

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::loss`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_self;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -17,6 +19,7 @@ pub static L1_LOSS_REDUCED: Operator<L1LossReducedFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, l1_loss_reduced_cpu as L1LossReducedFn),
         Kernel::new(DispatchKey::Meta, l1_loss_reduced_meta as L1LossReducedFn),
+        observed!(L1_LOSS_REDUCED: L1LossReducedFn, [self_, target, kernel], self_, target, kernel, reduction),
     ],
     l1_loss_reduced_boxed,
 );
@@ -70,6 +73,7 @@ pub static L1_LOSS_OUT: Operator<L1LossOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, l1_loss_out_cpu as L1LossOutFn),
         Kernel::new(DispatchKey::Meta, l1_loss_out_meta as L1LossOutFn),
+        observed!(L1_LOSS_OUT: L1LossOutFn, [self_, target, kernel, out], self_, target, kernel, reduction, out),
     ],
     l1_loss_out_boxed,
 );
@@ -136,7 +140,10 @@ pub type L1LossFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static L1_LOSS: Operator<L1LossFn> = Operator::new(
     "l1_loss",
     "l1_loss(Tensor self, *, Tensor result) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, l1_loss_cpu as L1LossFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, l1_loss_cpu as L1LossFn),
+        observed!(L1_LOSS: L1LossFn, [self_, result], self_, result),
+    ],
     l1_loss_boxed,
 );
 
@@ -165,7 +172,10 @@ pub type L1LossInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
 pub static L1_LOSS_: Operator<L1LossInPlaceFn> = Operator::new(
     "l1_loss_",
     "l1_loss_(Tensor(a!) self, *, Tensor result) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::Cpu, l1_loss__cpu as L1LossInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, l1_loss__cpu as L1LossInPlaceFn),
+        observed!(L1_LOSS_: L1LossInPlaceFn, [self_, result], self_, result),
+    ],
     l1_loss__boxed,
 );
 

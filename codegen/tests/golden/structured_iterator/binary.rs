@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::binary`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -17,6 +19,7 @@ pub static SUB_TENSOR: Operator<SubTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, sub_tensor_cpu as SubTensorFn),
         Kernel::new(DispatchKey::Meta, sub_tensor_meta as SubTensorFn),
+        observed!(SUB_TENSOR: SubTensorFn, [self_, other], self_, other, alpha),
     ],
     sub_tensor_boxed,
 );
@@ -58,6 +61,7 @@ pub static SUB__TENSOR: Operator<SubInPlaceTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, sub__tensor_cpu as SubInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, sub__tensor_meta as SubInPlaceTensorFn),
+        observed!(SUB__TENSOR: SubInPlaceTensorFn, [self_, other], self_, other, alpha),
     ],
     sub__tensor_boxed,
 );
@@ -99,6 +103,7 @@ pub static SUB_OUT: Operator<SubOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, sub_out_cpu as SubOutFn),
         Kernel::new(DispatchKey::Meta, sub_out_meta as SubOutFn),
+        observed!(SUB_OUT: SubOutFn, [self_, other, out], self_, other, alpha, out),
     ],
     sub_out_boxed,
 );

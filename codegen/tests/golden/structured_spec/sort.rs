@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::sort`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::{Tensor, native};
 use flambeau_core::{Result, ScalarType};
 
@@ -13,7 +15,11 @@ pub type TopkFn = fn(DispatchKeySet, &Tensor, i64, i64, bool) -> Result<(Tensor,
 pub static TOPK: Operator<TopkFn> = Operator::new(
     "topk",
     "topk(Tensor self, SymInt k, int dim=-1, bool largest=True) -> (Tensor values, Tensor indices)",
-    &[Kernel::new(DispatchKey::Cpu, topk_cpu as TopkFn), Kernel::new(DispatchKey::Meta, topk_meta as TopkFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, topk_cpu as TopkFn),
+        Kernel::new(DispatchKey::Meta, topk_meta as TopkFn),
+        observed!(TOPK: TopkFn, [self_], self_, k, dim, largest),
+    ],
     topk_boxed,
 );
 
@@ -67,6 +73,7 @@ pub static TOPK_VALUES_OUT: Operator<TopkValuesOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, topk_values_out_cpu as TopkValuesOutFn),
         Kernel::new(DispatchKey::Meta, topk_values_out_meta as TopkValuesOutFn),
+        observed!(TOPK_VALUES_OUT: TopkValuesOutFn, [self_, values, indices], self_, k, dim, largest, values, indices),
     ],
     topk_values_out_boxed,
 );
@@ -143,6 +150,7 @@ pub static CUMSUM: Operator<CumsumFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, cumsum_cpu as CumsumFn),
         Kernel::new(DispatchKey::Meta, cumsum_meta as CumsumFn),
+        observed!(CUMSUM: CumsumFn, [self_], self_, dim, dtype),
     ],
     cumsum_boxed,
 );
@@ -184,6 +192,7 @@ pub static CUMSUM_: Operator<CumsumInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, cumsum__cpu as CumsumInPlaceFn),
         Kernel::new(DispatchKey::Meta, cumsum__meta as CumsumInPlaceFn),
+        observed!(CUMSUM_: CumsumInPlaceFn, [self_], self_, dim, dtype),
     ],
     cumsum__boxed,
 );
@@ -226,6 +235,7 @@ pub static CUMSUM_OUT: Operator<CumsumOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, cumsum_out_cpu as CumsumOutFn),
         Kernel::new(DispatchKey::Meta, cumsum_out_meta as CumsumOutFn),
+        observed!(CUMSUM_OUT: CumsumOutFn, [self_, out], self_, dim, dtype, out),
     ],
     cumsum_out_boxed,
 );

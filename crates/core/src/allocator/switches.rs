@@ -1,5 +1,6 @@
 //! What can be switched on to look at memory use: filling fresh memory, and reporting each allocation.
 
+use crate::profiler;
 use parking_lot::RwLock;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub type MemoryReporter = Arc<dyn Fn(&MemoryEvent) + Send + Sync>;
 const ZERO: u8 = 1;
 const JUNK: u8 = 2;
 const REPORT: u8 = 4;
+/// A profiler records memory.
+const RECORD: u8 = 8;
 
 /// All switches in one byte: while none is on, an allocation looks no further.
 static SWITCHES: AtomicU8 = AtomicU8::new(0);
@@ -51,7 +54,7 @@ pub(super) fn any_on() -> bool {
 
 #[inline(always)]
 pub(super) fn reporting_on() -> bool {
-    SWITCHES.load(Relaxed) & REPORT != 0
+    SWITCHES.load(Relaxed) & (REPORT | RECORD) != 0
 }
 
 pub(super) fn fill() -> Fill {
@@ -68,7 +71,7 @@ pub(super) fn set_fill(fill: Fill) {
         Fill::Zero => ZERO,
         Fill::Junk => JUNK,
     };
-    let set = |switches| Some(switches & REPORT | bit);
+    let set = |switches| Some(switches & (REPORT | RECORD) | bit);
     // The update always has a value to store, so it cannot fail.
     let _ = SWITCHES.fetch_update(Relaxed, Relaxed, set);
 }
@@ -84,9 +87,19 @@ pub(super) fn set_reporter(reporter: Option<MemoryReporter>) {
     drop(former); // After unlocking: what it owns may free tensors, which reports.
 }
 
-/// Tells the reporter, unless it is the reporter's own doing.
+pub(crate) fn set_memory_recording(on: bool) {
+    match on {
+        true => SWITCHES.fetch_or(RECORD, Relaxed),
+        false => SWITCHES.fetch_and(!RECORD, Relaxed),
+    };
+}
+
+/// Tells the profiler, and the reporter, unless it is the reporter's own doing.
 #[cold]
 pub(super) fn report(event: &MemoryEvent) {
+    if SWITCHES.load(Relaxed) & RECORD != 0 {
+        profiler::record_memory(event.bytes, event.allocated);
+    }
     let Some(reporter) = REPORTER.read_recursive().clone() else { return };
     if !REPORTING.replace(true) {
         let _done = Done;

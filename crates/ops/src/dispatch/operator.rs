@@ -2,8 +2,9 @@
 #![expect(unsafe_code, reason = "kernels of one function type are kept as thin pointers in atomics")]
 
 use super::boxed::Value;
+use super::observed::{self, Observed};
 use super::registry;
-use flambeau_core::{DispatchKey, DispatchKeySet, Result, apply_thread_keys, bail};
+use flambeau_core::{DispatchKey, DispatchKeySet, Result, apply_thread_keys, bail, profiler};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -45,12 +46,19 @@ pub trait OperatorInfo: Sync {
     /// Whether a kernel was given for exactly this key, here or by another crate.
     fn has_kernel(&self, key: DispatchKey) -> bool;
 
+    /// Lets calls pass the kernel that records them for a profiler, or not.
+    fn set_observed(&self, on: bool);
+
     /// Calls it with every argument in the order of the schema.
     ///
     /// # Errors
     /// `InvalidArgument` for arguments of other types or number, and the operator's own.
     fn call_boxed(&self, arguments: &[Value]) -> Result<Vec<Value>>;
 }
+
+/// Every call carries this key, so that a profiler sees all threads, and while it is skipped it costs nothing: the keys that an
+/// operator skips are taken away in any case.
+const PROFILER: u64 = DispatchKeySet::of(DispatchKey::Profiler).bits();
 
 /// An operator's call with its arguments in a list.
 pub(super) type BoxedCall = fn(&[Value]) -> Result<Vec<Value>>;
@@ -86,7 +94,7 @@ impl<F: Copy + Send + Sync + 'static> Operator<F> {
         // SAFETY: a `Kernel` is a `Given`, transparently.
         let kernels = unsafe { std::slice::from_raw_parts(kernels.as_ptr().cast::<Given>(), kernels.len()) };
         let slots = [const { AtomicPtr::new(std::ptr::null_mut()) }; DispatchKey::COUNT];
-        let table = Table { name, schema, kernels, boxed, skipped: AtomicU64::new(0), slots };
+        let table = Table { name, schema, kernels, boxed, skipped: AtomicU64::new(PROFILER), slots };
         Operator { table, function: PhantomData }
     }
 
@@ -110,6 +118,20 @@ impl<F: Copy + Send + Sync + 'static> Operator<F> {
         }
     }
 
+    /// For the kernel that records calls: what [`select`](Self::select) finds below it, and the event, which ends when it is
+    /// dropped.
+    ///
+    /// # Errors
+    /// `NotImplemented` where no kernel serves the highest key.
+    pub fn observe(
+        &self,
+        keys: DispatchKeySet,
+        inputs: &[Observed<'_>],
+    ) -> Result<(DispatchKeySet, F, Option<profiler::Open>)> {
+        let (keys, kernel, open) = self.table.observe(keys, inputs)?;
+        Ok((keys, from_pointer(kernel), open))
+    }
+
     /// Puts a kernel in place at run time. Link-time registration is [`Registration`](super::Registration).
     pub fn register(&self, key: DispatchKey, function: F) {
         self.table.register(key, to_pointer(function));
@@ -117,6 +139,22 @@ impl<F: Copy + Send + Sync + 'static> Operator<F> {
 }
 
 impl Table {
+    fn observe(
+        &self,
+        keys: DispatchKeySet,
+        inputs: &[Observed<'_>],
+    ) -> Result<(DispatchKeySet, *mut (), Option<profiler::Open>)> {
+        let skipped = DispatchKeySet::from_bits(self.skipped.load(Ordering::Relaxed));
+        let keys = keys.below(DispatchKey::Profiler).without(skipped);
+        let slot = self.slots.get(keys.highest_index()).map(|slot| slot.load(Ordering::Acquire));
+        let (keys, kernel) = match slot.filter(|kernel| !kernel.is_null()) {
+            Some(kernel) => (keys, kernel),
+            None => self.select_slowly(keys)?,
+        };
+        let open = profiler::begin_operator(self.name, keys.highest_index(), || observed::inputs(inputs));
+        Ok((keys, kernel, open))
+    }
+
     /// Fills the slots on the way down until one has a kernel.
     #[cold]
     #[inline(never)]
@@ -171,6 +209,13 @@ impl<F: Copy + Send + Sync + 'static> OperatorInfo for Operator<F> {
 
     fn has_kernel(&self, key: DispatchKey) -> bool {
         self.table.given(key).is_some()
+    }
+
+    fn set_observed(&self, on: bool) {
+        match on {
+            true => self.table.skipped.fetch_and(!PROFILER, Ordering::Relaxed),
+            false => self.table.skipped.fetch_or(PROFILER, Ordering::Relaxed),
+        };
     }
 
     fn call_boxed(&self, arguments: &[Value]) -> Result<Vec<Value>> {

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::activation`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -15,7 +17,11 @@ pub type ReluFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static RELU: Operator<ReluFn> = Operator::new(
     "relu",
     "relu(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, relu_cpu as ReluFn), Kernel::new(DispatchKey::Meta, relu_meta as ReluFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, relu_cpu as ReluFn),
+        Kernel::new(DispatchKey::Meta, relu_meta as ReluFn),
+        observed!(RELU: ReluFn, [self_], self_),
+    ],
     relu_boxed,
 );
 
@@ -56,6 +62,7 @@ pub static RELU_: Operator<ReluInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, relu__cpu as ReluInPlaceFn),
         Kernel::new(DispatchKey::Meta, relu__meta as ReluInPlaceFn),
+        observed!(RELU_: ReluInPlaceFn, [self_], self_),
     ],
     relu__boxed,
 );
@@ -97,6 +104,7 @@ pub static RELU_OUT: Operator<ReluOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, relu_out_cpu as ReluOutFn),
         Kernel::new(DispatchKey::Meta, relu_out_meta as ReluOutFn),
+        observed!(RELU_OUT: ReluOutFn, [self_, out], self_, out),
     ],
     relu_out_boxed,
 );
@@ -138,6 +146,7 @@ pub static THRESHOLD: Operator<ThresholdFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, threshold_cpu as ThresholdFn),
         Kernel::new(DispatchKey::Meta, threshold_meta as ThresholdFn),
+        observed!(THRESHOLD: ThresholdFn, [self_], self_, threshold, value),
     ],
     threshold_boxed,
 );
@@ -179,6 +188,7 @@ pub static THRESHOLD_: Operator<ThresholdInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, threshold__cpu as ThresholdInPlaceFn),
         Kernel::new(DispatchKey::Meta, threshold__meta as ThresholdInPlaceFn),
+        observed!(THRESHOLD_: ThresholdInPlaceFn, [self_], self_, threshold, value),
     ],
     threshold__boxed,
 );
@@ -220,6 +230,7 @@ pub static THRESHOLD_OUT: Operator<ThresholdOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, threshold_out_cpu as ThresholdOutFn),
         Kernel::new(DispatchKey::Meta, threshold_out_meta as ThresholdOutFn),
+        observed!(THRESHOLD_OUT: ThresholdOutFn, [self_, out], self_, threshold, value, out),
     ],
     threshold_out_boxed,
 );
@@ -274,6 +285,7 @@ pub static THRESHOLD_BACKWARD: Operator<ThresholdBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, threshold_backward_cpu as ThresholdBackwardFn),
         Kernel::new(DispatchKey::Meta, threshold_backward_meta as ThresholdBackwardFn),
+        observed!(THRESHOLD_BACKWARD: ThresholdBackwardFn, [grad_output, self_], grad_output, self_, threshold),
     ],
     threshold_backward_boxed,
 );
@@ -323,7 +335,11 @@ pub type GeluFn = fn(DispatchKeySet, &Tensor, &str) -> Result<Tensor>;
 pub static GELU: Operator<GeluFn> = Operator::new(
     "gelu",
     "gelu(Tensor self, *, str approximate='none') -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, gelu_cpu as GeluFn), Kernel::new(DispatchKey::Meta, gelu_meta as GeluFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, gelu_cpu as GeluFn),
+        Kernel::new(DispatchKey::Meta, gelu_meta as GeluFn),
+        observed!(GELU: GeluFn, [self_], self_, approximate),
+    ],
     gelu_boxed,
 );
 
@@ -364,6 +380,7 @@ pub static GELU_: Operator<GeluInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, gelu__cpu as GeluInPlaceFn),
         Kernel::new(DispatchKey::Meta, gelu__meta as GeluInPlaceFn),
+        observed!(GELU_: GeluInPlaceFn, [self_], self_, approximate),
     ],
     gelu__boxed,
 );
@@ -405,6 +422,7 @@ pub static GELU_OUT: Operator<GeluOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, gelu_out_cpu as GeluOutFn),
         Kernel::new(DispatchKey::Meta, gelu_out_meta as GeluOutFn),
+        observed!(GELU_OUT: GeluOutFn, [self_, out], self_, approximate, out),
     ],
     gelu_out_boxed,
 );
@@ -446,6 +464,7 @@ pub static GELU_BACKWARD: Operator<GeluBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, gelu_backward_cpu as GeluBackwardFn),
         Kernel::new(DispatchKey::Meta, gelu_backward_meta as GeluBackwardFn),
+        observed!(GELU_BACKWARD: GeluBackwardFn, [grad_output, self_], grad_output, self_, approximate),
     ],
     gelu_backward_boxed,
 );
@@ -494,7 +513,11 @@ pub type SiluFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static SILU: Operator<SiluFn> = Operator::new(
     "silu",
     "silu(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, silu_cpu as SiluFn), Kernel::new(DispatchKey::Meta, silu_meta as SiluFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, silu_cpu as SiluFn),
+        Kernel::new(DispatchKey::Meta, silu_meta as SiluFn),
+        observed!(SILU: SiluFn, [self_], self_),
+    ],
     silu_boxed,
 );
 
@@ -535,6 +558,7 @@ pub static SILU_: Operator<SiluInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, silu__cpu as SiluInPlaceFn),
         Kernel::new(DispatchKey::Meta, silu__meta as SiluInPlaceFn),
+        observed!(SILU_: SiluInPlaceFn, [self_], self_),
     ],
     silu__boxed,
 );
@@ -576,6 +600,7 @@ pub static SILU_OUT: Operator<SiluOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, silu_out_cpu as SiluOutFn),
         Kernel::new(DispatchKey::Meta, silu_out_meta as SiluOutFn),
+        observed!(SILU_OUT: SiluOutFn, [self_, out], self_, out),
     ],
     silu_out_boxed,
 );
@@ -617,6 +642,7 @@ pub static SILU_BACKWARD: Operator<SiluBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, silu_backward_cpu as SiluBackwardFn),
         Kernel::new(DispatchKey::Meta, silu_backward_meta as SiluBackwardFn),
+        observed!(SILU_BACKWARD: SiluBackwardFn, [grad_output, self_], grad_output, self_),
     ],
     silu_backward_boxed,
 );
@@ -655,7 +681,11 @@ pub type MishFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static MISH: Operator<MishFn> = Operator::new(
     "mish",
     "mish(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, mish_cpu as MishFn), Kernel::new(DispatchKey::Meta, mish_meta as MishFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, mish_cpu as MishFn),
+        Kernel::new(DispatchKey::Meta, mish_meta as MishFn),
+        observed!(MISH: MishFn, [self_], self_),
+    ],
     mish_boxed,
 );
 
@@ -696,6 +726,7 @@ pub static MISH_: Operator<MishInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, mish__cpu as MishInPlaceFn),
         Kernel::new(DispatchKey::Meta, mish__meta as MishInPlaceFn),
+        observed!(MISH_: MishInPlaceFn, [self_], self_),
     ],
     mish__boxed,
 );
@@ -737,6 +768,7 @@ pub static MISH_OUT: Operator<MishOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, mish_out_cpu as MishOutFn),
         Kernel::new(DispatchKey::Meta, mish_out_meta as MishOutFn),
+        observed!(MISH_OUT: MishOutFn, [self_, out], self_, out),
     ],
     mish_out_boxed,
 );
@@ -778,6 +810,7 @@ pub static MISH_BACKWARD: Operator<MishBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, mish_backward_cpu as MishBackwardFn),
         Kernel::new(DispatchKey::Meta, mish_backward_meta as MishBackwardFn),
+        observed!(MISH_BACKWARD: MishBackwardFn, [grad_output, self_], grad_output, self_),
     ],
     mish_backward_boxed,
 );
@@ -819,6 +852,7 @@ pub static SOFTPLUS: Operator<SoftplusFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, softplus_cpu as SoftplusFn),
         Kernel::new(DispatchKey::Meta, softplus_meta as SoftplusFn),
+        observed!(SOFTPLUS: SoftplusFn, [self_], self_, beta, threshold),
     ],
     softplus_boxed,
 );
@@ -860,6 +894,7 @@ pub static SOFTPLUS_OUT: Operator<SoftplusOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, softplus_out_cpu as SoftplusOutFn),
         Kernel::new(DispatchKey::Meta, softplus_out_meta as SoftplusOutFn),
+        observed!(SOFTPLUS_OUT: SoftplusOutFn, [self_, out], self_, beta, threshold, out),
     ],
     softplus_out_boxed,
 );
@@ -914,6 +949,7 @@ pub static SOFTPLUS_BACKWARD: Operator<SoftplusBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, softplus_backward_cpu as SoftplusBackwardFn),
         Kernel::new(DispatchKey::Meta, softplus_backward_meta as SoftplusBackwardFn),
+        observed!(SOFTPLUS_BACKWARD: SoftplusBackwardFn, [grad_output, self_], grad_output, self_, beta, threshold),
     ],
     softplus_backward_boxed,
 );
@@ -973,6 +1009,7 @@ pub static LEAKY_RELU: Operator<LeakyReluFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, leaky_relu_cpu as LeakyReluFn),
         Kernel::new(DispatchKey::Meta, leaky_relu_meta as LeakyReluFn),
+        observed!(LEAKY_RELU: LeakyReluFn, [self_], self_, negative_slope),
     ],
     leaky_relu_boxed,
 );
@@ -1014,6 +1051,7 @@ pub static LEAKY_RELU_: Operator<LeakyReluInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, leaky_relu__cpu as LeakyReluInPlaceFn),
         Kernel::new(DispatchKey::Meta, leaky_relu__meta as LeakyReluInPlaceFn),
+        observed!(LEAKY_RELU_: LeakyReluInPlaceFn, [self_], self_, negative_slope),
     ],
     leaky_relu__boxed,
 );
@@ -1055,6 +1093,7 @@ pub static LEAKY_RELU_OUT: Operator<LeakyReluOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, leaky_relu_out_cpu as LeakyReluOutFn),
         Kernel::new(DispatchKey::Meta, leaky_relu_out_meta as LeakyReluOutFn),
+        observed!(LEAKY_RELU_OUT: LeakyReluOutFn, [self_, out], self_, negative_slope, out),
     ],
     leaky_relu_out_boxed,
 );
@@ -1106,6 +1145,7 @@ pub static LEAKY_RELU_BACKWARD: Operator<LeakyReluBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, leaky_relu_backward_cpu as LeakyReluBackwardFn),
         Kernel::new(DispatchKey::Meta, leaky_relu_backward_meta as LeakyReluBackwardFn),
+        observed!(LEAKY_RELU_BACKWARD: LeakyReluBackwardFn, [grad_output, self_], grad_output, self_, negative_slope, self_is_result),
     ],
     leaky_relu_backward_boxed,
 );
@@ -1174,7 +1214,11 @@ pub type EluFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, Scalar) -> Result<T
 pub static ELU: Operator<EluFn> = Operator::new(
     "elu",
     "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, elu_cpu as EluFn), Kernel::new(DispatchKey::Meta, elu_meta as EluFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, elu_cpu as EluFn),
+        Kernel::new(DispatchKey::Meta, elu_meta as EluFn),
+        observed!(ELU: EluFn, [self_], self_, alpha, scale, input_scale),
+    ],
     elu_boxed,
 );
 
@@ -1228,6 +1272,7 @@ pub static ELU_: Operator<EluInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, elu__cpu as EluInPlaceFn),
         Kernel::new(DispatchKey::Meta, elu__meta as EluInPlaceFn),
+        observed!(ELU_: EluInPlaceFn, [self_], self_, alpha, scale, input_scale),
     ],
     elu__boxed,
 );
@@ -1282,6 +1327,7 @@ pub static ELU_OUT: Operator<EluOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, elu_out_cpu as EluOutFn),
         Kernel::new(DispatchKey::Meta, elu_out_meta as EluOutFn),
+        observed!(ELU_OUT: EluOutFn, [self_, out], self_, alpha, scale, input_scale, out),
     ],
     elu_out_boxed,
 );
@@ -1350,6 +1396,7 @@ pub static ELU_BACKWARD: Operator<EluBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, elu_backward_cpu as EluBackwardFn),
         Kernel::new(DispatchKey::Meta, elu_backward_meta as EluBackwardFn),
+        observed!(ELU_BACKWARD: EluBackwardFn, [grad_output, self_or_result], grad_output, alpha, scale, input_scale, is_result, self_or_result),
     ],
     elu_backward_boxed,
 );
@@ -1443,7 +1490,10 @@ pub type HardtanhFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Tens
 pub static HARDTANH: Operator<HardtanhFn> = Operator::new(
     "hardtanh",
     "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, hardtanh_composite as HardtanhFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, hardtanh_composite as HardtanhFn),
+        observed!(HARDTANH: HardtanhFn, [self_], self_, min_val, max_val),
+    ],
     hardtanh_boxed,
 );
 
@@ -1477,7 +1527,10 @@ pub type HardtanhOutFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, &Tensor) ->
 pub static HARDTANH_OUT: Operator<HardtanhOutFn> = Operator::new(
     "hardtanh.out",
     "hardtanh.out(Tensor self, Scalar min_val=-1, Scalar max_val=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, hardtanh_out_composite as HardtanhOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, hardtanh_out_composite as HardtanhOutFn),
+        observed!(HARDTANH_OUT: HardtanhOutFn, [self_, out], self_, min_val, max_val, out),
+    ],
     hardtanh_out_boxed,
 );
 
@@ -1514,7 +1567,10 @@ pub type HardtanhInPlaceFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Resu
 pub static HARDTANH_: Operator<HardtanhInPlaceFn> = Operator::new(
     "hardtanh_",
     "hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, hardtanh__composite as HardtanhInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, hardtanh__composite as HardtanhInPlaceFn),
+        observed!(HARDTANH_: HardtanhInPlaceFn, [self_], self_, min_val, max_val),
+    ],
     hardtanh__boxed,
 );
 
@@ -1551,6 +1607,7 @@ pub static HARDTANH_BACKWARD: Operator<HardtanhBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, hardtanh_backward_cpu as HardtanhBackwardFn),
         Kernel::new(DispatchKey::Meta, hardtanh_backward_meta as HardtanhBackwardFn),
+        observed!(HARDTANH_BACKWARD: HardtanhBackwardFn, [grad_output, self_], grad_output, self_, min_val, max_val),
     ],
     hardtanh_backward_boxed,
 );
@@ -1607,7 +1664,10 @@ pub type LogSigmoidFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static LOG_SIGMOID: Operator<LogSigmoidFn> = Operator::new(
     "log_sigmoid",
     "log_sigmoid(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, log_sigmoid_composite as LogSigmoidFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, log_sigmoid_composite as LogSigmoidFn),
+        observed!(LOG_SIGMOID: LogSigmoidFn, [self_], self_),
+    ],
     log_sigmoid_boxed,
 );
 
@@ -1636,7 +1696,10 @@ pub type LogSigmoidOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
 pub static LOG_SIGMOID_OUT: Operator<LogSigmoidOutFn> = Operator::new(
     "log_sigmoid.out",
     "log_sigmoid.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, log_sigmoid_out_composite as LogSigmoidOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, log_sigmoid_out_composite as LogSigmoidOutFn),
+        observed!(LOG_SIGMOID_OUT: LogSigmoidOutFn, [self_, out], self_, out),
+    ],
     log_sigmoid_out_boxed,
 );
 
@@ -1669,6 +1732,7 @@ pub static LOG_SIGMOID_FORWARD: Operator<LogSigmoidForwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, log_sigmoid_forward_kernel as LogSigmoidForwardFn),
         Kernel::new(DispatchKey::Meta, log_sigmoid_forward_kernel as LogSigmoidForwardFn),
+        observed!(LOG_SIGMOID_FORWARD: LogSigmoidForwardFn, [self_], self_),
     ],
     log_sigmoid_forward_boxed,
 );
@@ -1701,6 +1765,7 @@ pub static LOG_SIGMOID_BACKWARD: Operator<LogSigmoidBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, log_sigmoid_backward_cpu as LogSigmoidBackwardFn),
         Kernel::new(DispatchKey::Meta, log_sigmoid_backward_meta as LogSigmoidBackwardFn),
+        observed!(LOG_SIGMOID_BACKWARD: LogSigmoidBackwardFn, [grad_output, self_, buffer], grad_output, self_, buffer),
     ],
     log_sigmoid_backward_boxed,
 );
@@ -1754,6 +1819,7 @@ pub static SIGMOID_BACKWARD: Operator<SigmoidBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, sigmoid_backward_cpu as SigmoidBackwardFn),
         Kernel::new(DispatchKey::Meta, sigmoid_backward_meta as SigmoidBackwardFn),
+        observed!(SIGMOID_BACKWARD: SigmoidBackwardFn, [grad_output, output], grad_output, output),
     ],
     sigmoid_backward_boxed,
 );
@@ -1795,6 +1861,7 @@ pub static TANH_BACKWARD: Operator<TanhBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, tanh_backward_cpu as TanhBackwardFn),
         Kernel::new(DispatchKey::Meta, tanh_backward_meta as TanhBackwardFn),
+        observed!(TANH_BACKWARD: TanhBackwardFn, [grad_output, output], grad_output, output),
     ],
     tanh_backward_boxed,
 );

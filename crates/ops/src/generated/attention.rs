@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::attention`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -23,10 +25,13 @@ pub type ScaledDotProductAttentionFn = fn(
 pub static SCALED_DOT_PRODUCT_ATTENTION: Operator<ScaledDotProductAttentionFn> = Operator::new(
     "scaled_dot_product_attention",
     "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        scaled_dot_product_attention_composite as ScaledDotProductAttentionFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            scaled_dot_product_attention_composite as ScaledDotProductAttentionFn,
+        ),
+        observed!(SCALED_DOT_PRODUCT_ATTENTION: ScaledDotProductAttentionFn, [query, key, value, attn_mask], query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa),
+    ],
     scaled_dot_product_attention_boxed,
 );
 

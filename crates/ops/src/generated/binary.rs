@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::binary`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::{convert_to_out, copy_to_out};
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -18,6 +20,7 @@ pub static ADD_TENSOR: Operator<AddTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, add_tensor_cpu as AddTensorFn),
         Kernel::new(DispatchKey::Meta, add_tensor_meta as AddTensorFn),
+        observed!(ADD_TENSOR: AddTensorFn, [self_, other], self_, other, alpha),
     ],
     add_tensor_boxed,
 );
@@ -59,6 +62,7 @@ pub static ADD__TENSOR: Operator<AddInPlaceTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, add__tensor_cpu as AddInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, add__tensor_meta as AddInPlaceTensorFn),
+        observed!(ADD__TENSOR: AddInPlaceTensorFn, [self_, other], self_, other, alpha),
     ],
     add__tensor_boxed,
 );
@@ -100,6 +104,7 @@ pub static ADD_OUT: Operator<AddOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, add_out_cpu as AddOutFn),
         Kernel::new(DispatchKey::Meta, add_out_meta as AddOutFn),
+        observed!(ADD_OUT: AddOutFn, [self_, other, out], self_, other, alpha, out),
     ],
     add_out_boxed,
 );
@@ -151,7 +156,10 @@ pub type AddScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Ten
 pub static ADD_SCALAR: Operator<AddScalarFn> = Operator::new(
     "add.Scalar",
     "add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, add_scalar_composite as AddScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, add_scalar_composite as AddScalarFn),
+        observed!(ADD_SCALAR: AddScalarFn, [self_], self_, other, alpha),
+    ],
     add_scalar_boxed,
 );
 
@@ -185,7 +193,10 @@ pub type AddScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, &Tensor) -
 pub static ADD_SCALAR_OUT: Operator<AddScalarOutFn> = Operator::new(
     "add.Scalar_out",
     "add.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, add_scalar_out_composite as AddScalarOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, add_scalar_out_composite as AddScalarOutFn),
+        observed!(ADD_SCALAR_OUT: AddScalarOutFn, [self_, out], self_, other, alpha, out),
+    ],
     add_scalar_out_boxed,
 );
 
@@ -222,7 +233,10 @@ pub type AddInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Res
 pub static ADD__SCALAR: Operator<AddInPlaceScalarFn> = Operator::new(
     "add_.Scalar",
     "add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, add__scalar_composite as AddInPlaceScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, add__scalar_composite as AddInPlaceScalarFn),
+        observed!(ADD__SCALAR: AddInPlaceScalarFn, [self_], self_, other, alpha),
+    ],
     add__scalar_boxed,
 );
 
@@ -254,6 +268,7 @@ pub static SUB_TENSOR: Operator<SubTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, sub_tensor_cpu as SubTensorFn),
         Kernel::new(DispatchKey::Meta, sub_tensor_meta as SubTensorFn),
+        observed!(SUB_TENSOR: SubTensorFn, [self_, other], self_, other, alpha),
     ],
     sub_tensor_boxed,
 );
@@ -295,6 +310,7 @@ pub static SUB__TENSOR: Operator<SubInPlaceTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, sub__tensor_cpu as SubInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, sub__tensor_meta as SubInPlaceTensorFn),
+        observed!(SUB__TENSOR: SubInPlaceTensorFn, [self_, other], self_, other, alpha),
     ],
     sub__tensor_boxed,
 );
@@ -336,6 +352,7 @@ pub static SUB_OUT: Operator<SubOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, sub_out_cpu as SubOutFn),
         Kernel::new(DispatchKey::Meta, sub_out_meta as SubOutFn),
+        observed!(SUB_OUT: SubOutFn, [self_, other, out], self_, other, alpha, out),
     ],
     sub_out_boxed,
 );
@@ -387,7 +404,10 @@ pub type SubScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Ten
 pub static SUB_SCALAR: Operator<SubScalarFn> = Operator::new(
     "sub.Scalar",
     "sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, sub_scalar_composite as SubScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, sub_scalar_composite as SubScalarFn),
+        observed!(SUB_SCALAR: SubScalarFn, [self_], self_, other, alpha),
+    ],
     sub_scalar_boxed,
 );
 
@@ -421,7 +441,10 @@ pub type SubScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, &Tensor) -
 pub static SUB_SCALAR_OUT: Operator<SubScalarOutFn> = Operator::new(
     "sub.Scalar_out",
     "sub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, sub_scalar_out_composite as SubScalarOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, sub_scalar_out_composite as SubScalarOutFn),
+        observed!(SUB_SCALAR_OUT: SubScalarOutFn, [self_, out], self_, other, alpha, out),
+    ],
     sub_scalar_out_boxed,
 );
 
@@ -458,7 +481,10 @@ pub type SubInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Res
 pub static SUB__SCALAR: Operator<SubInPlaceScalarFn> = Operator::new(
     "sub_.Scalar",
     "sub_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, sub__scalar_composite as SubInPlaceScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, sub__scalar_composite as SubInPlaceScalarFn),
+        observed!(SUB__SCALAR: SubInPlaceScalarFn, [self_], self_, other, alpha),
+    ],
     sub__scalar_boxed,
 );
 
@@ -487,7 +513,10 @@ pub type RsubTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<T
 pub static RSUB_TENSOR: Operator<RsubTensorFn> = Operator::new(
     "rsub.Tensor",
     "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_tensor_composite as RsubTensorFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_tensor_composite as RsubTensorFn),
+        observed!(RSUB_TENSOR: RsubTensorFn, [self_, other], self_, other, alpha),
+    ],
     rsub_tensor_boxed,
 );
 
@@ -521,7 +550,10 @@ pub type RsubTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar, &Tensor)
 pub static RSUB_TENSOR_OUT: Operator<RsubTensorOutFn> = Operator::new(
     "rsub.Tensor_out",
     "rsub.Tensor_out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_tensor_out_composite as RsubTensorOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_tensor_out_composite as RsubTensorOutFn),
+        observed!(RSUB_TENSOR_OUT: RsubTensorOutFn, [self_, other, out], self_, other, alpha, out),
+    ],
     rsub_tensor_out_boxed,
 );
 
@@ -558,7 +590,10 @@ pub type RsubScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<Te
 pub static RSUB_SCALAR: Operator<RsubScalarFn> = Operator::new(
     "rsub.Scalar",
     "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_scalar_composite as RsubScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_scalar_composite as RsubScalarFn),
+        observed!(RSUB_SCALAR: RsubScalarFn, [self_], self_, other, alpha),
+    ],
     rsub_scalar_boxed,
 );
 
@@ -592,7 +627,10 @@ pub type RsubScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, &Tensor) 
 pub static RSUB_SCALAR_OUT: Operator<RsubScalarOutFn> = Operator::new(
     "rsub.Scalar_out",
     "rsub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_scalar_out_composite as RsubScalarOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_scalar_out_composite as RsubScalarOutFn),
+        observed!(RSUB_SCALAR_OUT: RsubScalarOutFn, [self_, out], self_, other, alpha, out),
+    ],
     rsub_scalar_out_boxed,
 );
 
@@ -632,6 +670,7 @@ pub static MUL_TENSOR: Operator<MulTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, mul_tensor_cpu as MulTensorFn),
         Kernel::new(DispatchKey::Meta, mul_tensor_meta as MulTensorFn),
+        observed!(MUL_TENSOR: MulTensorFn, [self_, other], self_, other),
     ],
     mul_tensor_boxed,
 );
@@ -673,6 +712,7 @@ pub static MUL__TENSOR: Operator<MulInPlaceTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, mul__tensor_cpu as MulInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, mul__tensor_meta as MulInPlaceTensorFn),
+        observed!(MUL__TENSOR: MulInPlaceTensorFn, [self_, other], self_, other),
     ],
     mul__tensor_boxed,
 );
@@ -714,6 +754,7 @@ pub static MUL_OUT: Operator<MulOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, mul_out_cpu as MulOutFn),
         Kernel::new(DispatchKey::Meta, mul_out_meta as MulOutFn),
+        observed!(MUL_OUT: MulOutFn, [self_, other, out], self_, other, out),
     ],
     mul_out_boxed,
 );
@@ -752,7 +793,10 @@ pub type MulScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
 pub static MUL_SCALAR: Operator<MulScalarFn> = Operator::new(
     "mul.Scalar",
     "mul.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, mul_scalar_composite as MulScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, mul_scalar_composite as MulScalarFn),
+        observed!(MUL_SCALAR: MulScalarFn, [self_], self_, other),
+    ],
     mul_scalar_boxed,
 );
 
@@ -781,7 +825,10 @@ pub type MulScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result
 pub static MUL_SCALAR_OUT: Operator<MulScalarOutFn> = Operator::new(
     "mul.Scalar_out",
     "mul.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, mul_scalar_out_composite as MulScalarOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, mul_scalar_out_composite as MulScalarOutFn),
+        observed!(MUL_SCALAR_OUT: MulScalarOutFn, [self_, out], self_, other, out),
+    ],
     mul_scalar_out_boxed,
 );
 
@@ -816,7 +863,10 @@ pub type MulInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
 pub static MUL__SCALAR: Operator<MulInPlaceScalarFn> = Operator::new(
     "mul_.Scalar",
     "mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, mul__scalar_composite as MulInPlaceScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, mul__scalar_composite as MulInPlaceScalarFn),
+        observed!(MUL__SCALAR: MulInPlaceScalarFn, [self_], self_, other),
+    ],
     mul__scalar_boxed,
 );
 
@@ -848,6 +898,7 @@ pub static _CHAIN: Operator<_ChainFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, _chain_cpu as _ChainFn),
         Kernel::new(DispatchKey::Meta, _chain_meta as _ChainFn),
+        observed!(_CHAIN: _ChainFn, [grad_output, derivative], grad_output, derivative),
     ],
     _chain_boxed,
 );
@@ -889,6 +940,7 @@ pub static _CHAIN_DIV: Operator<_ChainDivFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, _chain_div_cpu as _ChainDivFn),
         Kernel::new(DispatchKey::Meta, _chain_div_meta as _ChainDivFn),
+        observed!(_CHAIN_DIV: _ChainDivFn, [grad_output, divisor], grad_output, divisor),
     ],
     _chain_div_boxed,
 );
@@ -930,6 +982,7 @@ pub static DIV_TENSOR: Operator<DivTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, div_tensor_cpu as DivTensorFn),
         Kernel::new(DispatchKey::Meta, div_tensor_meta as DivTensorFn),
+        observed!(DIV_TENSOR: DivTensorFn, [self_, other], self_, other),
     ],
     div_tensor_boxed,
 );
@@ -971,6 +1024,7 @@ pub static DIV__TENSOR: Operator<DivInPlaceTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, div__tensor_cpu as DivInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, div__tensor_meta as DivInPlaceTensorFn),
+        observed!(DIV__TENSOR: DivInPlaceTensorFn, [self_, other], self_, other),
     ],
     div__tensor_boxed,
 );
@@ -1012,6 +1066,7 @@ pub static DIV_OUT: Operator<DivOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, div_out_cpu as DivOutFn),
         Kernel::new(DispatchKey::Meta, div_out_meta as DivOutFn),
+        observed!(DIV_OUT: DivOutFn, [self_, other, out], self_, other, out),
     ],
     div_out_boxed,
 );
@@ -1050,7 +1105,10 @@ pub type DivScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
 pub static DIV_SCALAR: Operator<DivScalarFn> = Operator::new(
     "div.Scalar",
     "div.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, div_scalar_composite as DivScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, div_scalar_composite as DivScalarFn),
+        observed!(DIV_SCALAR: DivScalarFn, [self_], self_, other),
+    ],
     div_scalar_boxed,
 );
 
@@ -1079,7 +1137,10 @@ pub type DivScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result
 pub static DIV_SCALAR_OUT: Operator<DivScalarOutFn> = Operator::new(
     "div.Scalar_out",
     "div.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, div_scalar_out_composite as DivScalarOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, div_scalar_out_composite as DivScalarOutFn),
+        observed!(DIV_SCALAR_OUT: DivScalarOutFn, [self_, out], self_, other, out),
+    ],
     div_scalar_out_boxed,
 );
 
@@ -1114,7 +1175,10 @@ pub type DivInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
 pub static DIV__SCALAR: Operator<DivInPlaceScalarFn> = Operator::new(
     "div_.Scalar",
     "div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, div__scalar_composite as DivInPlaceScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, div__scalar_composite as DivInPlaceScalarFn),
+        observed!(DIV__SCALAR: DivInPlaceScalarFn, [self_], self_, other),
+    ],
     div__scalar_boxed,
 );
 
@@ -1146,6 +1210,7 @@ pub static MAXIMUM: Operator<MaximumFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, maximum_cpu as MaximumFn),
         Kernel::new(DispatchKey::Meta, maximum_meta as MaximumFn),
+        observed!(MAXIMUM: MaximumFn, [self_, other], self_, other),
     ],
     maximum_boxed,
 );
@@ -1187,6 +1252,7 @@ pub static MAXIMUM_OUT: Operator<MaximumOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, maximum_out_cpu as MaximumOutFn),
         Kernel::new(DispatchKey::Meta, maximum_out_meta as MaximumOutFn),
+        observed!(MAXIMUM_OUT: MaximumOutFn, [self_, other, out], self_, other, out),
     ],
     maximum_out_boxed,
 );
@@ -1228,6 +1294,7 @@ pub static MINIMUM: Operator<MinimumFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, minimum_cpu as MinimumFn),
         Kernel::new(DispatchKey::Meta, minimum_meta as MinimumFn),
+        observed!(MINIMUM: MinimumFn, [self_, other], self_, other),
     ],
     minimum_boxed,
 );
@@ -1269,6 +1336,7 @@ pub static MINIMUM_OUT: Operator<MinimumOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, minimum_out_cpu as MinimumOutFn),
         Kernel::new(DispatchKey::Meta, minimum_out_meta as MinimumOutFn),
+        observed!(MINIMUM_OUT: MinimumOutFn, [self_, other, out], self_, other, out),
     ],
     minimum_out_boxed,
 );
@@ -1307,7 +1375,11 @@ pub type FmaxFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static FMAX: Operator<FmaxFn> = Operator::new(
     "fmax",
     "fmax(Tensor self, Tensor other) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, fmax_cpu as FmaxFn), Kernel::new(DispatchKey::Meta, fmax_meta as FmaxFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, fmax_cpu as FmaxFn),
+        Kernel::new(DispatchKey::Meta, fmax_meta as FmaxFn),
+        observed!(FMAX: FmaxFn, [self_, other], self_, other),
+    ],
     fmax_boxed,
 );
 
@@ -1348,6 +1420,7 @@ pub static FMAX_OUT: Operator<FmaxOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, fmax_out_cpu as FmaxOutFn),
         Kernel::new(DispatchKey::Meta, fmax_out_meta as FmaxOutFn),
+        observed!(FMAX_OUT: FmaxOutFn, [self_, other, out], self_, other, out),
     ],
     fmax_out_boxed,
 );
@@ -1386,7 +1459,11 @@ pub type FminFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static FMIN: Operator<FminFn> = Operator::new(
     "fmin",
     "fmin(Tensor self, Tensor other) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, fmin_cpu as FminFn), Kernel::new(DispatchKey::Meta, fmin_meta as FminFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, fmin_cpu as FminFn),
+        Kernel::new(DispatchKey::Meta, fmin_meta as FminFn),
+        observed!(FMIN: FminFn, [self_, other], self_, other),
+    ],
     fmin_boxed,
 );
 
@@ -1427,6 +1504,7 @@ pub static FMIN_OUT: Operator<FminOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, fmin_out_cpu as FminOutFn),
         Kernel::new(DispatchKey::Meta, fmin_out_meta as FminOutFn),
+        observed!(FMIN_OUT: FminOutFn, [self_, other, out], self_, other, out),
     ],
     fmin_out_boxed,
 );
@@ -1468,6 +1546,7 @@ pub static ATAN2: Operator<Atan2Fn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, atan2_cpu as Atan2Fn),
         Kernel::new(DispatchKey::Meta, atan2_meta as Atan2Fn),
+        observed!(ATAN2: Atan2Fn, [self_, other], self_, other),
     ],
     atan2_boxed,
 );
@@ -1509,6 +1588,7 @@ pub static ATAN2_: Operator<Atan2InPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, atan2__cpu as Atan2InPlaceFn),
         Kernel::new(DispatchKey::Meta, atan2__meta as Atan2InPlaceFn),
+        observed!(ATAN2_: Atan2InPlaceFn, [self_, other], self_, other),
     ],
     atan2__boxed,
 );
@@ -1550,6 +1630,7 @@ pub static ATAN2_OUT: Operator<Atan2OutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, atan2_out_cpu as Atan2OutFn),
         Kernel::new(DispatchKey::Meta, atan2_out_meta as Atan2OutFn),
+        observed!(ATAN2_OUT: Atan2OutFn, [self_, other, out], self_, other, out),
     ],
     atan2_out_boxed,
 );
@@ -1591,6 +1672,7 @@ pub static HYPOT: Operator<HypotFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, hypot_cpu as HypotFn),
         Kernel::new(DispatchKey::Meta, hypot_meta as HypotFn),
+        observed!(HYPOT: HypotFn, [self_, other], self_, other),
     ],
     hypot_boxed,
 );
@@ -1632,6 +1714,7 @@ pub static HYPOT_: Operator<HypotInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, hypot__cpu as HypotInPlaceFn),
         Kernel::new(DispatchKey::Meta, hypot__meta as HypotInPlaceFn),
+        observed!(HYPOT_: HypotInPlaceFn, [self_, other], self_, other),
     ],
     hypot__boxed,
 );
@@ -1673,6 +1756,7 @@ pub static HYPOT_OUT: Operator<HypotOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, hypot_out_cpu as HypotOutFn),
         Kernel::new(DispatchKey::Meta, hypot_out_meta as HypotOutFn),
+        observed!(HYPOT_OUT: HypotOutFn, [self_, other, out], self_, other, out),
     ],
     hypot_out_boxed,
 );
@@ -1714,6 +1798,7 @@ pub static COPYSIGN_TENSOR: Operator<CopysignTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, copysign_tensor_cpu as CopysignTensorFn),
         Kernel::new(DispatchKey::Meta, copysign_tensor_meta as CopysignTensorFn),
+        observed!(COPYSIGN_TENSOR: CopysignTensorFn, [self_, other], self_, other),
     ],
     copysign_tensor_boxed,
 );
@@ -1755,6 +1840,7 @@ pub static COPYSIGN__TENSOR: Operator<CopysignInPlaceTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, copysign__tensor_cpu as CopysignInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, copysign__tensor_meta as CopysignInPlaceTensorFn),
+        observed!(COPYSIGN__TENSOR: CopysignInPlaceTensorFn, [self_, other], self_, other),
     ],
     copysign__tensor_boxed,
 );
@@ -1796,6 +1882,7 @@ pub static COPYSIGN_OUT: Operator<CopysignOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, copysign_out_cpu as CopysignOutFn),
         Kernel::new(DispatchKey::Meta, copysign_out_meta as CopysignOutFn),
+        observed!(COPYSIGN_OUT: CopysignOutFn, [self_, other, out], self_, other, out),
     ],
     copysign_out_boxed,
 );
@@ -1834,7 +1921,10 @@ pub type CopysignScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor
 pub static COPYSIGN_SCALAR: Operator<CopysignScalarFn> = Operator::new(
     "copysign.Scalar",
     "copysign.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, copysign_scalar_composite as CopysignScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, copysign_scalar_composite as CopysignScalarFn),
+        observed!(COPYSIGN_SCALAR: CopysignScalarFn, [self_], self_, other),
+    ],
     copysign_scalar_boxed,
 );
 
@@ -1863,10 +1953,13 @@ pub type CopysignScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> R
 pub static COPYSIGN_SCALAR_OUT: Operator<CopysignScalarOutFn> = Operator::new(
     "copysign.Scalar_out",
     "copysign.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        copysign_scalar_out_composite as CopysignScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            copysign_scalar_out_composite as CopysignScalarOutFn,
+        ),
+        observed!(COPYSIGN_SCALAR_OUT: CopysignScalarOutFn, [self_, out], self_, other, out),
+    ],
     copysign_scalar_out_boxed,
 );
 
@@ -1902,10 +1995,13 @@ pub type CopysignInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result
 pub static COPYSIGN__SCALAR: Operator<CopysignInPlaceScalarFn> = Operator::new(
     "copysign_.Scalar",
     "copysign_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        copysign__scalar_composite as CopysignInPlaceScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            copysign__scalar_composite as CopysignInPlaceScalarFn,
+        ),
+        observed!(COPYSIGN__SCALAR: CopysignInPlaceScalarFn, [self_], self_, other),
+    ],
     copysign__scalar_boxed,
 );
 

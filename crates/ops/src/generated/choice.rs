@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::choice`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -15,7 +17,10 @@ pub type WhereFn = fn(DispatchKeySet, &Tensor) -> Result<Vec<Tensor>>;
 pub static WHERE_: Operator<WhereFn> = Operator::new(
     "where",
     "where(Tensor condition) -> Tensor[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, where__composite as WhereFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, where__composite as WhereFn),
+        observed!(WHERE_: WhereFn, [condition], condition),
+    ],
     where__boxed,
 );
 
@@ -47,6 +52,7 @@ pub static WHERE_SELF: Operator<WhereSelfFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, where_self_cpu as WhereSelfFn),
         Kernel::new(DispatchKey::Meta, where_self_meta as WhereSelfFn),
+        observed!(WHERE_SELF: WhereSelfFn, [condition, self_, other], condition, self_, other),
     ],
     where_self_boxed,
 );
@@ -98,6 +104,7 @@ pub static WHERE_SELF_OUT: Operator<WhereSelfOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, where_self_out_cpu as WhereSelfOutFn),
         Kernel::new(DispatchKey::Meta, where_self_out_meta as WhereSelfOutFn),
+        observed!(WHERE_SELF_OUT: WhereSelfOutFn, [condition, self_, other, out], condition, self_, other, out),
     ],
     where_self_out_boxed,
 );
@@ -150,7 +157,10 @@ pub type WhereScalarselfFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Res
 pub static WHERE_SCALARSELF: Operator<WhereScalarselfFn> = Operator::new(
     "where.ScalarSelf",
     "where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, where_scalarself_composite as WhereScalarselfFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, where_scalarself_composite as WhereScalarselfFn),
+        observed!(WHERE_SCALARSELF: WhereScalarselfFn, [condition, other], condition, self_, other),
+    ],
     where_scalarself_boxed,
 );
 
@@ -185,7 +195,13 @@ pub type WhereScalarotherFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Re
 pub static WHERE_SCALAROTHER: Operator<WhereScalarotherFn> = Operator::new(
     "where.ScalarOther",
     "where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, where_scalarother_composite as WhereScalarotherFn)],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            where_scalarother_composite as WhereScalarotherFn,
+        ),
+        observed!(WHERE_SCALAROTHER: WhereScalarotherFn, [condition, self_], condition, self_, other),
+    ],
     where_scalarother_boxed,
 );
 
@@ -220,7 +236,10 @@ pub type WhereScalarFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar) -> Result<T
 pub static WHERE_SCALAR: Operator<WhereScalarFn> = Operator::new(
     "where.Scalar",
     "where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, where_scalar_composite as WhereScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, where_scalar_composite as WhereScalarFn),
+        observed!(WHERE_SCALAR: WhereScalarFn, [condition], condition, self_, other),
+    ],
     where_scalar_boxed,
 );
 
@@ -254,10 +273,13 @@ pub type MaskedFillScalarFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Re
 pub static MASKED_FILL_SCALAR: Operator<MaskedFillScalarFn> = Operator::new(
     "masked_fill.Scalar",
     "masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        masked_fill_scalar_composite as MaskedFillScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            masked_fill_scalar_composite as MaskedFillScalarFn,
+        ),
+        observed!(MASKED_FILL_SCALAR: MaskedFillScalarFn, [self_, mask], self_, mask, value),
+    ],
     masked_fill_scalar_boxed,
 );
 
@@ -292,10 +314,13 @@ pub type MaskedFillScalarOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar, &T
 pub static MASKED_FILL_SCALAR_OUT: Operator<MaskedFillScalarOutFn> = Operator::new(
     "masked_fill.Scalar_out",
     "masked_fill.Scalar_out(Tensor self, Tensor mask, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        masked_fill_scalar_out_composite as MaskedFillScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            masked_fill_scalar_out_composite as MaskedFillScalarOutFn,
+        ),
+        observed!(MASKED_FILL_SCALAR_OUT: MaskedFillScalarOutFn, [self_, mask, out], self_, mask, value, out),
+    ],
     masked_fill_scalar_out_boxed,
 );
 
@@ -332,10 +357,13 @@ pub type MaskedFillTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> R
 pub static MASKED_FILL_TENSOR: Operator<MaskedFillTensorFn> = Operator::new(
     "masked_fill.Tensor",
     "masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        masked_fill_tensor_composite as MaskedFillTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            masked_fill_tensor_composite as MaskedFillTensorFn,
+        ),
+        observed!(MASKED_FILL_TENSOR: MaskedFillTensorFn, [self_, mask, value], self_, mask, value),
+    ],
     masked_fill_tensor_boxed,
 );
 
@@ -370,10 +398,13 @@ pub type MaskedFillTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, &
 pub static MASKED_FILL_TENSOR_OUT: Operator<MaskedFillTensorOutFn> = Operator::new(
     "masked_fill.Tensor_out",
     "masked_fill.Tensor_out(Tensor self, Tensor mask, Tensor value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        masked_fill_tensor_out_composite as MaskedFillTensorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            masked_fill_tensor_out_composite as MaskedFillTensorOutFn,
+        ),
+        observed!(MASKED_FILL_TENSOR_OUT: MaskedFillTensorOutFn, [self_, mask, value, out], self_, mask, value, out),
+    ],
     masked_fill_tensor_out_boxed,
 );
 
@@ -414,6 +445,7 @@ pub static MASKED_FILL__SCALAR: Operator<MaskedFillInPlaceScalarFn> = Operator::
     &[
         Kernel::new(DispatchKey::Cpu, masked_fill__scalar_kernel as MaskedFillInPlaceScalarFn),
         Kernel::new(DispatchKey::Meta, masked_fill__scalar_kernel as MaskedFillInPlaceScalarFn),
+        observed!(MASKED_FILL__SCALAR: MaskedFillInPlaceScalarFn, [self_, mask], self_, mask, value),
     ],
     masked_fill__scalar_boxed,
 );
@@ -452,6 +484,7 @@ pub static MASKED_FILL__TENSOR: Operator<MaskedFillInPlaceTensorFn> = Operator::
     &[
         Kernel::new(DispatchKey::Cpu, masked_fill__tensor_kernel as MaskedFillInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, masked_fill__tensor_kernel as MaskedFillInPlaceTensorFn),
+        observed!(MASKED_FILL__TENSOR: MaskedFillInPlaceTensorFn, [self_, mask, value], self_, mask, value),
     ],
     masked_fill__tensor_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::convert`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys, observed,
 };
 use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
@@ -16,7 +16,10 @@ pub type ContiguousFn = fn(DispatchKeySet, &Tensor, MemoryFormat) -> Result<Tens
 pub static CONTIGUOUS: Operator<ContiguousFn> = Operator::new(
     "contiguous",
     "contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, contiguous_composite as ContiguousFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, contiguous_composite as ContiguousFn),
+        observed!(CONTIGUOUS: ContiguousFn, [self_], self_, memory_format),
+    ],
     contiguous_boxed,
 );
 
@@ -49,7 +52,10 @@ pub type ConjFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static CONJ: Operator<ConjFn> = Operator::new(
     "conj",
     "conj(Tensor(a) self) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conj_composite as ConjFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, conj_composite as ConjFn),
+        observed!(CONJ: ConjFn, [self_], self_),
+    ],
     conj_boxed,
 );
 
@@ -78,7 +84,10 @@ pub type ResolveConjFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static RESOLVE_CONJ: Operator<ResolveConjFn> = Operator::new(
     "resolve_conj",
     "resolve_conj(Tensor(a) self) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, resolve_conj_composite as ResolveConjFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, resolve_conj_composite as ResolveConjFn),
+        observed!(RESOLVE_CONJ: ResolveConjFn, [self_], self_),
+    ],
     resolve_conj_boxed,
 );
 
@@ -107,7 +116,10 @@ pub type ResolveNegFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static RESOLVE_NEG: Operator<ResolveNegFn> = Operator::new(
     "resolve_neg",
     "resolve_neg(Tensor(a) self) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, resolve_neg_composite as ResolveNegFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, resolve_neg_composite as ResolveNegFn),
+        observed!(RESOLVE_NEG: ResolveNegFn, [self_], self_),
+    ],
     resolve_neg_boxed,
 );
 
@@ -136,7 +148,10 @@ pub type ConjPhysicalFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static CONJ_PHYSICAL: Operator<ConjPhysicalFn> = Operator::new(
     "conj_physical",
     "conj_physical(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conj_physical_composite as ConjPhysicalFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, conj_physical_composite as ConjPhysicalFn),
+        observed!(CONJ_PHYSICAL: ConjPhysicalFn, [self_], self_),
+    ],
     conj_physical_boxed,
 );
 
@@ -165,7 +180,13 @@ pub type ConjPhysicalInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
 pub static CONJ_PHYSICAL_: Operator<ConjPhysicalInPlaceFn> = Operator::new(
     "conj_physical_",
     "conj_physical_(Tensor(a!) self) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conj_physical__composite as ConjPhysicalInPlaceFn)],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            conj_physical__composite as ConjPhysicalInPlaceFn,
+        ),
+        observed!(CONJ_PHYSICAL_: ConjPhysicalInPlaceFn, [self_], self_),
+    ],
     conj_physical__boxed,
 );
 
@@ -195,7 +216,10 @@ pub type ConjPhysicalOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
 pub static CONJ_PHYSICAL_OUT: Operator<ConjPhysicalOutFn> = Operator::new(
     "conj_physical.out",
     "conj_physical.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conj_physical_out_composite as ConjPhysicalOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, conj_physical_out_composite as ConjPhysicalOutFn),
+        observed!(CONJ_PHYSICAL_OUT: ConjPhysicalOutFn, [self_, out], self_, out),
+    ],
     conj_physical_out_boxed,
 );
 
@@ -235,7 +259,10 @@ pub type ToDtypeLayoutFn = fn(
 pub static TO_DTYPE_LAYOUT: Operator<ToDtypeLayoutFn> = Operator::new(
     "to.dtype_layout",
     "to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, to_dtype_layout_composite as ToDtypeLayoutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, to_dtype_layout_composite as ToDtypeLayoutFn),
+        observed!(TO_DTYPE_LAYOUT: ToDtypeLayoutFn, [self_], self_, dtype, layout, device, pin_memory, non_blocking, copy, memory_format),
+    ],
     to_dtype_layout_boxed,
 );
 
@@ -294,7 +321,10 @@ pub type ToDeviceFn =
 pub static TO_DEVICE: Operator<ToDeviceFn> = Operator::new(
     "to.device",
     "to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, to_device_composite as ToDeviceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, to_device_composite as ToDeviceFn),
+        observed!(TO_DEVICE: ToDeviceFn, [self_], self_, device, dtype, non_blocking, copy, memory_format),
+    ],
     to_device_boxed,
 );
 
@@ -347,7 +377,10 @@ pub type ToDtypeFn =
 pub static TO_DTYPE: Operator<ToDtypeFn> = Operator::new(
     "to.dtype",
     "to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, to_dtype_composite as ToDtypeFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, to_dtype_composite as ToDtypeFn),
+        observed!(TO_DTYPE: ToDtypeFn, [self_], self_, dtype, non_blocking, copy, memory_format),
+    ],
     to_dtype_boxed,
 );
 
@@ -396,7 +429,10 @@ pub type ToOtherFn = fn(DispatchKeySet, &Tensor, &Tensor, bool, bool, Option<Mem
 pub static TO_OTHER: Operator<ToOtherFn> = Operator::new(
     "to.other",
     "to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, to_other_composite as ToOtherFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, to_other_composite as ToOtherFn),
+        observed!(TO_OTHER: ToOtherFn, [self_, other], self_, other, non_blocking, copy, memory_format),
+    ],
     to_other_boxed,
 );
 
@@ -445,7 +481,10 @@ pub type TypeAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static TYPE_AS: Operator<TypeAsFn> = Operator::new(
     "type_as",
     "type_as(Tensor self, Tensor other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, type_as_composite as TypeAsFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, type_as_composite as TypeAsFn),
+        observed!(TYPE_AS: TypeAsFn, [self_, other], self_, other),
+    ],
     type_as_boxed,
 );
 

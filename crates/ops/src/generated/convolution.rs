@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::convolution`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -15,7 +17,10 @@ pub type Conv1dFn =
 pub static CONV1D: Operator<Conv1dFn> = Operator::new(
     "conv1d",
     "conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] dilation=1, SymInt groups=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conv1d_composite as Conv1dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, conv1d_composite as Conv1dFn),
+        observed!(CONV1D: Conv1dFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
+    ],
     conv1d_boxed,
 );
 
@@ -71,7 +76,10 @@ pub type Conv1dPaddingFn =
 pub static CONV1D_PADDING: Operator<Conv1dPaddingFn> = Operator::new(
     "conv1d.padding",
     "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, str padding=\"valid\", SymInt[1] dilation=1, SymInt groups=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conv1d_padding_composite as Conv1dPaddingFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, conv1d_padding_composite as Conv1dPaddingFn),
+        observed!(CONV1D_PADDING: Conv1dPaddingFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
+    ],
     conv1d_padding_boxed,
 );
 
@@ -136,7 +144,10 @@ pub type ConvTranspose1dFn = fn(
 pub static CONV_TRANSPOSE1D: Operator<ConvTranspose1dFn> = Operator::new(
     "conv_transpose1d",
     "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] output_padding=0, SymInt groups=1, SymInt[1] dilation=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conv_transpose1d_composite as ConvTranspose1dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, conv_transpose1d_composite as ConvTranspose1dFn),
+        observed!(CONV_TRANSPOSE1D: ConvTranspose1dFn, [input, weight, bias], input, weight, bias, stride, padding, output_padding, groups, dilation),
+    ],
     conv_transpose1d_boxed,
 );
 
@@ -204,7 +215,10 @@ pub type Conv2dFn =
 pub static CONV2D: Operator<Conv2dFn> = Operator::new(
     "conv2d",
     "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conv2d_composite as Conv2dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, conv2d_composite as Conv2dFn),
+        observed!(CONV2D: Conv2dFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
+    ],
     conv2d_boxed,
 );
 
@@ -260,7 +274,10 @@ pub type Conv2dPaddingFn =
 pub static CONV2D_PADDING: Operator<Conv2dPaddingFn> = Operator::new(
     "conv2d.padding",
     "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, str padding=\"valid\", SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conv2d_padding_composite as Conv2dPaddingFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, conv2d_padding_composite as Conv2dPaddingFn),
+        observed!(CONV2D_PADDING: Conv2dPaddingFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
+    ],
     conv2d_padding_boxed,
 );
 
@@ -325,10 +342,13 @@ pub type ConvTranspose2dInputFn = fn(
 pub static CONV_TRANSPOSE2D_INPUT: Operator<ConvTranspose2dInputFn> = Operator::new(
     "conv_transpose2d.input",
     "conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] output_padding=0, SymInt groups=1, SymInt[2] dilation=1) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        conv_transpose2d_input_composite as ConvTranspose2dInputFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            conv_transpose2d_input_composite as ConvTranspose2dInputFn,
+        ),
+        observed!(CONV_TRANSPOSE2D_INPUT: ConvTranspose2dInputFn, [input, weight, bias], input, weight, bias, stride, padding, output_padding, groups, dilation),
+    ],
     conv_transpose2d_input_boxed,
 );
 
@@ -397,7 +417,10 @@ pub type Conv3dFn =
 pub static CONV3D: Operator<Conv3dFn> = Operator::new(
     "conv3d",
     "conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] dilation=1, SymInt groups=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conv3d_composite as Conv3dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, conv3d_composite as Conv3dFn),
+        observed!(CONV3D: Conv3dFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
+    ],
     conv3d_boxed,
 );
 
@@ -453,7 +476,10 @@ pub type Conv3dPaddingFn =
 pub static CONV3D_PADDING: Operator<Conv3dPaddingFn> = Operator::new(
     "conv3d.padding",
     "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, str padding=\"valid\", SymInt[3] dilation=1, SymInt groups=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, conv3d_padding_composite as Conv3dPaddingFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, conv3d_padding_composite as Conv3dPaddingFn),
+        observed!(CONV3D_PADDING: Conv3dPaddingFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
+    ],
     conv3d_padding_boxed,
 );
 
@@ -518,10 +544,13 @@ pub type ConvTranspose3dInputFn = fn(
 pub static CONV_TRANSPOSE3D_INPUT: Operator<ConvTranspose3dInputFn> = Operator::new(
     "conv_transpose3d.input",
     "conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] output_padding=0, SymInt groups=1, SymInt[3] dilation=1) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        conv_transpose3d_input_composite as ConvTranspose3dInputFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            conv_transpose3d_input_composite as ConvTranspose3dInputFn,
+        ),
+        observed!(CONV_TRANSPOSE3D_INPUT: ConvTranspose3dInputFn, [input, weight, bias], input, weight, bias, stride, padding, output_padding, groups, dilation),
+    ],
     conv_transpose3d_input_boxed,
 );
 
@@ -603,6 +632,7 @@ pub static CONVOLUTION: Operator<ConvolutionFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, convolution_cpu as ConvolutionFn),
         Kernel::new(DispatchKey::Meta, convolution_meta as ConvolutionFn),
+        observed!(CONVOLUTION: ConvolutionFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, transposed, output_padding, groups),
     ],
     convolution_boxed,
 );
@@ -729,6 +759,7 @@ pub static CONVOLUTION_OUT: Operator<ConvolutionOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, convolution_out_cpu as ConvolutionOutFn),
         Kernel::new(DispatchKey::Meta, convolution_out_meta as ConvolutionOutFn),
+        observed!(CONVOLUTION_OUT: ConvolutionOutFn, [input, weight, bias, out], input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, out),
     ],
     convolution_out_boxed,
 );
@@ -870,6 +901,7 @@ pub static CONVOLUTION_BACKWARD: Operator<ConvolutionBackwardFn> = Operator::new
     &[
         Kernel::new(DispatchKey::Cpu, convolution_backward_kernel as ConvolutionBackwardFn),
         Kernel::new(DispatchKey::Meta, convolution_backward_kernel as ConvolutionBackwardFn),
+        observed!(CONVOLUTION_BACKWARD: ConvolutionBackwardFn, [grad_output, input, weight], grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask),
     ],
     convolution_backward_boxed,
 );
@@ -982,6 +1014,7 @@ pub static CONVOLUTION_BACKWARD_OUT: Operator<ConvolutionBackwardOutFn> = Operat
     &[
         Kernel::new(DispatchKey::Cpu, convolution_backward_out_kernel as ConvolutionBackwardOutFn),
         Kernel::new(DispatchKey::Meta, convolution_backward_out_kernel as ConvolutionBackwardOutFn),
+        observed!(CONVOLUTION_BACKWARD_OUT: ConvolutionBackwardOutFn, [grad_output, input, weight, out0, out1, out2], grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask, out0, out1, out2),
     ],
     convolution_backward_out_boxed,
 );
@@ -1111,10 +1144,13 @@ pub type _ConvolutionDoubleBackwardFn = fn(
 pub static _CONVOLUTION_DOUBLE_BACKWARD: Operator<_ConvolutionDoubleBackwardFn> = Operator::new(
     "_convolution_double_backward",
     "_convolution_double_backward(Tensor? ggI, Tensor? ggW, Tensor? ggb, Tensor gO, Tensor weight, Tensor self, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _convolution_double_backward_composite as _ConvolutionDoubleBackwardFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _convolution_double_backward_composite as _ConvolutionDoubleBackwardFn,
+        ),
+        observed!(_CONVOLUTION_DOUBLE_BACKWARD: _ConvolutionDoubleBackwardFn, [ggI, ggW, ggb, gO, weight, self_], ggI, ggW, ggb, gO, weight, self_, stride, padding, dilation, transposed, output_padding, groups, output_mask),
+    ],
     _convolution_double_backward_boxed,
 );
 

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::copy`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys, observed,
 };
 use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
@@ -19,6 +19,7 @@ pub static COPY_: Operator<CopyInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, copy__kernel as CopyInPlaceFn),
         Kernel::new(DispatchKey::Meta, copy__kernel as CopyInPlaceFn),
+        observed!(COPY_: CopyInPlaceFn, [self_, src], self_, src, non_blocking),
     ],
     copy__boxed,
 );
@@ -48,7 +49,10 @@ pub type CloneFn = fn(DispatchKeySet, &Tensor, Option<MemoryFormat>) -> Result<T
 pub static CLONE: Operator<CloneFn> = Operator::new(
     "clone",
     "clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, clone_composite as CloneFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, clone_composite as CloneFn),
+        observed!(CLONE: CloneFn, [self_], self_, memory_format),
+    ],
     clone_boxed,
 );
 
@@ -81,7 +85,10 @@ pub type CloneOutFn = fn(DispatchKeySet, &Tensor, Option<MemoryFormat>, &Tensor)
 pub static CLONE_OUT: Operator<CloneOutFn> = Operator::new(
     "clone.out",
     "clone.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, clone_out_composite as CloneOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, clone_out_composite as CloneOutFn),
+        observed!(CLONE_OUT: CloneOutFn, [self_, out], self_, memory_format, out),
+    ],
     clone_out_boxed,
 );
 
@@ -126,7 +133,10 @@ pub type _ToCopyFn = fn(
 pub static _TO_COPY: Operator<_ToCopyFn> = Operator::new(
     "_to_copy",
     "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, _to_copy_composite as _ToCopyFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, _to_copy_composite as _ToCopyFn),
+        observed!(_TO_COPY: _ToCopyFn, [self_], self_, dtype, layout, device, pin_memory, non_blocking, memory_format),
+    ],
     _to_copy_boxed,
 );
 
@@ -181,7 +191,10 @@ pub type _ToCopyOutFn = fn(DispatchKeySet, &Tensor, bool, Option<MemoryFormat>, 
 pub static _TO_COPY_OUT: Operator<_ToCopyOutFn> = Operator::new(
     "_to_copy.out",
     "_to_copy.out(Tensor self, *, bool non_blocking=False, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, _to_copy_out_composite as _ToCopyOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, _to_copy_out_composite as _ToCopyOutFn),
+        observed!(_TO_COPY_OUT: _ToCopyOutFn, [self_, out], self_, non_blocking, memory_format, out),
+    ],
     _to_copy_out_boxed,
 );
 
@@ -239,6 +252,7 @@ pub static FILL__SCALAR: Operator<FillInPlaceScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, fill__scalar_kernel as FillInPlaceScalarFn),
         Kernel::new(DispatchKey::Meta, fill__scalar_kernel as FillInPlaceScalarFn),
+        observed!(FILL__SCALAR: FillInPlaceScalarFn, [self_], self_, value),
     ],
     fill__scalar_boxed,
 );
@@ -268,7 +282,10 @@ pub type ZeroInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
 pub static ZERO_: Operator<ZeroInPlaceFn> = Operator::new(
     "zero_",
     "zero_(Tensor(a!) self) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, zero__composite as ZeroInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, zero__composite as ZeroInPlaceFn),
+        observed!(ZERO_: ZeroInPlaceFn, [self_], self_),
+    ],
     zero__boxed,
 );
 
@@ -297,7 +314,10 @@ pub type FillScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
 pub static FILL_SCALAR: Operator<FillScalarFn> = Operator::new(
     "fill.Scalar",
     "fill.Scalar(Tensor self, Scalar value) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_scalar_composite as FillScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_scalar_composite as FillScalarFn),
+        observed!(FILL_SCALAR: FillScalarFn, [self_], self_, value),
+    ],
     fill_scalar_boxed,
 );
 
@@ -326,7 +346,10 @@ pub type FillScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Resul
 pub static FILL_SCALAR_OUT: Operator<FillScalarOutFn> = Operator::new(
     "fill.Scalar_out",
     "fill.Scalar_out(Tensor self, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_scalar_out_composite as FillScalarOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_scalar_out_composite as FillScalarOutFn),
+        observed!(FILL_SCALAR_OUT: FillScalarOutFn, [self_, out], self_, value, out),
+    ],
     fill_scalar_out_boxed,
 );
 
@@ -362,7 +385,10 @@ pub type FillTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static FILL_TENSOR: Operator<FillTensorFn> = Operator::new(
     "fill.Tensor",
     "fill.Tensor(Tensor self, Tensor value) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_tensor_composite as FillTensorFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_tensor_composite as FillTensorFn),
+        observed!(FILL_TENSOR: FillTensorFn, [self_, value], self_, value),
+    ],
     fill_tensor_boxed,
 );
 
@@ -391,7 +417,10 @@ pub type FillInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()
 pub static FILL__TENSOR: Operator<FillInPlaceTensorFn> = Operator::new(
     "fill_.Tensor",
     "fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, fill__tensor_composite as FillInPlaceTensorFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, fill__tensor_composite as FillInPlaceTensorFn),
+        observed!(FILL__TENSOR: FillInPlaceTensorFn, [self_, value], self_, value),
+    ],
     fill__tensor_boxed,
 );
 
@@ -421,7 +450,10 @@ pub type FillTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Resu
 pub static FILL_TENSOR_OUT: Operator<FillTensorOutFn> = Operator::new(
     "fill.Tensor_out",
     "fill.Tensor_out(Tensor self, Tensor value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_tensor_out_composite as FillTensorOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_tensor_out_composite as FillTensorOutFn),
+        observed!(FILL_TENSOR_OUT: FillTensorOutFn, [self_, value, out], self_, value, out),
+    ],
     fill_tensor_out_boxed,
 );
 
@@ -457,7 +489,10 @@ pub type CopyFn = fn(DispatchKeySet, &Tensor, &Tensor, bool) -> Result<Tensor>;
 pub static COPY: Operator<CopyFn> = Operator::new(
     "copy",
     "copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, copy_composite as CopyFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, copy_composite as CopyFn),
+        observed!(COPY: CopyFn, [self_, src], self_, src, non_blocking),
+    ],
     copy_boxed,
 );
 
@@ -486,7 +521,10 @@ pub type CopyOutFn = fn(DispatchKeySet, &Tensor, &Tensor, bool, &Tensor) -> Resu
 pub static COPY_OUT: Operator<CopyOutFn> = Operator::new(
     "copy.out",
     "copy.out(Tensor self, Tensor src, bool non_blocking=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, copy_out_composite as CopyOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, copy_out_composite as CopyOutFn),
+        observed!(COPY_OUT: CopyOutFn, [self_, src, out], self_, src, non_blocking, out),
+    ],
     copy_out_boxed,
 );
 

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::counts`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Generator, Result};
@@ -17,6 +19,7 @@ pub static POISSON: Operator<PoissonFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, poisson_kernel as PoissonFn),
         Kernel::new(DispatchKey::Meta, poisson_kernel as PoissonFn),
+        observed!(POISSON: PoissonFn, [self_], self_, generator),
     ],
     poisson_boxed,
 );
@@ -49,6 +52,7 @@ pub static POISSON_OUT: Operator<PoissonOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, poisson_out_kernel as PoissonOutFn),
         Kernel::new(DispatchKey::Meta, poisson_out_kernel as PoissonOutFn),
+        observed!(POISSON_OUT: PoissonOutFn, [self_, out], self_, generator, out),
     ],
     poisson_out_boxed,
 );
@@ -88,6 +92,7 @@ pub static BINOMIAL: Operator<BinomialFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, binomial_kernel as BinomialFn),
         Kernel::new(DispatchKey::Meta, binomial_kernel as BinomialFn),
+        observed!(BINOMIAL: BinomialFn, [count, prob], count, prob, generator),
     ],
     binomial_boxed,
 );
@@ -126,6 +131,7 @@ pub static BINOMIAL_OUT: Operator<BinomialOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, binomial_out_kernel as BinomialOutFn),
         Kernel::new(DispatchKey::Meta, binomial_out_kernel as BinomialOutFn),
+        observed!(BINOMIAL_OUT: BinomialOutFn, [count, prob, out], count, prob, generator, out),
     ],
     binomial_out_boxed,
 );

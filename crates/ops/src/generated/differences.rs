@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::differences`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::convert_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -14,7 +16,10 @@ pub type DiffFn = fn(DispatchKeySet, &Tensor, i64, i64, Option<&Tensor>, Option<
 pub static DIFF: Operator<DiffFn> = Operator::new(
     "diff",
     "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, diff_composite as DiffFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, diff_composite as DiffFn),
+        observed!(DIFF: DiffFn, [self_, prepend, append], self_, n, dim, prepend, append),
+    ],
     diff_boxed,
 );
 
@@ -64,7 +69,10 @@ pub type DiffOutFn =
 pub static DIFF_OUT: Operator<DiffOutFn> = Operator::new(
     "diff.out",
     "diff.out(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, diff_out_composite as DiffOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, diff_out_composite as DiffOutFn),
+        observed!(DIFF_OUT: DiffOutFn, [self_, prepend, append, out], self_, n, dim, prepend, append, out),
+    ],
     diff_out_boxed,
 );
 
@@ -118,7 +126,10 @@ pub type TrapezoidXFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tens
 pub static TRAPEZOID_X: Operator<TrapezoidXFn> = Operator::new(
     "trapezoid.x",
     "trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, trapezoid_x_composite as TrapezoidXFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, trapezoid_x_composite as TrapezoidXFn),
+        observed!(TRAPEZOID_X: TrapezoidXFn, [y, x], y, x, dim),
+    ],
     trapezoid_x_boxed,
 );
 
@@ -147,7 +158,10 @@ pub type TrapezoidDxFn = fn(DispatchKeySet, &Tensor, Scalar, i64) -> Result<Tens
 pub static TRAPEZOID_DX: Operator<TrapezoidDxFn> = Operator::new(
     "trapezoid.dx",
     "trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, trapezoid_dx_composite as TrapezoidDxFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, trapezoid_dx_composite as TrapezoidDxFn),
+        observed!(TRAPEZOID_DX: TrapezoidDxFn, [y], y, dx, dim),
+    ],
     trapezoid_dx_boxed,
 );
 
@@ -176,7 +190,10 @@ pub type TrapzXFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
 pub static TRAPZ_X: Operator<TrapzXFn> = Operator::new(
     "trapz.x",
     "trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, trapz_x_composite as TrapzXFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, trapz_x_composite as TrapzXFn),
+        observed!(TRAPZ_X: TrapzXFn, [y, x], y, x, dim),
+    ],
     trapz_x_boxed,
 );
 
@@ -205,7 +222,10 @@ pub type TrapzDxFn = fn(DispatchKeySet, &Tensor, f64, i64) -> Result<Tensor>;
 pub static TRAPZ_DX: Operator<TrapzDxFn> = Operator::new(
     "trapz.dx",
     "trapz.dx(Tensor y, *, float dx=1, int dim=-1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, trapz_dx_composite as TrapzDxFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, trapz_dx_composite as TrapzDxFn),
+        observed!(TRAPZ_DX: TrapzDxFn, [y], y, dx, dim),
+    ],
     trapz_dx_boxed,
 );
 
@@ -234,10 +254,13 @@ pub type CumulativeTrapezoidXFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> R
 pub static CUMULATIVE_TRAPEZOID_X: Operator<CumulativeTrapezoidXFn> = Operator::new(
     "cumulative_trapezoid.x",
     "cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        cumulative_trapezoid_x_composite as CumulativeTrapezoidXFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            cumulative_trapezoid_x_composite as CumulativeTrapezoidXFn,
+        ),
+        observed!(CUMULATIVE_TRAPEZOID_X: CumulativeTrapezoidXFn, [y, x], y, x, dim),
+    ],
     cumulative_trapezoid_x_boxed,
 );
 
@@ -272,10 +295,13 @@ pub type CumulativeTrapezoidDxFn = fn(DispatchKeySet, &Tensor, Scalar, i64) -> R
 pub static CUMULATIVE_TRAPEZOID_DX: Operator<CumulativeTrapezoidDxFn> = Operator::new(
     "cumulative_trapezoid.dx",
     "cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        cumulative_trapezoid_dx_composite as CumulativeTrapezoidDxFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            cumulative_trapezoid_dx_composite as CumulativeTrapezoidDxFn,
+        ),
+        observed!(CUMULATIVE_TRAPEZOID_DX: CumulativeTrapezoidDxFn, [y], y, dx, dim),
+    ],
     cumulative_trapezoid_dx_boxed,
 );
 
@@ -311,10 +337,13 @@ pub type GradientScalarintFn =
 pub static GRADIENT_SCALARINT: Operator<GradientScalarintFn> = Operator::new(
     "gradient.scalarint",
     "gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        gradient_scalarint_composite as GradientScalarintFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            gradient_scalarint_composite as GradientScalarintFn,
+        ),
+        observed!(GRADIENT_SCALARINT: GradientScalarintFn, [self_], self_, spacing, dim, edge_order),
+    ],
     gradient_scalarint_boxed,
 );
 
@@ -360,10 +389,13 @@ pub type GradientScalararrayFn = fn(DispatchKeySet, &Tensor, Scalar, &[i64], i64
 pub static GRADIENT_SCALARARRAY: Operator<GradientScalararrayFn> = Operator::new(
     "gradient.scalararray",
     "gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        gradient_scalararray_composite as GradientScalararrayFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            gradient_scalararray_composite as GradientScalararrayFn,
+        ),
+        observed!(GRADIENT_SCALARARRAY: GradientScalararrayFn, [self_], self_, spacing, dim, edge_order),
+    ],
     gradient_scalararray_boxed,
 );
 
@@ -404,7 +436,10 @@ pub type GradientArrayFn = fn(DispatchKeySet, &Tensor, &[i64], i64) -> Result<Ve
 pub static GRADIENT_ARRAY: Operator<GradientArrayFn> = Operator::new(
     "gradient.array",
     "gradient.array(Tensor self, *, int[] dim, int edge_order=1) -> Tensor[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, gradient_array_composite as GradientArrayFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, gradient_array_composite as GradientArrayFn),
+        observed!(GRADIENT_ARRAY: GradientArrayFn, [self_], self_, dim, edge_order),
+    ],
     gradient_array_boxed,
 );
 
@@ -439,10 +474,13 @@ pub type GradientScalarrayintFn =
 pub static GRADIENT_SCALARRAYINT: Operator<GradientScalarrayintFn> = Operator::new(
     "gradient.scalarrayint",
     "gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        gradient_scalarrayint_composite as GradientScalarrayintFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            gradient_scalarrayint_composite as GradientScalarrayintFn,
+        ),
+        observed!(GRADIENT_SCALARRAYINT: GradientScalarrayintFn, [self_], self_, spacing, dim, edge_order),
+    ],
     gradient_scalarrayint_boxed,
 );
 
@@ -489,10 +527,13 @@ pub type GradientScalarrayarrayFn =
 pub static GRADIENT_SCALARRAYARRAY: Operator<GradientScalarrayarrayFn> = Operator::new(
     "gradient.scalarrayarray",
     "gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        gradient_scalarrayarray_composite as GradientScalarrayarrayFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            gradient_scalarrayarray_composite as GradientScalarrayarrayFn,
+        ),
+        observed!(GRADIENT_SCALARRAYARRAY: GradientScalarrayarrayFn, [self_], self_, spacing, dim, edge_order),
+    ],
     gradient_scalarrayarray_boxed,
 );
 
@@ -534,10 +575,13 @@ pub type GradientTensorarrayintFn =
 pub static GRADIENT_TENSORARRAYINT: Operator<GradientTensorarrayintFn> = Operator::new(
     "gradient.tensorarrayint",
     "gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        gradient_tensorarrayint_composite as GradientTensorarrayintFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            gradient_tensorarrayint_composite as GradientTensorarrayintFn,
+        ),
+        observed!(GRADIENT_TENSORARRAYINT: GradientTensorarrayintFn, [self_, spacing], self_, spacing, dim, edge_order),
+    ],
     gradient_tensorarrayint_boxed,
 );
 
@@ -583,10 +627,13 @@ pub type GradientTensorarrayFn = fn(DispatchKeySet, &Tensor, &[Tensor], &[i64], 
 pub static GRADIENT_TENSORARRAY: Operator<GradientTensorarrayFn> = Operator::new(
     "gradient.tensorarray",
     "gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        gradient_tensorarray_composite as GradientTensorarrayFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            gradient_tensorarray_composite as GradientTensorarrayFn,
+        ),
+        observed!(GRADIENT_TENSORARRAY: GradientTensorarrayFn, [self_, spacing], self_, spacing, dim, edge_order),
+    ],
     gradient_tensorarray_boxed,
 );
 

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::distances`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -14,7 +16,10 @@ pub type DistFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar) -> Result<Tensor>
 pub static DIST: Operator<DistFn> = Operator::new(
     "dist",
     "dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, dist_composite as DistFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, dist_composite as DistFn),
+        observed!(DIST: DistFn, [self_, other], self_, other, p),
+    ],
     dist_boxed,
 );
 
@@ -43,7 +48,10 @@ pub type DistOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Scalar, &Tensor) -> Re
 pub static DIST_OUT: Operator<DistOutFn> = Operator::new(
     "dist.out",
     "dist.out(Tensor self, Tensor other, Scalar p=2, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, dist_out_composite as DistOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, dist_out_composite as DistOutFn),
+        observed!(DIST_OUT: DistOutFn, [self_, other, out], self_, other, p, out),
+    ],
     dist_out_boxed,
 );
 
@@ -80,7 +88,10 @@ pub type CdistFn = fn(DispatchKeySet, &Tensor, &Tensor, f64, Option<i64>) -> Res
 pub static CDIST: Operator<CdistFn> = Operator::new(
     "cdist",
     "cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, cdist_composite as CdistFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, cdist_composite as CdistFn),
+        observed!(CDIST: CdistFn, [x1, x2], x1, x2, p, compute_mode),
+    ],
     cdist_boxed,
 );
 
@@ -116,7 +127,10 @@ pub type _CdistForwardFn = fn(DispatchKeySet, &Tensor, &Tensor, f64, Option<i64>
 pub static _CDIST_FORWARD: Operator<_CdistForwardFn> = Operator::new(
     "_cdist_forward",
     "_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, _cdist_forward_composite as _CdistForwardFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, _cdist_forward_composite as _CdistForwardFn),
+        observed!(_CDIST_FORWARD: _CdistForwardFn, [x1, x2], x1, x2, p, compute_mode),
+    ],
     _cdist_forward_boxed,
 );
 
@@ -152,10 +166,13 @@ pub type _CdistForwardOutFn = fn(DispatchKeySet, &Tensor, &Tensor, f64, Option<i
 pub static _CDIST_FORWARD_OUT: Operator<_CdistForwardOutFn> = Operator::new(
     "_cdist_forward.out",
     "_cdist_forward.out(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _cdist_forward_out_composite as _CdistForwardOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _cdist_forward_out_composite as _CdistForwardOutFn,
+        ),
+        observed!(_CDIST_FORWARD_OUT: _CdistForwardOutFn, [x1, x2, out], x1, x2, p, compute_mode, out),
+    ],
     _cdist_forward_out_boxed,
 );
 
@@ -205,7 +222,10 @@ pub type _PdistForwardFn = fn(DispatchKeySet, &Tensor, f64) -> Result<Tensor>;
 pub static _PDIST_FORWARD: Operator<_PdistForwardFn> = Operator::new(
     "_pdist_forward",
     "_pdist_forward(Tensor self, float p=2) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, _pdist_forward_composite as _PdistForwardFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, _pdist_forward_composite as _PdistForwardFn),
+        observed!(_PDIST_FORWARD: _PdistForwardFn, [self_], self_, p),
+    ],
     _pdist_forward_boxed,
 );
 
@@ -234,10 +254,13 @@ pub type _PdistForwardOutFn = fn(DispatchKeySet, &Tensor, f64, &Tensor) -> Resul
 pub static _PDIST_FORWARD_OUT: Operator<_PdistForwardOutFn> = Operator::new(
     "_pdist_forward.out",
     "_pdist_forward.out(Tensor self, float p=2, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _pdist_forward_out_composite as _PdistForwardOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _pdist_forward_out_composite as _PdistForwardOutFn,
+        ),
+        observed!(_PDIST_FORWARD_OUT: _PdistForwardOutFn, [self_, out], self_, p, out),
+    ],
     _pdist_forward_out_boxed,
 );
 
@@ -268,10 +291,13 @@ pub type _LocalScalarDenseFn = fn(DispatchKeySet, &Tensor) -> Result<Scalar>;
 pub static _LOCAL_SCALAR_DENSE: Operator<_LocalScalarDenseFn> = Operator::new(
     "_local_scalar_dense",
     "_local_scalar_dense(Tensor self) -> Scalar",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _local_scalar_dense_composite as _LocalScalarDenseFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _local_scalar_dense_composite as _LocalScalarDenseFn,
+        ),
+        observed!(_LOCAL_SCALAR_DENSE: _LocalScalarDenseFn, [self_], self_),
+    ],
     _local_scalar_dense_boxed,
 );
 
@@ -300,7 +326,10 @@ pub type _EuclideanDistFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tenso
 pub static _EUCLIDEAN_DIST: Operator<_EuclideanDistFn> = Operator::new(
     "_euclidean_dist",
     "_euclidean_dist(Tensor x1, Tensor x2) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, _euclidean_dist_composite as _EuclideanDistFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, _euclidean_dist_composite as _EuclideanDistFn),
+        observed!(_EUCLIDEAN_DIST: _EuclideanDistFn, [x1, x2], x1, x2),
+    ],
     _euclidean_dist_boxed,
 );
 
@@ -329,7 +358,10 @@ pub type PdistFn = fn(DispatchKeySet, &Tensor, f64) -> Result<Tensor>;
 pub static PDIST: Operator<PdistFn> = Operator::new(
     "pdist",
     "pdist(Tensor self, float p=2) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, pdist_composite as PdistFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, pdist_composite as PdistFn),
+        observed!(PDIST: PdistFn, [self_], self_, p),
+    ],
     pdist_boxed,
 );
 
@@ -358,7 +390,10 @@ pub type RenormFn = fn(DispatchKeySet, &Tensor, Scalar, i64, Scalar) -> Result<T
 pub static RENORM: Operator<RenormFn> = Operator::new(
     "renorm",
     "renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, renorm_composite as RenormFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, renorm_composite as RenormFn),
+        observed!(RENORM: RenormFn, [self_], self_, p, dim, maxnorm),
+    ],
     renorm_boxed,
 );
 
@@ -394,7 +429,10 @@ pub type RenormInPlaceFn = fn(DispatchKeySet, &Tensor, Scalar, i64, Scalar) -> R
 pub static RENORM_: Operator<RenormInPlaceFn> = Operator::new(
     "renorm_",
     "renorm_(Tensor(a!) self, Scalar p, int dim, Scalar maxnorm) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, renorm__composite as RenormInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, renorm__composite as RenormInPlaceFn),
+        observed!(RENORM_: RenormInPlaceFn, [self_], self_, p, dim, maxnorm),
+    ],
     renorm__boxed,
 );
 
@@ -431,7 +469,10 @@ pub type RenormOutFn = fn(DispatchKeySet, &Tensor, Scalar, i64, Scalar, &Tensor)
 pub static RENORM_OUT: Operator<RenormOutFn> = Operator::new(
     "renorm.out",
     "renorm.out(Tensor self, Scalar p, int dim, Scalar maxnorm, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, renorm_out_composite as RenormOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, renorm_out_composite as RenormOutFn),
+        observed!(RENORM_OUT: RenormOutFn, [self_, out], self_, p, dim, maxnorm, out),
+    ],
     renorm_out_boxed,
 );
 
@@ -475,7 +516,10 @@ pub type SumToSizeFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
 pub static SUM_TO_SIZE: Operator<SumToSizeFn> = Operator::new(
     "sum_to_size",
     "sum_to_size(Tensor self, SymInt[] size) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, sum_to_size_composite as SumToSizeFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, sum_to_size_composite as SumToSizeFn),
+        observed!(SUM_TO_SIZE: SumToSizeFn, [self_], self_, size),
+    ],
     sum_to_size_boxed,
 );
 
@@ -504,7 +548,10 @@ pub type CovFn = fn(DispatchKeySet, &Tensor, i64, Option<&Tensor>, Option<&Tenso
 pub static COV: Operator<CovFn> = Operator::new(
     "cov",
     "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, cov_composite as CovFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, cov_composite as CovFn),
+        observed!(COV: CovFn, [self_, fweights, aweights], self_, correction, fweights, aweights),
+    ],
     cov_boxed,
 );
 
@@ -545,7 +592,10 @@ pub type CorrcoefFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static CORRCOEF: Operator<CorrcoefFn> = Operator::new(
     "corrcoef",
     "corrcoef(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, corrcoef_composite as CorrcoefFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, corrcoef_composite as CorrcoefFn),
+        observed!(CORRCOEF: CorrcoefFn, [self_], self_),
+    ],
     corrcoef_boxed,
 );
 
@@ -574,7 +624,13 @@ pub type PairwiseDistanceFn = fn(DispatchKeySet, &Tensor, &Tensor, f64, f64, boo
 pub static PAIRWISE_DISTANCE: Operator<PairwiseDistanceFn> = Operator::new(
     "pairwise_distance",
     "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, pairwise_distance_composite as PairwiseDistanceFn)],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            pairwise_distance_composite as PairwiseDistanceFn,
+        ),
+        observed!(PAIRWISE_DISTANCE: PairwiseDistanceFn, [x1, x2], x1, x2, p, eps, keepdim),
+    ],
     pairwise_distance_boxed,
 );
 

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::division`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::{convert_to_out, copy_to_out};
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -18,6 +20,7 @@ pub static DIV_TENSOR_MODE: Operator<DivTensorModeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, div_tensor_mode_cpu as DivTensorModeFn),
         Kernel::new(DispatchKey::Meta, div_tensor_mode_meta as DivTensorModeFn),
+        observed!(DIV_TENSOR_MODE: DivTensorModeFn, [self_, other], self_, other, rounding_mode),
     ],
     div_tensor_mode_boxed,
 );
@@ -70,6 +73,7 @@ pub static DIV__TENSOR_MODE: Operator<DivInPlaceTensorModeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, div__tensor_mode_cpu as DivInPlaceTensorModeFn),
         Kernel::new(DispatchKey::Meta, div__tensor_mode_meta as DivInPlaceTensorModeFn),
+        observed!(DIV__TENSOR_MODE: DivInPlaceTensorModeFn, [self_, other], self_, other, rounding_mode),
     ],
     div__tensor_mode_boxed,
 );
@@ -122,6 +126,7 @@ pub static DIV_OUT_MODE: Operator<DivOutModeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, div_out_mode_cpu as DivOutModeFn),
         Kernel::new(DispatchKey::Meta, div_out_mode_meta as DivOutModeFn),
+        observed!(DIV_OUT_MODE: DivOutModeFn, [self_, other, out], self_, other, rounding_mode, out),
     ],
     div_out_mode_boxed,
 );
@@ -173,7 +178,10 @@ pub type DivScalarModeFn = fn(DispatchKeySet, &Tensor, Scalar, Option<&str>) -> 
 pub static DIV_SCALAR_MODE: Operator<DivScalarModeFn> = Operator::new(
     "div.Scalar_mode",
     "div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, div_scalar_mode_composite as DivScalarModeFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, div_scalar_mode_composite as DivScalarModeFn),
+        observed!(DIV_SCALAR_MODE: DivScalarModeFn, [self_], self_, other, rounding_mode),
+    ],
     div_scalar_mode_boxed,
 );
 
@@ -208,10 +216,13 @@ pub type DivScalarModeOutFn = fn(DispatchKeySet, &Tensor, Scalar, Option<&str>, 
 pub static DIV_SCALAR_MODE_OUT: Operator<DivScalarModeOutFn> = Operator::new(
     "div.Scalar_mode_out",
     "div.Scalar_mode_out(Tensor self, Scalar other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        div_scalar_mode_out_composite as DivScalarModeOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            div_scalar_mode_out_composite as DivScalarModeOutFn,
+        ),
+        observed!(DIV_SCALAR_MODE_OUT: DivScalarModeOutFn, [self_, out], self_, other, rounding_mode, out),
+    ],
     div_scalar_mode_out_boxed,
 );
 
@@ -258,10 +269,13 @@ pub type DivInPlaceScalarModeFn = fn(DispatchKeySet, &Tensor, Scalar, Option<&st
 pub static DIV__SCALAR_MODE: Operator<DivInPlaceScalarModeFn> = Operator::new(
     "div_.Scalar_mode",
     "div_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        div__scalar_mode_composite as DivInPlaceScalarModeFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            div__scalar_mode_composite as DivInPlaceScalarModeFn,
+        ),
+        observed!(DIV__SCALAR_MODE: DivInPlaceScalarModeFn, [self_], self_, other, rounding_mode),
+    ],
     div__scalar_mode_boxed,
 );
 
@@ -299,6 +313,7 @@ pub static FLOOR_DIVIDE: Operator<FloorDivideFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, floor_divide_cpu as FloorDivideFn),
         Kernel::new(DispatchKey::Meta, floor_divide_meta as FloorDivideFn),
+        observed!(FLOOR_DIVIDE: FloorDivideFn, [self_, other], self_, other),
     ],
     floor_divide_boxed,
 );
@@ -340,6 +355,7 @@ pub static FLOOR_DIVIDE__TENSOR: Operator<FloorDivideInPlaceTensorFn> = Operator
     &[
         Kernel::new(DispatchKey::Cpu, floor_divide__tensor_cpu as FloorDivideInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, floor_divide__tensor_meta as FloorDivideInPlaceTensorFn),
+        observed!(FLOOR_DIVIDE__TENSOR: FloorDivideInPlaceTensorFn, [self_, other], self_, other),
     ],
     floor_divide__tensor_boxed,
 );
@@ -381,6 +397,7 @@ pub static FLOOR_DIVIDE_OUT: Operator<FloorDivideOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, floor_divide_out_cpu as FloorDivideOutFn),
         Kernel::new(DispatchKey::Meta, floor_divide_out_meta as FloorDivideOutFn),
+        observed!(FLOOR_DIVIDE_OUT: FloorDivideOutFn, [self_, other, out], self_, other, out),
     ],
     floor_divide_out_boxed,
 );
@@ -420,10 +437,13 @@ pub type FloorDivideScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Ten
 pub static FLOOR_DIVIDE_SCALAR: Operator<FloorDivideScalarFn> = Operator::new(
     "floor_divide.Scalar",
     "floor_divide.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        floor_divide_scalar_composite as FloorDivideScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            floor_divide_scalar_composite as FloorDivideScalarFn,
+        ),
+        observed!(FLOOR_DIVIDE_SCALAR: FloorDivideScalarFn, [self_], self_, other),
+    ],
     floor_divide_scalar_boxed,
 );
 
@@ -452,10 +472,13 @@ pub type FloorDivideScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -
 pub static FLOOR_DIVIDE_SCALAR_OUT: Operator<FloorDivideScalarOutFn> = Operator::new(
     "floor_divide.Scalar_out",
     "floor_divide.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        floor_divide_scalar_out_composite as FloorDivideScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            floor_divide_scalar_out_composite as FloorDivideScalarOutFn,
+        ),
+        observed!(FLOOR_DIVIDE_SCALAR_OUT: FloorDivideScalarOutFn, [self_, out], self_, other, out),
+    ],
     floor_divide_scalar_out_boxed,
 );
 
@@ -491,10 +514,13 @@ pub type FloorDivideInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Res
 pub static FLOOR_DIVIDE__SCALAR: Operator<FloorDivideInPlaceScalarFn> = Operator::new(
     "floor_divide_.Scalar",
     "floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        floor_divide__scalar_composite as FloorDivideInPlaceScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            floor_divide__scalar_composite as FloorDivideInPlaceScalarFn,
+        ),
+        observed!(FLOOR_DIVIDE__SCALAR: FloorDivideInPlaceScalarFn, [self_], self_, other),
+    ],
     floor_divide__scalar_boxed,
 );
 
@@ -523,10 +549,13 @@ pub type TrueDivideTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Ten
 pub static TRUE_DIVIDE_TENSOR: Operator<TrueDivideTensorFn> = Operator::new(
     "true_divide.Tensor",
     "true_divide.Tensor(Tensor self, Tensor other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        true_divide_tensor_composite as TrueDivideTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            true_divide_tensor_composite as TrueDivideTensorFn,
+        ),
+        observed!(TRUE_DIVIDE_TENSOR: TrueDivideTensorFn, [self_, other], self_, other),
+    ],
     true_divide_tensor_boxed,
 );
 
@@ -555,7 +584,10 @@ pub type TrueDivideOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Resu
 pub static TRUE_DIVIDE_OUT: Operator<TrueDivideOutFn> = Operator::new(
     "true_divide.out",
     "true_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, true_divide_out_composite as TrueDivideOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, true_divide_out_composite as TrueDivideOutFn),
+        observed!(TRUE_DIVIDE_OUT: TrueDivideOutFn, [self_, other, out], self_, other, out),
+    ],
     true_divide_out_boxed,
 );
 
@@ -591,10 +623,13 @@ pub type TrueDivideInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Res
 pub static TRUE_DIVIDE__TENSOR: Operator<TrueDivideInPlaceTensorFn> = Operator::new(
     "true_divide_.Tensor",
     "true_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        true_divide__tensor_composite as TrueDivideInPlaceTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            true_divide__tensor_composite as TrueDivideInPlaceTensorFn,
+        ),
+        observed!(TRUE_DIVIDE__TENSOR: TrueDivideInPlaceTensorFn, [self_, other], self_, other),
+    ],
     true_divide__tensor_boxed,
 );
 
@@ -623,10 +658,13 @@ pub type TrueDivideScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tens
 pub static TRUE_DIVIDE_SCALAR: Operator<TrueDivideScalarFn> = Operator::new(
     "true_divide.Scalar",
     "true_divide.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        true_divide_scalar_composite as TrueDivideScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            true_divide_scalar_composite as TrueDivideScalarFn,
+        ),
+        observed!(TRUE_DIVIDE_SCALAR: TrueDivideScalarFn, [self_], self_, other),
+    ],
     true_divide_scalar_boxed,
 );
 
@@ -655,10 +693,13 @@ pub type TrueDivideInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Resu
 pub static TRUE_DIVIDE__SCALAR: Operator<TrueDivideInPlaceScalarFn> = Operator::new(
     "true_divide_.Scalar",
     "true_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        true_divide__scalar_composite as TrueDivideInPlaceScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            true_divide__scalar_composite as TrueDivideInPlaceScalarFn,
+        ),
+        observed!(TRUE_DIVIDE__SCALAR: TrueDivideInPlaceScalarFn, [self_], self_, other),
+    ],
     true_divide__scalar_boxed,
 );
 
@@ -690,6 +731,7 @@ pub static REMAINDER_TENSOR: Operator<RemainderTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, remainder_tensor_cpu as RemainderTensorFn),
         Kernel::new(DispatchKey::Meta, remainder_tensor_meta as RemainderTensorFn),
+        observed!(REMAINDER_TENSOR: RemainderTensorFn, [self_, other], self_, other),
     ],
     remainder_tensor_boxed,
 );
@@ -731,6 +773,7 @@ pub static REMAINDER__TENSOR: Operator<RemainderInPlaceTensorFn> = Operator::new
     &[
         Kernel::new(DispatchKey::Cpu, remainder__tensor_cpu as RemainderInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, remainder__tensor_meta as RemainderInPlaceTensorFn),
+        observed!(REMAINDER__TENSOR: RemainderInPlaceTensorFn, [self_, other], self_, other),
     ],
     remainder__tensor_boxed,
 );
@@ -772,6 +815,7 @@ pub static REMAINDER_TENSOR_OUT: Operator<RemainderTensorOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, remainder_tensor_out_cpu as RemainderTensorOutFn),
         Kernel::new(DispatchKey::Meta, remainder_tensor_out_meta as RemainderTensorOutFn),
+        observed!(REMAINDER_TENSOR_OUT: RemainderTensorOutFn, [self_, other, out], self_, other, out),
     ],
     remainder_tensor_out_boxed,
 );
@@ -821,7 +865,10 @@ pub type RemainderScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tenso
 pub static REMAINDER_SCALAR: Operator<RemainderScalarFn> = Operator::new(
     "remainder.Scalar",
     "remainder.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, remainder_scalar_composite as RemainderScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, remainder_scalar_composite as RemainderScalarFn),
+        observed!(REMAINDER_SCALAR: RemainderScalarFn, [self_], self_, other),
+    ],
     remainder_scalar_boxed,
 );
 
@@ -850,10 +897,13 @@ pub type RemainderScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> 
 pub static REMAINDER_SCALAR_OUT: Operator<RemainderScalarOutFn> = Operator::new(
     "remainder.Scalar_out",
     "remainder.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        remainder_scalar_out_composite as RemainderScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            remainder_scalar_out_composite as RemainderScalarOutFn,
+        ),
+        observed!(REMAINDER_SCALAR_OUT: RemainderScalarOutFn, [self_, out], self_, other, out),
+    ],
     remainder_scalar_out_boxed,
 );
 
@@ -889,10 +939,13 @@ pub type RemainderInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Resul
 pub static REMAINDER__SCALAR: Operator<RemainderInPlaceScalarFn> = Operator::new(
     "remainder_.Scalar",
     "remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        remainder__scalar_composite as RemainderInPlaceScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            remainder__scalar_composite as RemainderInPlaceScalarFn,
+        ),
+        observed!(REMAINDER__SCALAR: RemainderInPlaceScalarFn, [self_], self_, other),
+    ],
     remainder__scalar_boxed,
 );
 
@@ -921,10 +974,13 @@ pub type RemainderScalarTensorFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result
 pub static REMAINDER_SCALAR_TENSOR: Operator<RemainderScalarTensorFn> = Operator::new(
     "remainder.Scalar_Tensor",
     "remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        remainder_scalar_tensor_composite as RemainderScalarTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            remainder_scalar_tensor_composite as RemainderScalarTensorFn,
+        ),
+        observed!(REMAINDER_SCALAR_TENSOR: RemainderScalarTensorFn, [other], self_, other),
+    ],
     remainder_scalar_tensor_boxed,
 );
 
@@ -953,10 +1009,13 @@ pub type RemainderScalarTensorOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tenso
 pub static REMAINDER_SCALAR_TENSOR_OUT: Operator<RemainderScalarTensorOutFn> = Operator::new(
     "remainder.Scalar_Tensor_out",
     "remainder.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        remainder_scalar_tensor_out_composite as RemainderScalarTensorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            remainder_scalar_tensor_out_composite as RemainderScalarTensorOutFn,
+        ),
+        observed!(REMAINDER_SCALAR_TENSOR_OUT: RemainderScalarTensorOutFn, [other, out], self_, other, out),
+    ],
     remainder_scalar_tensor_out_boxed,
 );
 
@@ -995,6 +1054,7 @@ pub static FMOD_TENSOR: Operator<FmodTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, fmod_tensor_cpu as FmodTensorFn),
         Kernel::new(DispatchKey::Meta, fmod_tensor_meta as FmodTensorFn),
+        observed!(FMOD_TENSOR: FmodTensorFn, [self_, other], self_, other),
     ],
     fmod_tensor_boxed,
 );
@@ -1036,6 +1096,7 @@ pub static FMOD__TENSOR: Operator<FmodInPlaceTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, fmod__tensor_cpu as FmodInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, fmod__tensor_meta as FmodInPlaceTensorFn),
+        observed!(FMOD__TENSOR: FmodInPlaceTensorFn, [self_, other], self_, other),
     ],
     fmod__tensor_boxed,
 );
@@ -1077,6 +1138,7 @@ pub static FMOD_TENSOR_OUT: Operator<FmodTensorOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, fmod_tensor_out_cpu as FmodTensorOutFn),
         Kernel::new(DispatchKey::Meta, fmod_tensor_out_meta as FmodTensorOutFn),
+        observed!(FMOD_TENSOR_OUT: FmodTensorOutFn, [self_, other, out], self_, other, out),
     ],
     fmod_tensor_out_boxed,
 );
@@ -1116,7 +1178,10 @@ pub type FmodScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
 pub static FMOD_SCALAR: Operator<FmodScalarFn> = Operator::new(
     "fmod.Scalar",
     "fmod.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, fmod_scalar_composite as FmodScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, fmod_scalar_composite as FmodScalarFn),
+        observed!(FMOD_SCALAR: FmodScalarFn, [self_], self_, other),
+    ],
     fmod_scalar_boxed,
 );
 
@@ -1145,7 +1210,10 @@ pub type FmodScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Resul
 pub static FMOD_SCALAR_OUT: Operator<FmodScalarOutFn> = Operator::new(
     "fmod.Scalar_out",
     "fmod.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, fmod_scalar_out_composite as FmodScalarOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, fmod_scalar_out_composite as FmodScalarOutFn),
+        observed!(FMOD_SCALAR_OUT: FmodScalarOutFn, [self_, out], self_, other, out),
+    ],
     fmod_scalar_out_boxed,
 );
 
@@ -1181,7 +1249,10 @@ pub type FmodInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>
 pub static FMOD__SCALAR: Operator<FmodInPlaceScalarFn> = Operator::new(
     "fmod_.Scalar",
     "fmod_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, fmod__scalar_composite as FmodInPlaceScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, fmod__scalar_composite as FmodInPlaceScalarFn),
+        observed!(FMOD__SCALAR: FmodInPlaceScalarFn, [self_], self_, other),
+    ],
     fmod__scalar_boxed,
 );
 

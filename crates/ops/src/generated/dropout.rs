@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::dropout`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -14,7 +16,10 @@ pub type NativeDropoutFn = fn(DispatchKeySet, &Tensor, f64, Option<bool>) -> Res
 pub static NATIVE_DROPOUT: Operator<NativeDropoutFn> = Operator::new(
     "native_dropout",
     "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, native_dropout_composite as NativeDropoutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, native_dropout_composite as NativeDropoutFn),
+        observed!(NATIVE_DROPOUT: NativeDropoutFn, [input], input, p, train),
+    ],
     native_dropout_boxed,
 );
 
@@ -49,10 +54,13 @@ pub type NativeDropoutOutFn = fn(DispatchKeySet, &Tensor, f64, Option<bool>, &Te
 pub static NATIVE_DROPOUT_OUT: Operator<NativeDropoutOutFn> = Operator::new(
     "native_dropout.out",
     "native_dropout.out(Tensor input, float p, bool? train, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        native_dropout_out_composite as NativeDropoutOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            native_dropout_out_composite as NativeDropoutOutFn,
+        ),
+        observed!(NATIVE_DROPOUT_OUT: NativeDropoutOutFn, [input, out0, out1], input, p, train, out0, out1),
+    ],
     native_dropout_out_boxed,
 );
 
@@ -103,10 +111,13 @@ pub type NativeDropoutBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, f64) -> 
 pub static NATIVE_DROPOUT_BACKWARD: Operator<NativeDropoutBackwardFn> = Operator::new(
     "native_dropout_backward",
     "native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        native_dropout_backward_composite as NativeDropoutBackwardFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            native_dropout_backward_composite as NativeDropoutBackwardFn,
+        ),
+        observed!(NATIVE_DROPOUT_BACKWARD: NativeDropoutBackwardFn, [grad_output, mask], grad_output, mask, scale),
+    ],
     native_dropout_backward_boxed,
 );
 
@@ -141,7 +152,10 @@ pub type DropoutFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<Tensor>;
 pub static DROPOUT: Operator<DropoutFn> = Operator::new(
     "dropout",
     "dropout(Tensor input, float p, bool train) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, dropout_composite as DropoutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, dropout_composite as DropoutFn),
+        observed!(DROPOUT: DropoutFn, [input], input, p, train),
+    ],
     dropout_boxed,
 );
 
@@ -170,7 +184,10 @@ pub type DropoutInPlaceFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<()>
 pub static DROPOUT_: Operator<DropoutInPlaceFn> = Operator::new(
     "dropout_",
     "dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, dropout__composite as DropoutInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, dropout__composite as DropoutInPlaceFn),
+        observed!(DROPOUT_: DropoutInPlaceFn, [self_], self_, p, train),
+    ],
     dropout__boxed,
 );
 
@@ -199,7 +216,10 @@ pub type FeatureDropoutFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<Ten
 pub static FEATURE_DROPOUT: Operator<FeatureDropoutFn> = Operator::new(
     "feature_dropout",
     "feature_dropout(Tensor input, float p, bool train) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, feature_dropout_composite as FeatureDropoutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, feature_dropout_composite as FeatureDropoutFn),
+        observed!(FEATURE_DROPOUT: FeatureDropoutFn, [input], input, p, train),
+    ],
     feature_dropout_boxed,
 );
 
@@ -228,10 +248,13 @@ pub type FeatureDropoutInPlaceFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Res
 pub static FEATURE_DROPOUT_: Operator<FeatureDropoutInPlaceFn> = Operator::new(
     "feature_dropout_",
     "feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        feature_dropout__composite as FeatureDropoutInPlaceFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            feature_dropout__composite as FeatureDropoutInPlaceFn,
+        ),
+        observed!(FEATURE_DROPOUT_: FeatureDropoutInPlaceFn, [self_], self_, p, train),
+    ],
     feature_dropout__boxed,
 );
 
@@ -260,7 +283,10 @@ pub type AlphaDropoutFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Result<Tenso
 pub static ALPHA_DROPOUT: Operator<AlphaDropoutFn> = Operator::new(
     "alpha_dropout",
     "alpha_dropout(Tensor input, float p, bool train) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, alpha_dropout_composite as AlphaDropoutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, alpha_dropout_composite as AlphaDropoutFn),
+        observed!(ALPHA_DROPOUT: AlphaDropoutFn, [input], input, p, train),
+    ],
     alpha_dropout_boxed,
 );
 
@@ -289,7 +315,13 @@ pub type AlphaDropoutInPlaceFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Resul
 pub static ALPHA_DROPOUT_: Operator<AlphaDropoutInPlaceFn> = Operator::new(
     "alpha_dropout_",
     "alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, alpha_dropout__composite as AlphaDropoutInPlaceFn)],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            alpha_dropout__composite as AlphaDropoutInPlaceFn,
+        ),
+        observed!(ALPHA_DROPOUT_: AlphaDropoutInPlaceFn, [self_], self_, p, train),
+    ],
     alpha_dropout__boxed,
 );
 
@@ -318,10 +350,13 @@ pub type FeatureAlphaDropoutFn = fn(DispatchKeySet, &Tensor, f64, bool) -> Resul
 pub static FEATURE_ALPHA_DROPOUT: Operator<FeatureAlphaDropoutFn> = Operator::new(
     "feature_alpha_dropout",
     "feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        feature_alpha_dropout_composite as FeatureAlphaDropoutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            feature_alpha_dropout_composite as FeatureAlphaDropoutFn,
+        ),
+        observed!(FEATURE_ALPHA_DROPOUT: FeatureAlphaDropoutFn, [input], input, p, train),
+    ],
     feature_alpha_dropout_boxed,
 );
 
@@ -356,10 +391,13 @@ pub type FeatureAlphaDropoutInPlaceFn = fn(DispatchKeySet, &Tensor, f64, bool) -
 pub static FEATURE_ALPHA_DROPOUT_: Operator<FeatureAlphaDropoutInPlaceFn> = Operator::new(
     "feature_alpha_dropout_",
     "feature_alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        feature_alpha_dropout__composite as FeatureAlphaDropoutInPlaceFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            feature_alpha_dropout__composite as FeatureAlphaDropoutInPlaceFn,
+        ),
+        observed!(FEATURE_ALPHA_DROPOUT_: FeatureAlphaDropoutInPlaceFn, [self_], self_, p, train),
+    ],
     feature_alpha_dropout__boxed,
 );
 

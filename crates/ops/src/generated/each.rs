@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::each`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::{convert_to_out, copy_to_out};
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -18,6 +20,7 @@ pub static ERFINV: Operator<ErfinvFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, erfinv_cpu as ErfinvFn),
         Kernel::new(DispatchKey::Meta, erfinv_meta as ErfinvFn),
+        observed!(ERFINV: ErfinvFn, [self_], self_),
     ],
     erfinv_boxed,
 );
@@ -59,6 +62,7 @@ pub static ERFINV_: Operator<ErfinvInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, erfinv__cpu as ErfinvInPlaceFn),
         Kernel::new(DispatchKey::Meta, erfinv__meta as ErfinvInPlaceFn),
+        observed!(ERFINV_: ErfinvInPlaceFn, [self_], self_),
     ],
     erfinv__boxed,
 );
@@ -100,6 +104,7 @@ pub static ERFINV_OUT: Operator<ErfinvOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, erfinv_out_cpu as ErfinvOutFn),
         Kernel::new(DispatchKey::Meta, erfinv_out_meta as ErfinvOutFn),
+        observed!(ERFINV_OUT: ErfinvOutFn, [self_, out], self_, out),
     ],
     erfinv_out_boxed,
 );
@@ -141,6 +146,7 @@ pub static SPECIAL_NDTRI: Operator<SpecialNdtriFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_ndtri_cpu as SpecialNdtriFn),
         Kernel::new(DispatchKey::Meta, special_ndtri_meta as SpecialNdtriFn),
+        observed!(SPECIAL_NDTRI: SpecialNdtriFn, [self_], self_),
     ],
     special_ndtri_boxed,
 );
@@ -182,6 +188,7 @@ pub static SPECIAL_NDTRI_OUT: Operator<SpecialNdtriOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_ndtri_out_cpu as SpecialNdtriOutFn),
         Kernel::new(DispatchKey::Meta, special_ndtri_out_meta as SpecialNdtriOutFn),
+        observed!(SPECIAL_NDTRI_OUT: SpecialNdtriOutFn, [self_, out], self_, out),
     ],
     special_ndtri_out_boxed,
 );
@@ -223,6 +230,7 @@ pub static LGAMMA: Operator<LgammaFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, lgamma_cpu as LgammaFn),
         Kernel::new(DispatchKey::Meta, lgamma_meta as LgammaFn),
+        observed!(LGAMMA: LgammaFn, [self_], self_),
     ],
     lgamma_boxed,
 );
@@ -264,6 +272,7 @@ pub static LGAMMA_: Operator<LgammaInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, lgamma__cpu as LgammaInPlaceFn),
         Kernel::new(DispatchKey::Meta, lgamma__meta as LgammaInPlaceFn),
+        observed!(LGAMMA_: LgammaInPlaceFn, [self_], self_),
     ],
     lgamma__boxed,
 );
@@ -305,6 +314,7 @@ pub static LGAMMA_OUT: Operator<LgammaOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, lgamma_out_cpu as LgammaOutFn),
         Kernel::new(DispatchKey::Meta, lgamma_out_meta as LgammaOutFn),
+        observed!(LGAMMA_OUT: LgammaOutFn, [self_, out], self_, out),
     ],
     lgamma_out_boxed,
 );
@@ -346,6 +356,7 @@ pub static DIGAMMA: Operator<DigammaFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, digamma_cpu as DigammaFn),
         Kernel::new(DispatchKey::Meta, digamma_meta as DigammaFn),
+        observed!(DIGAMMA: DigammaFn, [self_], self_),
     ],
     digamma_boxed,
 );
@@ -387,6 +398,7 @@ pub static DIGAMMA_: Operator<DigammaInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, digamma__cpu as DigammaInPlaceFn),
         Kernel::new(DispatchKey::Meta, digamma__meta as DigammaInPlaceFn),
+        observed!(DIGAMMA_: DigammaInPlaceFn, [self_], self_),
     ],
     digamma__boxed,
 );
@@ -428,6 +440,7 @@ pub static DIGAMMA_OUT: Operator<DigammaOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, digamma_out_cpu as DigammaOutFn),
         Kernel::new(DispatchKey::Meta, digamma_out_meta as DigammaOutFn),
+        observed!(DIGAMMA_OUT: DigammaOutFn, [self_, out], self_, out),
     ],
     digamma_out_boxed,
 );
@@ -469,6 +482,7 @@ pub static POLYGAMMA: Operator<PolygammaFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, polygamma_cpu as PolygammaFn),
         Kernel::new(DispatchKey::Meta, polygamma_meta as PolygammaFn),
+        observed!(POLYGAMMA: PolygammaFn, [self_], n, self_),
     ],
     polygamma_boxed,
 );
@@ -510,6 +524,7 @@ pub static POLYGAMMA_OUT: Operator<PolygammaOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, polygamma_out_cpu as PolygammaOutFn),
         Kernel::new(DispatchKey::Meta, polygamma_out_meta as PolygammaOutFn),
+        observed!(POLYGAMMA_OUT: PolygammaOutFn, [self_, out], n, self_, out),
     ],
     polygamma_out_boxed,
 );
@@ -548,7 +563,10 @@ pub type PolygammaInPlaceFn = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
 pub static POLYGAMMA_: Operator<PolygammaInPlaceFn> = Operator::new(
     "polygamma_",
     "polygamma_(Tensor(a!) self, int n) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, polygamma__composite as PolygammaInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, polygamma__composite as PolygammaInPlaceFn),
+        observed!(POLYGAMMA_: PolygammaInPlaceFn, [self_], self_, n),
+    ],
     polygamma__boxed,
 );
 
@@ -577,7 +595,10 @@ pub type MvlgammaFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
 pub static MVLGAMMA: Operator<MvlgammaFn> = Operator::new(
     "mvlgamma",
     "mvlgamma(Tensor self, int p) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, mvlgamma_composite as MvlgammaFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, mvlgamma_composite as MvlgammaFn),
+        observed!(MVLGAMMA: MvlgammaFn, [self_], self_, p),
+    ],
     mvlgamma_boxed,
 );
 
@@ -606,7 +627,10 @@ pub type MvlgammaOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>
 pub static MVLGAMMA_OUT: Operator<MvlgammaOutFn> = Operator::new(
     "mvlgamma.out",
     "mvlgamma.out(Tensor self, int p, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, mvlgamma_out_composite as MvlgammaOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, mvlgamma_out_composite as MvlgammaOutFn),
+        observed!(MVLGAMMA_OUT: MvlgammaOutFn, [self_, out], self_, p, out),
+    ],
     mvlgamma_out_boxed,
 );
 
@@ -636,7 +660,10 @@ pub type MvlgammaInPlaceFn = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
 pub static MVLGAMMA_: Operator<MvlgammaInPlaceFn> = Operator::new(
     "mvlgamma_",
     "mvlgamma_(Tensor(a!) self, int p) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, mvlgamma__composite as MvlgammaInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, mvlgamma__composite as MvlgammaInPlaceFn),
+        observed!(MVLGAMMA_: MvlgammaInPlaceFn, [self_], self_, p),
+    ],
     mvlgamma__boxed,
 );
 
@@ -668,6 +695,7 @@ pub static SPECIAL_ZETA: Operator<SpecialZetaFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_zeta_cpu as SpecialZetaFn),
         Kernel::new(DispatchKey::Meta, special_zeta_meta as SpecialZetaFn),
+        observed!(SPECIAL_ZETA: SpecialZetaFn, [self_, other], self_, other),
     ],
     special_zeta_boxed,
 );
@@ -709,6 +737,7 @@ pub static SPECIAL_ZETA_OUT: Operator<SpecialZetaOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_zeta_out_cpu as SpecialZetaOutFn),
         Kernel::new(DispatchKey::Meta, special_zeta_out_meta as SpecialZetaOutFn),
+        observed!(SPECIAL_ZETA_OUT: SpecialZetaOutFn, [self_, other, out], self_, other, out),
     ],
     special_zeta_out_boxed,
 );
@@ -748,10 +777,13 @@ pub type SpecialZetaSelfScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result
 pub static SPECIAL_ZETA_SELF_SCALAR: Operator<SpecialZetaSelfScalarFn> = Operator::new(
     "special_zeta.self_scalar",
     "special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_zeta_self_scalar_composite as SpecialZetaSelfScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_zeta_self_scalar_composite as SpecialZetaSelfScalarFn,
+        ),
+        observed!(SPECIAL_ZETA_SELF_SCALAR: SpecialZetaSelfScalarFn, [other], self_, other),
+    ],
     special_zeta_self_scalar_boxed,
 );
 
@@ -784,10 +816,13 @@ pub type SpecialZetaSelfScalarOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tenso
 pub static SPECIAL_ZETA_SELF_SCALAR_OUT: Operator<SpecialZetaSelfScalarOutFn> = Operator::new(
     "special_zeta.self_scalar_out",
     "special_zeta.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_zeta_self_scalar_out_composite as SpecialZetaSelfScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_zeta_self_scalar_out_composite as SpecialZetaSelfScalarOutFn,
+        ),
+        observed!(SPECIAL_ZETA_SELF_SCALAR_OUT: SpecialZetaSelfScalarOutFn, [other, out], self_, other, out),
+    ],
     special_zeta_self_scalar_out_boxed,
 );
 
@@ -823,10 +858,13 @@ pub type SpecialZetaOtherScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Resul
 pub static SPECIAL_ZETA_OTHER_SCALAR: Operator<SpecialZetaOtherScalarFn> = Operator::new(
     "special_zeta.other_scalar",
     "special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_zeta_other_scalar_composite as SpecialZetaOtherScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_zeta_other_scalar_composite as SpecialZetaOtherScalarFn,
+        ),
+        observed!(SPECIAL_ZETA_OTHER_SCALAR: SpecialZetaOtherScalarFn, [self_], self_, other),
+    ],
     special_zeta_other_scalar_boxed,
 );
 
@@ -859,10 +897,13 @@ pub type SpecialZetaOtherScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tens
 pub static SPECIAL_ZETA_OTHER_SCALAR_OUT: Operator<SpecialZetaOtherScalarOutFn> = Operator::new(
     "special_zeta.other_scalar_out",
     "special_zeta.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_zeta_other_scalar_out_composite as SpecialZetaOtherScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_zeta_other_scalar_out_composite as SpecialZetaOtherScalarOutFn,
+        ),
+        observed!(SPECIAL_ZETA_OTHER_SCALAR_OUT: SpecialZetaOtherScalarOutFn, [self_, out], self_, other, out),
+    ],
     special_zeta_other_scalar_out_boxed,
 );
 
@@ -898,7 +939,11 @@ pub type I0Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static I0: Operator<I0Fn> = Operator::new(
     "i0",
     "i0(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, i0_cpu as I0Fn), Kernel::new(DispatchKey::Meta, i0_meta as I0Fn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, i0_cpu as I0Fn),
+        Kernel::new(DispatchKey::Meta, i0_meta as I0Fn),
+        observed!(I0: I0Fn, [self_], self_),
+    ],
     i0_boxed,
 );
 
@@ -939,6 +984,7 @@ pub static I0_: Operator<I0InPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, i0__cpu as I0InPlaceFn),
         Kernel::new(DispatchKey::Meta, i0__meta as I0InPlaceFn),
+        observed!(I0_: I0InPlaceFn, [self_], self_),
     ],
     i0__boxed,
 );
@@ -980,6 +1026,7 @@ pub static I0_OUT: Operator<I0OutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, i0_out_cpu as I0OutFn),
         Kernel::new(DispatchKey::Meta, i0_out_meta as I0OutFn),
+        observed!(I0_OUT: I0OutFn, [self_, out], self_, out),
     ],
     i0_out_boxed,
 );
@@ -1021,6 +1068,7 @@ pub static SPECIAL_I0E: Operator<SpecialI0eFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_i0e_cpu as SpecialI0eFn),
         Kernel::new(DispatchKey::Meta, special_i0e_meta as SpecialI0eFn),
+        observed!(SPECIAL_I0E: SpecialI0eFn, [self_], self_),
     ],
     special_i0e_boxed,
 );
@@ -1062,6 +1110,7 @@ pub static SPECIAL_I0E_OUT: Operator<SpecialI0eOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_i0e_out_cpu as SpecialI0eOutFn),
         Kernel::new(DispatchKey::Meta, special_i0e_out_meta as SpecialI0eOutFn),
+        observed!(SPECIAL_I0E_OUT: SpecialI0eOutFn, [self_, out], self_, out),
     ],
     special_i0e_out_boxed,
 );
@@ -1103,6 +1152,7 @@ pub static SPECIAL_I1: Operator<SpecialI1Fn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_i1_cpu as SpecialI1Fn),
         Kernel::new(DispatchKey::Meta, special_i1_meta as SpecialI1Fn),
+        observed!(SPECIAL_I1: SpecialI1Fn, [self_], self_),
     ],
     special_i1_boxed,
 );
@@ -1144,6 +1194,7 @@ pub static SPECIAL_I1_OUT: Operator<SpecialI1OutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_i1_out_cpu as SpecialI1OutFn),
         Kernel::new(DispatchKey::Meta, special_i1_out_meta as SpecialI1OutFn),
+        observed!(SPECIAL_I1_OUT: SpecialI1OutFn, [self_, out], self_, out),
     ],
     special_i1_out_boxed,
 );
@@ -1185,6 +1236,7 @@ pub static SPECIAL_I1E: Operator<SpecialI1eFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_i1e_cpu as SpecialI1eFn),
         Kernel::new(DispatchKey::Meta, special_i1e_meta as SpecialI1eFn),
+        observed!(SPECIAL_I1E: SpecialI1eFn, [self_], self_),
     ],
     special_i1e_boxed,
 );
@@ -1226,6 +1278,7 @@ pub static SPECIAL_I1E_OUT: Operator<SpecialI1eOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_i1e_out_cpu as SpecialI1eOutFn),
         Kernel::new(DispatchKey::Meta, special_i1e_out_meta as SpecialI1eOutFn),
+        observed!(SPECIAL_I1E_OUT: SpecialI1eOutFn, [self_, out], self_, out),
     ],
     special_i1e_out_boxed,
 );
@@ -1267,6 +1320,7 @@ pub static IGAMMA: Operator<IgammaFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, igamma_cpu as IgammaFn),
         Kernel::new(DispatchKey::Meta, igamma_meta as IgammaFn),
+        observed!(IGAMMA: IgammaFn, [self_, other], self_, other),
     ],
     igamma_boxed,
 );
@@ -1308,6 +1362,7 @@ pub static IGAMMA_: Operator<IgammaInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, igamma__cpu as IgammaInPlaceFn),
         Kernel::new(DispatchKey::Meta, igamma__meta as IgammaInPlaceFn),
+        observed!(IGAMMA_: IgammaInPlaceFn, [self_, other], self_, other),
     ],
     igamma__boxed,
 );
@@ -1349,6 +1404,7 @@ pub static IGAMMA_OUT: Operator<IgammaOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, igamma_out_cpu as IgammaOutFn),
         Kernel::new(DispatchKey::Meta, igamma_out_meta as IgammaOutFn),
+        observed!(IGAMMA_OUT: IgammaOutFn, [self_, other, out], self_, other, out),
     ],
     igamma_out_boxed,
 );
@@ -1390,6 +1446,7 @@ pub static IGAMMAC: Operator<IgammacFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, igammac_cpu as IgammacFn),
         Kernel::new(DispatchKey::Meta, igammac_meta as IgammacFn),
+        observed!(IGAMMAC: IgammacFn, [self_, other], self_, other),
     ],
     igammac_boxed,
 );
@@ -1431,6 +1488,7 @@ pub static IGAMMAC_: Operator<IgammacInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, igammac__cpu as IgammacInPlaceFn),
         Kernel::new(DispatchKey::Meta, igammac__meta as IgammacInPlaceFn),
+        observed!(IGAMMAC_: IgammacInPlaceFn, [self_, other], self_, other),
     ],
     igammac__boxed,
 );
@@ -1472,6 +1530,7 @@ pub static IGAMMAC_OUT: Operator<IgammacOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, igammac_out_cpu as IgammacOutFn),
         Kernel::new(DispatchKey::Meta, igammac_out_meta as IgammacOutFn),
+        observed!(IGAMMAC_OUT: IgammacOutFn, [self_, other, out], self_, other, out),
     ],
     igammac_out_boxed,
 );
@@ -1513,6 +1572,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T: Operator<SpecialChebyshevPolynomialTF
     &[
         Kernel::new(DispatchKey::Cpu, special_chebyshev_polynomial_t_cpu as SpecialChebyshevPolynomialTFn),
         Kernel::new(DispatchKey::Meta, special_chebyshev_polynomial_t_meta as SpecialChebyshevPolynomialTFn),
+        observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T: SpecialChebyshevPolynomialTFn, [x, n], x, n),
     ],
     special_chebyshev_polynomial_t_boxed,
 );
@@ -1560,6 +1620,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT: Operator<SpecialChebyshevPolynomi
             DispatchKey::Meta,
             special_chebyshev_polynomial_t_out_meta as SpecialChebyshevPolynomialTOutFn,
         ),
+        observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT: SpecialChebyshevPolynomialTOutFn, [x, n, out], x, n, out),
     ],
     special_chebyshev_polynomial_t_out_boxed,
 );
@@ -1611,10 +1672,13 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: Operator<SpecialChebyshevPol
     Operator::new(
         "special_chebyshev_polynomial_t.x_scalar",
         "special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_chebyshev_polynomial_t_x_scalar_composite as SpecialChebyshevPolynomialTXScalarFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_chebyshev_polynomial_t_x_scalar_composite as SpecialChebyshevPolynomialTXScalarFn,
+            ),
+            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: SpecialChebyshevPolynomialTXScalarFn, [n], x, n),
+        ],
         special_chebyshev_polynomial_t_x_scalar_boxed,
     );
 
@@ -1649,10 +1713,14 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: Operator<SpecialChebyshe
     Operator::new(
         "special_chebyshev_polynomial_t.x_scalar_out",
         "special_chebyshev_polynomial_t.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_chebyshev_polynomial_t_x_scalar_out_composite as SpecialChebyshevPolynomialTXScalarOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_chebyshev_polynomial_t_x_scalar_out_composite
+                    as SpecialChebyshevPolynomialTXScalarOutFn,
+            ),
+            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: SpecialChebyshevPolynomialTXScalarOutFn, [n, out], x, n, out),
+        ],
         special_chebyshev_polynomial_t_x_scalar_out_boxed,
     );
 
@@ -1689,10 +1757,13 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: Operator<SpecialChebyshevPol
     Operator::new(
         "special_chebyshev_polynomial_t.n_scalar",
         "special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_chebyshev_polynomial_t_n_scalar_composite as SpecialChebyshevPolynomialTNScalarFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_chebyshev_polynomial_t_n_scalar_composite as SpecialChebyshevPolynomialTNScalarFn,
+            ),
+            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: SpecialChebyshevPolynomialTNScalarFn, [x], x, n),
+        ],
         special_chebyshev_polynomial_t_n_scalar_boxed,
     );
 
@@ -1727,10 +1798,14 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: Operator<SpecialChebyshe
     Operator::new(
         "special_chebyshev_polynomial_t.n_scalar_out",
         "special_chebyshev_polynomial_t.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_chebyshev_polynomial_t_n_scalar_out_composite as SpecialChebyshevPolynomialTNScalarOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_chebyshev_polynomial_t_n_scalar_out_composite
+                    as SpecialChebyshevPolynomialTNScalarOutFn,
+            ),
+            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: SpecialChebyshevPolynomialTNScalarOutFn, [x, out], x, n, out),
+        ],
         special_chebyshev_polynomial_t_n_scalar_out_boxed,
     );
 
@@ -1769,6 +1844,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U: Operator<SpecialChebyshevPolynomialUF
     &[
         Kernel::new(DispatchKey::Cpu, special_chebyshev_polynomial_u_cpu as SpecialChebyshevPolynomialUFn),
         Kernel::new(DispatchKey::Meta, special_chebyshev_polynomial_u_meta as SpecialChebyshevPolynomialUFn),
+        observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U: SpecialChebyshevPolynomialUFn, [x, n], x, n),
     ],
     special_chebyshev_polynomial_u_boxed,
 );
@@ -1816,6 +1892,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT: Operator<SpecialChebyshevPolynomi
             DispatchKey::Meta,
             special_chebyshev_polynomial_u_out_meta as SpecialChebyshevPolynomialUOutFn,
         ),
+        observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT: SpecialChebyshevPolynomialUOutFn, [x, n, out], x, n, out),
     ],
     special_chebyshev_polynomial_u_out_boxed,
 );
@@ -1867,10 +1944,13 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: Operator<SpecialChebyshevPol
     Operator::new(
         "special_chebyshev_polynomial_u.x_scalar",
         "special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_chebyshev_polynomial_u_x_scalar_composite as SpecialChebyshevPolynomialUXScalarFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_chebyshev_polynomial_u_x_scalar_composite as SpecialChebyshevPolynomialUXScalarFn,
+            ),
+            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: SpecialChebyshevPolynomialUXScalarFn, [n], x, n),
+        ],
         special_chebyshev_polynomial_u_x_scalar_boxed,
     );
 
@@ -1905,10 +1985,14 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: Operator<SpecialChebyshe
     Operator::new(
         "special_chebyshev_polynomial_u.x_scalar_out",
         "special_chebyshev_polynomial_u.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_chebyshev_polynomial_u_x_scalar_out_composite as SpecialChebyshevPolynomialUXScalarOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_chebyshev_polynomial_u_x_scalar_out_composite
+                    as SpecialChebyshevPolynomialUXScalarOutFn,
+            ),
+            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: SpecialChebyshevPolynomialUXScalarOutFn, [n, out], x, n, out),
+        ],
         special_chebyshev_polynomial_u_x_scalar_out_boxed,
     );
 
@@ -1945,10 +2029,13 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: Operator<SpecialChebyshevPol
     Operator::new(
         "special_chebyshev_polynomial_u.n_scalar",
         "special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_chebyshev_polynomial_u_n_scalar_composite as SpecialChebyshevPolynomialUNScalarFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_chebyshev_polynomial_u_n_scalar_composite as SpecialChebyshevPolynomialUNScalarFn,
+            ),
+            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: SpecialChebyshevPolynomialUNScalarFn, [x], x, n),
+        ],
         special_chebyshev_polynomial_u_n_scalar_boxed,
     );
 
@@ -1983,10 +2070,14 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: Operator<SpecialChebyshe
     Operator::new(
         "special_chebyshev_polynomial_u.n_scalar_out",
         "special_chebyshev_polynomial_u.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_chebyshev_polynomial_u_n_scalar_out_composite as SpecialChebyshevPolynomialUNScalarOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_chebyshev_polynomial_u_n_scalar_out_composite
+                    as SpecialChebyshevPolynomialUNScalarOutFn,
+            ),
+            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: SpecialChebyshevPolynomialUNScalarOutFn, [x, out], x, n, out),
+        ],
         special_chebyshev_polynomial_u_n_scalar_out_boxed,
     );
 
@@ -2025,6 +2116,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V: Operator<SpecialChebyshevPolynomialVF
     &[
         Kernel::new(DispatchKey::Cpu, special_chebyshev_polynomial_v_cpu as SpecialChebyshevPolynomialVFn),
         Kernel::new(DispatchKey::Meta, special_chebyshev_polynomial_v_meta as SpecialChebyshevPolynomialVFn),
+        observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V: SpecialChebyshevPolynomialVFn, [x, n], x, n),
     ],
     special_chebyshev_polynomial_v_boxed,
 );
@@ -2072,6 +2164,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT: Operator<SpecialChebyshevPolynomi
             DispatchKey::Meta,
             special_chebyshev_polynomial_v_out_meta as SpecialChebyshevPolynomialVOutFn,
         ),
+        observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT: SpecialChebyshevPolynomialVOutFn, [x, n, out], x, n, out),
     ],
     special_chebyshev_polynomial_v_out_boxed,
 );
@@ -2123,10 +2216,13 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: Operator<SpecialChebyshevPol
     Operator::new(
         "special_chebyshev_polynomial_v.x_scalar",
         "special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_chebyshev_polynomial_v_x_scalar_composite as SpecialChebyshevPolynomialVXScalarFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_chebyshev_polynomial_v_x_scalar_composite as SpecialChebyshevPolynomialVXScalarFn,
+            ),
+            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: SpecialChebyshevPolynomialVXScalarFn, [n], x, n),
+        ],
         special_chebyshev_polynomial_v_x_scalar_boxed,
     );
 
@@ -2161,10 +2257,14 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: Operator<SpecialChebyshe
     Operator::new(
         "special_chebyshev_polynomial_v.x_scalar_out",
         "special_chebyshev_polynomial_v.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_chebyshev_polynomial_v_x_scalar_out_composite as SpecialChebyshevPolynomialVXScalarOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_chebyshev_polynomial_v_x_scalar_out_composite
+                    as SpecialChebyshevPolynomialVXScalarOutFn,
+            ),
+            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: SpecialChebyshevPolynomialVXScalarOutFn, [n, out], x, n, out),
+        ],
         special_chebyshev_polynomial_v_x_scalar_out_boxed,
     );
 
@@ -2201,10 +2301,13 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: Operator<SpecialChebyshevPol
     Operator::new(
         "special_chebyshev_polynomial_v.n_scalar",
         "special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_chebyshev_polynomial_v_n_scalar_composite as SpecialChebyshevPolynomialVNScalarFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_chebyshev_polynomial_v_n_scalar_composite as SpecialChebyshevPolynomialVNScalarFn,
+            ),
+            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: SpecialChebyshevPolynomialVNScalarFn, [x], x, n),
+        ],
         special_chebyshev_polynomial_v_n_scalar_boxed,
     );
 
@@ -2239,10 +2342,14 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: Operator<SpecialChebyshe
     Operator::new(
         "special_chebyshev_polynomial_v.n_scalar_out",
         "special_chebyshev_polynomial_v.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_chebyshev_polynomial_v_n_scalar_out_composite as SpecialChebyshevPolynomialVNScalarOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_chebyshev_polynomial_v_n_scalar_out_composite
+                    as SpecialChebyshevPolynomialVNScalarOutFn,
+            ),
+            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: SpecialChebyshevPolynomialVNScalarOutFn, [x, out], x, n, out),
+        ],
         special_chebyshev_polynomial_v_n_scalar_out_boxed,
     );
 
@@ -2281,6 +2388,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W: Operator<SpecialChebyshevPolynomialWF
     &[
         Kernel::new(DispatchKey::Cpu, special_chebyshev_polynomial_w_cpu as SpecialChebyshevPolynomialWFn),
         Kernel::new(DispatchKey::Meta, special_chebyshev_polynomial_w_meta as SpecialChebyshevPolynomialWFn),
+        observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W: SpecialChebyshevPolynomialWFn, [x, n], x, n),
     ],
     special_chebyshev_polynomial_w_boxed,
 );
@@ -2328,6 +2436,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT: Operator<SpecialChebyshevPolynomi
             DispatchKey::Meta,
             special_chebyshev_polynomial_w_out_meta as SpecialChebyshevPolynomialWOutFn,
         ),
+        observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT: SpecialChebyshevPolynomialWOutFn, [x, n, out], x, n, out),
     ],
     special_chebyshev_polynomial_w_out_boxed,
 );
@@ -2379,10 +2488,13 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: Operator<SpecialChebyshevPol
     Operator::new(
         "special_chebyshev_polynomial_w.x_scalar",
         "special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_chebyshev_polynomial_w_x_scalar_composite as SpecialChebyshevPolynomialWXScalarFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_chebyshev_polynomial_w_x_scalar_composite as SpecialChebyshevPolynomialWXScalarFn,
+            ),
+            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: SpecialChebyshevPolynomialWXScalarFn, [n], x, n),
+        ],
         special_chebyshev_polynomial_w_x_scalar_boxed,
     );
 
@@ -2417,10 +2529,14 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: Operator<SpecialChebyshe
     Operator::new(
         "special_chebyshev_polynomial_w.x_scalar_out",
         "special_chebyshev_polynomial_w.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_chebyshev_polynomial_w_x_scalar_out_composite as SpecialChebyshevPolynomialWXScalarOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_chebyshev_polynomial_w_x_scalar_out_composite
+                    as SpecialChebyshevPolynomialWXScalarOutFn,
+            ),
+            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: SpecialChebyshevPolynomialWXScalarOutFn, [n, out], x, n, out),
+        ],
         special_chebyshev_polynomial_w_x_scalar_out_boxed,
     );
 
@@ -2457,10 +2573,13 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: Operator<SpecialChebyshevPol
     Operator::new(
         "special_chebyshev_polynomial_w.n_scalar",
         "special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_chebyshev_polynomial_w_n_scalar_composite as SpecialChebyshevPolynomialWNScalarFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_chebyshev_polynomial_w_n_scalar_composite as SpecialChebyshevPolynomialWNScalarFn,
+            ),
+            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: SpecialChebyshevPolynomialWNScalarFn, [x], x, n),
+        ],
         special_chebyshev_polynomial_w_n_scalar_boxed,
     );
 
@@ -2495,10 +2614,14 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: Operator<SpecialChebyshe
     Operator::new(
         "special_chebyshev_polynomial_w.n_scalar_out",
         "special_chebyshev_polynomial_w.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_chebyshev_polynomial_w_n_scalar_out_composite as SpecialChebyshevPolynomialWNScalarOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_chebyshev_polynomial_w_n_scalar_out_composite
+                    as SpecialChebyshevPolynomialWNScalarOutFn,
+            ),
+            observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: SpecialChebyshevPolynomialWNScalarOutFn, [x, out], x, n, out),
+        ],
         special_chebyshev_polynomial_w_n_scalar_out_boxed,
     );
 
@@ -2544,6 +2667,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T: Operator<SpecialShiftedChebys
                 DispatchKey::Meta,
                 special_shifted_chebyshev_polynomial_t_meta as SpecialShiftedChebyshevPolynomialTFn,
             ),
+            observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T: SpecialShiftedChebyshevPolynomialTFn, [x, n], x, n),
         ],
         special_shifted_chebyshev_polynomial_t_boxed,
     );
@@ -2602,6 +2726,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT: Operator<SpecialShiftedCh
                 DispatchKey::Meta,
                 special_shifted_chebyshev_polynomial_t_out_meta as SpecialShiftedChebyshevPolynomialTOutFn,
             ),
+            observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT: SpecialShiftedChebyshevPolynomialTOutFn, [x, n, out], x, n, out),
         ],
         special_shifted_chebyshev_polynomial_t_out_boxed,
     );
@@ -2654,11 +2779,14 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: Operator<
 > = Operator::new(
     "special_shifted_chebyshev_polynomial_t.x_scalar",
     "special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_shifted_chebyshev_polynomial_t_x_scalar_composite
-            as SpecialShiftedChebyshevPolynomialTXScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_shifted_chebyshev_polynomial_t_x_scalar_composite
+                as SpecialShiftedChebyshevPolynomialTXScalarFn,
+        ),
+        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: SpecialShiftedChebyshevPolynomialTXScalarFn, [n], x, n),
+    ],
     special_shifted_chebyshev_polynomial_t_x_scalar_boxed,
 );
 
@@ -2695,11 +2823,14 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: Operator<
 > = Operator::new(
     "special_shifted_chebyshev_polynomial_t.x_scalar_out",
     "special_shifted_chebyshev_polynomial_t.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_shifted_chebyshev_polynomial_t_x_scalar_out_composite
-            as SpecialShiftedChebyshevPolynomialTXScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_shifted_chebyshev_polynomial_t_x_scalar_out_composite
+                as SpecialShiftedChebyshevPolynomialTXScalarOutFn,
+        ),
+        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialTXScalarOutFn, [n, out], x, n, out),
+    ],
     special_shifted_chebyshev_polynomial_t_x_scalar_out_boxed,
 );
 
@@ -2746,11 +2877,14 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: Operator<
 > = Operator::new(
     "special_shifted_chebyshev_polynomial_t.n_scalar",
     "special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_shifted_chebyshev_polynomial_t_n_scalar_composite
-            as SpecialShiftedChebyshevPolynomialTNScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_shifted_chebyshev_polynomial_t_n_scalar_composite
+                as SpecialShiftedChebyshevPolynomialTNScalarFn,
+        ),
+        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: SpecialShiftedChebyshevPolynomialTNScalarFn, [x], x, n),
+    ],
     special_shifted_chebyshev_polynomial_t_n_scalar_boxed,
 );
 
@@ -2787,11 +2921,14 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: Operator<
 > = Operator::new(
     "special_shifted_chebyshev_polynomial_t.n_scalar_out",
     "special_shifted_chebyshev_polynomial_t.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_shifted_chebyshev_polynomial_t_n_scalar_out_composite
-            as SpecialShiftedChebyshevPolynomialTNScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_shifted_chebyshev_polynomial_t_n_scalar_out_composite
+                as SpecialShiftedChebyshevPolynomialTNScalarOutFn,
+        ),
+        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialTNScalarOutFn, [x, out], x, n, out),
+    ],
     special_shifted_chebyshev_polynomial_t_n_scalar_out_boxed,
 );
 
@@ -2846,6 +2983,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U: Operator<SpecialShiftedChebys
                 DispatchKey::Meta,
                 special_shifted_chebyshev_polynomial_u_meta as SpecialShiftedChebyshevPolynomialUFn,
             ),
+            observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U: SpecialShiftedChebyshevPolynomialUFn, [x, n], x, n),
         ],
         special_shifted_chebyshev_polynomial_u_boxed,
     );
@@ -2904,6 +3042,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT: Operator<SpecialShiftedCh
                 DispatchKey::Meta,
                 special_shifted_chebyshev_polynomial_u_out_meta as SpecialShiftedChebyshevPolynomialUOutFn,
             ),
+            observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT: SpecialShiftedChebyshevPolynomialUOutFn, [x, n, out], x, n, out),
         ],
         special_shifted_chebyshev_polynomial_u_out_boxed,
     );
@@ -2956,11 +3095,14 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: Operator<
 > = Operator::new(
     "special_shifted_chebyshev_polynomial_u.x_scalar",
     "special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_shifted_chebyshev_polynomial_u_x_scalar_composite
-            as SpecialShiftedChebyshevPolynomialUXScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_shifted_chebyshev_polynomial_u_x_scalar_composite
+                as SpecialShiftedChebyshevPolynomialUXScalarFn,
+        ),
+        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: SpecialShiftedChebyshevPolynomialUXScalarFn, [n], x, n),
+    ],
     special_shifted_chebyshev_polynomial_u_x_scalar_boxed,
 );
 
@@ -2997,11 +3139,14 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: Operator<
 > = Operator::new(
     "special_shifted_chebyshev_polynomial_u.x_scalar_out",
     "special_shifted_chebyshev_polynomial_u.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_shifted_chebyshev_polynomial_u_x_scalar_out_composite
-            as SpecialShiftedChebyshevPolynomialUXScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_shifted_chebyshev_polynomial_u_x_scalar_out_composite
+                as SpecialShiftedChebyshevPolynomialUXScalarOutFn,
+        ),
+        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialUXScalarOutFn, [n, out], x, n, out),
+    ],
     special_shifted_chebyshev_polynomial_u_x_scalar_out_boxed,
 );
 
@@ -3048,11 +3193,14 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: Operator<
 > = Operator::new(
     "special_shifted_chebyshev_polynomial_u.n_scalar",
     "special_shifted_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_shifted_chebyshev_polynomial_u_n_scalar_composite
-            as SpecialShiftedChebyshevPolynomialUNScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_shifted_chebyshev_polynomial_u_n_scalar_composite
+                as SpecialShiftedChebyshevPolynomialUNScalarFn,
+        ),
+        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: SpecialShiftedChebyshevPolynomialUNScalarFn, [x], x, n),
+    ],
     special_shifted_chebyshev_polynomial_u_n_scalar_boxed,
 );
 
@@ -3089,11 +3237,14 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: Operator<
 > = Operator::new(
     "special_shifted_chebyshev_polynomial_u.n_scalar_out",
     "special_shifted_chebyshev_polynomial_u.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_shifted_chebyshev_polynomial_u_n_scalar_out_composite
-            as SpecialShiftedChebyshevPolynomialUNScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_shifted_chebyshev_polynomial_u_n_scalar_out_composite
+                as SpecialShiftedChebyshevPolynomialUNScalarOutFn,
+        ),
+        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialUNScalarOutFn, [x, out], x, n, out),
+    ],
     special_shifted_chebyshev_polynomial_u_n_scalar_out_boxed,
 );
 
@@ -3148,6 +3299,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V: Operator<SpecialShiftedChebys
                 DispatchKey::Meta,
                 special_shifted_chebyshev_polynomial_v_meta as SpecialShiftedChebyshevPolynomialVFn,
             ),
+            observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V: SpecialShiftedChebyshevPolynomialVFn, [x, n], x, n),
         ],
         special_shifted_chebyshev_polynomial_v_boxed,
     );
@@ -3206,6 +3358,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT: Operator<SpecialShiftedCh
                 DispatchKey::Meta,
                 special_shifted_chebyshev_polynomial_v_out_meta as SpecialShiftedChebyshevPolynomialVOutFn,
             ),
+            observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT: SpecialShiftedChebyshevPolynomialVOutFn, [x, n, out], x, n, out),
         ],
         special_shifted_chebyshev_polynomial_v_out_boxed,
     );
@@ -3258,11 +3411,14 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: Operator<
 > = Operator::new(
     "special_shifted_chebyshev_polynomial_v.x_scalar",
     "special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_shifted_chebyshev_polynomial_v_x_scalar_composite
-            as SpecialShiftedChebyshevPolynomialVXScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_shifted_chebyshev_polynomial_v_x_scalar_composite
+                as SpecialShiftedChebyshevPolynomialVXScalarFn,
+        ),
+        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: SpecialShiftedChebyshevPolynomialVXScalarFn, [n], x, n),
+    ],
     special_shifted_chebyshev_polynomial_v_x_scalar_boxed,
 );
 
@@ -3299,11 +3455,14 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: Operator<
 > = Operator::new(
     "special_shifted_chebyshev_polynomial_v.x_scalar_out",
     "special_shifted_chebyshev_polynomial_v.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_shifted_chebyshev_polynomial_v_x_scalar_out_composite
-            as SpecialShiftedChebyshevPolynomialVXScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_shifted_chebyshev_polynomial_v_x_scalar_out_composite
+                as SpecialShiftedChebyshevPolynomialVXScalarOutFn,
+        ),
+        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialVXScalarOutFn, [n, out], x, n, out),
+    ],
     special_shifted_chebyshev_polynomial_v_x_scalar_out_boxed,
 );
 
@@ -3350,11 +3509,14 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: Operator<
 > = Operator::new(
     "special_shifted_chebyshev_polynomial_v.n_scalar",
     "special_shifted_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_shifted_chebyshev_polynomial_v_n_scalar_composite
-            as SpecialShiftedChebyshevPolynomialVNScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_shifted_chebyshev_polynomial_v_n_scalar_composite
+                as SpecialShiftedChebyshevPolynomialVNScalarFn,
+        ),
+        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: SpecialShiftedChebyshevPolynomialVNScalarFn, [x], x, n),
+    ],
     special_shifted_chebyshev_polynomial_v_n_scalar_boxed,
 );
 
@@ -3391,11 +3553,14 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: Operator<
 > = Operator::new(
     "special_shifted_chebyshev_polynomial_v.n_scalar_out",
     "special_shifted_chebyshev_polynomial_v.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_shifted_chebyshev_polynomial_v_n_scalar_out_composite
-            as SpecialShiftedChebyshevPolynomialVNScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_shifted_chebyshev_polynomial_v_n_scalar_out_composite
+                as SpecialShiftedChebyshevPolynomialVNScalarOutFn,
+        ),
+        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialVNScalarOutFn, [x, out], x, n, out),
+    ],
     special_shifted_chebyshev_polynomial_v_n_scalar_out_boxed,
 );
 
@@ -3450,6 +3615,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W: Operator<SpecialShiftedChebys
                 DispatchKey::Meta,
                 special_shifted_chebyshev_polynomial_w_meta as SpecialShiftedChebyshevPolynomialWFn,
             ),
+            observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W: SpecialShiftedChebyshevPolynomialWFn, [x, n], x, n),
         ],
         special_shifted_chebyshev_polynomial_w_boxed,
     );
@@ -3508,6 +3674,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT: Operator<SpecialShiftedCh
                 DispatchKey::Meta,
                 special_shifted_chebyshev_polynomial_w_out_meta as SpecialShiftedChebyshevPolynomialWOutFn,
             ),
+            observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT: SpecialShiftedChebyshevPolynomialWOutFn, [x, n, out], x, n, out),
         ],
         special_shifted_chebyshev_polynomial_w_out_boxed,
     );
@@ -3560,11 +3727,14 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: Operator<
 > = Operator::new(
     "special_shifted_chebyshev_polynomial_w.x_scalar",
     "special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_shifted_chebyshev_polynomial_w_x_scalar_composite
-            as SpecialShiftedChebyshevPolynomialWXScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_shifted_chebyshev_polynomial_w_x_scalar_composite
+                as SpecialShiftedChebyshevPolynomialWXScalarFn,
+        ),
+        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: SpecialShiftedChebyshevPolynomialWXScalarFn, [n], x, n),
+    ],
     special_shifted_chebyshev_polynomial_w_x_scalar_boxed,
 );
 
@@ -3601,11 +3771,14 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: Operator<
 > = Operator::new(
     "special_shifted_chebyshev_polynomial_w.x_scalar_out",
     "special_shifted_chebyshev_polynomial_w.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_shifted_chebyshev_polynomial_w_x_scalar_out_composite
-            as SpecialShiftedChebyshevPolynomialWXScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_shifted_chebyshev_polynomial_w_x_scalar_out_composite
+                as SpecialShiftedChebyshevPolynomialWXScalarOutFn,
+        ),
+        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialWXScalarOutFn, [n, out], x, n, out),
+    ],
     special_shifted_chebyshev_polynomial_w_x_scalar_out_boxed,
 );
 
@@ -3652,11 +3825,14 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: Operator<
 > = Operator::new(
     "special_shifted_chebyshev_polynomial_w.n_scalar",
     "special_shifted_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_shifted_chebyshev_polynomial_w_n_scalar_composite
-            as SpecialShiftedChebyshevPolynomialWNScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_shifted_chebyshev_polynomial_w_n_scalar_composite
+                as SpecialShiftedChebyshevPolynomialWNScalarFn,
+        ),
+        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: SpecialShiftedChebyshevPolynomialWNScalarFn, [x], x, n),
+    ],
     special_shifted_chebyshev_polynomial_w_n_scalar_boxed,
 );
 
@@ -3693,11 +3869,14 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: Operator<
 > = Operator::new(
     "special_shifted_chebyshev_polynomial_w.n_scalar_out",
     "special_shifted_chebyshev_polynomial_w.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_shifted_chebyshev_polynomial_w_n_scalar_out_composite
-            as SpecialShiftedChebyshevPolynomialWNScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_shifted_chebyshev_polynomial_w_n_scalar_out_composite
+                as SpecialShiftedChebyshevPolynomialWNScalarOutFn,
+        ),
+        observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialWNScalarOutFn, [x, out], x, n, out),
+    ],
     special_shifted_chebyshev_polynomial_w_n_scalar_out_boxed,
 );
 
@@ -3745,6 +3924,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H: Operator<SpecialHermitePolynomialHFn> =
     &[
         Kernel::new(DispatchKey::Cpu, special_hermite_polynomial_h_cpu as SpecialHermitePolynomialHFn),
         Kernel::new(DispatchKey::Meta, special_hermite_polynomial_h_meta as SpecialHermitePolynomialHFn),
+        observed!(SPECIAL_HERMITE_POLYNOMIAL_H: SpecialHermitePolynomialHFn, [x, n], x, n),
     ],
     special_hermite_polynomial_h_boxed,
 );
@@ -3789,6 +3969,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_OUT: Operator<SpecialHermitePolynomialHO
             DispatchKey::Meta,
             special_hermite_polynomial_h_out_meta as SpecialHermitePolynomialHOutFn,
         ),
+        observed!(SPECIAL_HERMITE_POLYNOMIAL_H_OUT: SpecialHermitePolynomialHOutFn, [x, n, out], x, n, out),
     ],
     special_hermite_polynomial_h_out_boxed,
 );
@@ -3840,10 +4021,13 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR: Operator<SpecialHermitePolynom
     Operator::new(
         "special_hermite_polynomial_h.x_scalar",
         "special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_hermite_polynomial_h_x_scalar_composite as SpecialHermitePolynomialHXScalarFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_hermite_polynomial_h_x_scalar_composite as SpecialHermitePolynomialHXScalarFn,
+            ),
+            observed!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR: SpecialHermitePolynomialHXScalarFn, [n], x, n),
+        ],
         special_hermite_polynomial_h_x_scalar_boxed,
     );
 
@@ -3878,10 +4062,13 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR_OUT: Operator<SpecialHermitePol
     Operator::new(
         "special_hermite_polynomial_h.x_scalar_out",
         "special_hermite_polynomial_h.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_hermite_polynomial_h_x_scalar_out_composite as SpecialHermitePolynomialHXScalarOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_hermite_polynomial_h_x_scalar_out_composite as SpecialHermitePolynomialHXScalarOutFn,
+            ),
+            observed!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR_OUT: SpecialHermitePolynomialHXScalarOutFn, [n, out], x, n, out),
+        ],
         special_hermite_polynomial_h_x_scalar_out_boxed,
     );
 
@@ -3918,10 +4105,13 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR: Operator<SpecialHermitePolynom
     Operator::new(
         "special_hermite_polynomial_h.n_scalar",
         "special_hermite_polynomial_h.n_scalar(Tensor x, Scalar n) -> Tensor",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_hermite_polynomial_h_n_scalar_composite as SpecialHermitePolynomialHNScalarFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_hermite_polynomial_h_n_scalar_composite as SpecialHermitePolynomialHNScalarFn,
+            ),
+            observed!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR: SpecialHermitePolynomialHNScalarFn, [x], x, n),
+        ],
         special_hermite_polynomial_h_n_scalar_boxed,
     );
 
@@ -3956,10 +4146,13 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR_OUT: Operator<SpecialHermitePol
     Operator::new(
         "special_hermite_polynomial_h.n_scalar_out",
         "special_hermite_polynomial_h.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_hermite_polynomial_h_n_scalar_out_composite as SpecialHermitePolynomialHNScalarOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_hermite_polynomial_h_n_scalar_out_composite as SpecialHermitePolynomialHNScalarOutFn,
+            ),
+            observed!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR_OUT: SpecialHermitePolynomialHNScalarOutFn, [x, out], x, n, out),
+        ],
         special_hermite_polynomial_h_n_scalar_out_boxed,
     );
 
@@ -3998,6 +4191,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE: Operator<SpecialHermitePolynomialHeFn>
     &[
         Kernel::new(DispatchKey::Cpu, special_hermite_polynomial_he_cpu as SpecialHermitePolynomialHeFn),
         Kernel::new(DispatchKey::Meta, special_hermite_polynomial_he_meta as SpecialHermitePolynomialHeFn),
+        observed!(SPECIAL_HERMITE_POLYNOMIAL_HE: SpecialHermitePolynomialHeFn, [x, n], x, n),
     ],
     special_hermite_polynomial_he_boxed,
 );
@@ -4045,6 +4239,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_OUT: Operator<SpecialHermitePolynomialH
             DispatchKey::Meta,
             special_hermite_polynomial_he_out_meta as SpecialHermitePolynomialHeOutFn,
         ),
+        observed!(SPECIAL_HERMITE_POLYNOMIAL_HE_OUT: SpecialHermitePolynomialHeOutFn, [x, n, out], x, n, out),
     ],
     special_hermite_polynomial_he_out_boxed,
 );
@@ -4096,10 +4291,13 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR: Operator<SpecialHermitePolyno
     Operator::new(
         "special_hermite_polynomial_he.x_scalar",
         "special_hermite_polynomial_he.x_scalar(Scalar x, Tensor n) -> Tensor",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_hermite_polynomial_he_x_scalar_composite as SpecialHermitePolynomialHeXScalarFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_hermite_polynomial_he_x_scalar_composite as SpecialHermitePolynomialHeXScalarFn,
+            ),
+            observed!(SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR: SpecialHermitePolynomialHeXScalarFn, [n], x, n),
+        ],
         special_hermite_polynomial_he_x_scalar_boxed,
     );
 
@@ -4134,10 +4332,14 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR_OUT: Operator<SpecialHermitePo
     Operator::new(
         "special_hermite_polynomial_he.x_scalar_out",
         "special_hermite_polynomial_he.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_hermite_polynomial_he_x_scalar_out_composite as SpecialHermitePolynomialHeXScalarOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_hermite_polynomial_he_x_scalar_out_composite
+                    as SpecialHermitePolynomialHeXScalarOutFn,
+            ),
+            observed!(SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR_OUT: SpecialHermitePolynomialHeXScalarOutFn, [n, out], x, n, out),
+        ],
         special_hermite_polynomial_he_x_scalar_out_boxed,
     );
 
@@ -4174,10 +4376,13 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR: Operator<SpecialHermitePolyno
     Operator::new(
         "special_hermite_polynomial_he.n_scalar",
         "special_hermite_polynomial_he.n_scalar(Tensor x, Scalar n) -> Tensor",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_hermite_polynomial_he_n_scalar_composite as SpecialHermitePolynomialHeNScalarFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_hermite_polynomial_he_n_scalar_composite as SpecialHermitePolynomialHeNScalarFn,
+            ),
+            observed!(SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR: SpecialHermitePolynomialHeNScalarFn, [x], x, n),
+        ],
         special_hermite_polynomial_he_n_scalar_boxed,
     );
 
@@ -4212,10 +4417,14 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR_OUT: Operator<SpecialHermitePo
     Operator::new(
         "special_hermite_polynomial_he.n_scalar_out",
         "special_hermite_polynomial_he.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_hermite_polynomial_he_n_scalar_out_composite as SpecialHermitePolynomialHeNScalarOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_hermite_polynomial_he_n_scalar_out_composite
+                    as SpecialHermitePolynomialHeNScalarOutFn,
+            ),
+            observed!(SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR_OUT: SpecialHermitePolynomialHeNScalarOutFn, [x, out], x, n, out),
+        ],
         special_hermite_polynomial_he_n_scalar_out_boxed,
     );
 
@@ -4254,6 +4463,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L: Operator<SpecialLaguerrePolynomialLFn>
     &[
         Kernel::new(DispatchKey::Cpu, special_laguerre_polynomial_l_cpu as SpecialLaguerrePolynomialLFn),
         Kernel::new(DispatchKey::Meta, special_laguerre_polynomial_l_meta as SpecialLaguerrePolynomialLFn),
+        observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L: SpecialLaguerrePolynomialLFn, [x, n], x, n),
     ],
     special_laguerre_polynomial_l_boxed,
 );
@@ -4301,6 +4511,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT: Operator<SpecialLaguerrePolynomial
             DispatchKey::Meta,
             special_laguerre_polynomial_l_out_meta as SpecialLaguerrePolynomialLOutFn,
         ),
+        observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT: SpecialLaguerrePolynomialLOutFn, [x, n, out], x, n, out),
     ],
     special_laguerre_polynomial_l_out_boxed,
 );
@@ -4352,10 +4563,13 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR: Operator<SpecialLaguerrePolyn
     Operator::new(
         "special_laguerre_polynomial_l.x_scalar",
         "special_laguerre_polynomial_l.x_scalar(Scalar x, Tensor n) -> Tensor",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_laguerre_polynomial_l_x_scalar_composite as SpecialLaguerrePolynomialLXScalarFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_laguerre_polynomial_l_x_scalar_composite as SpecialLaguerrePolynomialLXScalarFn,
+            ),
+            observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR: SpecialLaguerrePolynomialLXScalarFn, [n], x, n),
+        ],
         special_laguerre_polynomial_l_x_scalar_boxed,
     );
 
@@ -4390,10 +4604,14 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR_OUT: Operator<SpecialLaguerreP
     Operator::new(
         "special_laguerre_polynomial_l.x_scalar_out",
         "special_laguerre_polynomial_l.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_laguerre_polynomial_l_x_scalar_out_composite as SpecialLaguerrePolynomialLXScalarOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_laguerre_polynomial_l_x_scalar_out_composite
+                    as SpecialLaguerrePolynomialLXScalarOutFn,
+            ),
+            observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR_OUT: SpecialLaguerrePolynomialLXScalarOutFn, [n, out], x, n, out),
+        ],
         special_laguerre_polynomial_l_x_scalar_out_boxed,
     );
 
@@ -4430,10 +4648,13 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR: Operator<SpecialLaguerrePolyn
     Operator::new(
         "special_laguerre_polynomial_l.n_scalar",
         "special_laguerre_polynomial_l.n_scalar(Tensor x, Scalar n) -> Tensor",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_laguerre_polynomial_l_n_scalar_composite as SpecialLaguerrePolynomialLNScalarFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_laguerre_polynomial_l_n_scalar_composite as SpecialLaguerrePolynomialLNScalarFn,
+            ),
+            observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR: SpecialLaguerrePolynomialLNScalarFn, [x], x, n),
+        ],
         special_laguerre_polynomial_l_n_scalar_boxed,
     );
 
@@ -4468,10 +4689,14 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR_OUT: Operator<SpecialLaguerreP
     Operator::new(
         "special_laguerre_polynomial_l.n_scalar_out",
         "special_laguerre_polynomial_l.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_laguerre_polynomial_l_n_scalar_out_composite as SpecialLaguerrePolynomialLNScalarOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_laguerre_polynomial_l_n_scalar_out_composite
+                    as SpecialLaguerrePolynomialLNScalarOutFn,
+            ),
+            observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR_OUT: SpecialLaguerrePolynomialLNScalarOutFn, [x, out], x, n, out),
+        ],
         special_laguerre_polynomial_l_n_scalar_out_boxed,
     );
 
@@ -4510,6 +4735,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P: Operator<SpecialLegendrePolynomialPFn>
     &[
         Kernel::new(DispatchKey::Cpu, special_legendre_polynomial_p_cpu as SpecialLegendrePolynomialPFn),
         Kernel::new(DispatchKey::Meta, special_legendre_polynomial_p_meta as SpecialLegendrePolynomialPFn),
+        observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P: SpecialLegendrePolynomialPFn, [x, n], x, n),
     ],
     special_legendre_polynomial_p_boxed,
 );
@@ -4557,6 +4783,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT: Operator<SpecialLegendrePolynomial
             DispatchKey::Meta,
             special_legendre_polynomial_p_out_meta as SpecialLegendrePolynomialPOutFn,
         ),
+        observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT: SpecialLegendrePolynomialPOutFn, [x, n, out], x, n, out),
     ],
     special_legendre_polynomial_p_out_boxed,
 );
@@ -4608,10 +4835,13 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR: Operator<SpecialLegendrePolyn
     Operator::new(
         "special_legendre_polynomial_p.x_scalar",
         "special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_legendre_polynomial_p_x_scalar_composite as SpecialLegendrePolynomialPXScalarFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_legendre_polynomial_p_x_scalar_composite as SpecialLegendrePolynomialPXScalarFn,
+            ),
+            observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR: SpecialLegendrePolynomialPXScalarFn, [n], x, n),
+        ],
         special_legendre_polynomial_p_x_scalar_boxed,
     );
 
@@ -4646,10 +4876,14 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT: Operator<SpecialLegendreP
     Operator::new(
         "special_legendre_polynomial_p.x_scalar_out",
         "special_legendre_polynomial_p.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_legendre_polynomial_p_x_scalar_out_composite as SpecialLegendrePolynomialPXScalarOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_legendre_polynomial_p_x_scalar_out_composite
+                    as SpecialLegendrePolynomialPXScalarOutFn,
+            ),
+            observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT: SpecialLegendrePolynomialPXScalarOutFn, [n, out], x, n, out),
+        ],
         special_legendre_polynomial_p_x_scalar_out_boxed,
     );
 
@@ -4686,10 +4920,13 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR: Operator<SpecialLegendrePolyn
     Operator::new(
         "special_legendre_polynomial_p.n_scalar",
         "special_legendre_polynomial_p.n_scalar(Tensor x, Scalar n) -> Tensor",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_legendre_polynomial_p_n_scalar_composite as SpecialLegendrePolynomialPNScalarFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_legendre_polynomial_p_n_scalar_composite as SpecialLegendrePolynomialPNScalarFn,
+            ),
+            observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR: SpecialLegendrePolynomialPNScalarFn, [x], x, n),
+        ],
         special_legendre_polynomial_p_n_scalar_boxed,
     );
 
@@ -4724,10 +4961,14 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT: Operator<SpecialLegendreP
     Operator::new(
         "special_legendre_polynomial_p.n_scalar_out",
         "special_legendre_polynomial_p.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            special_legendre_polynomial_p_n_scalar_out_composite as SpecialLegendrePolynomialPNScalarOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                special_legendre_polynomial_p_n_scalar_out_composite
+                    as SpecialLegendrePolynomialPNScalarOutFn,
+            ),
+            observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT: SpecialLegendrePolynomialPNScalarOutFn, [x, out], x, n, out),
+        ],
         special_legendre_polynomial_p_n_scalar_out_boxed,
     );
 
@@ -4766,6 +5007,7 @@ pub static SPECIAL_BESSEL_J0: Operator<SpecialBesselJ0Fn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_bessel_j0_cpu as SpecialBesselJ0Fn),
         Kernel::new(DispatchKey::Meta, special_bessel_j0_meta as SpecialBesselJ0Fn),
+        observed!(SPECIAL_BESSEL_J0: SpecialBesselJ0Fn, [self_], self_),
     ],
     special_bessel_j0_boxed,
 );
@@ -4807,6 +5049,7 @@ pub static SPECIAL_BESSEL_J0_OUT: Operator<SpecialBesselJ0OutFn> = Operator::new
     &[
         Kernel::new(DispatchKey::Cpu, special_bessel_j0_out_cpu as SpecialBesselJ0OutFn),
         Kernel::new(DispatchKey::Meta, special_bessel_j0_out_meta as SpecialBesselJ0OutFn),
+        observed!(SPECIAL_BESSEL_J0_OUT: SpecialBesselJ0OutFn, [self_, out], self_, out),
     ],
     special_bessel_j0_out_boxed,
 );
@@ -4848,6 +5091,7 @@ pub static SPECIAL_BESSEL_J1: Operator<SpecialBesselJ1Fn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_bessel_j1_cpu as SpecialBesselJ1Fn),
         Kernel::new(DispatchKey::Meta, special_bessel_j1_meta as SpecialBesselJ1Fn),
+        observed!(SPECIAL_BESSEL_J1: SpecialBesselJ1Fn, [self_], self_),
     ],
     special_bessel_j1_boxed,
 );
@@ -4889,6 +5133,7 @@ pub static SPECIAL_BESSEL_J1_OUT: Operator<SpecialBesselJ1OutFn> = Operator::new
     &[
         Kernel::new(DispatchKey::Cpu, special_bessel_j1_out_cpu as SpecialBesselJ1OutFn),
         Kernel::new(DispatchKey::Meta, special_bessel_j1_out_meta as SpecialBesselJ1OutFn),
+        observed!(SPECIAL_BESSEL_J1_OUT: SpecialBesselJ1OutFn, [self_, out], self_, out),
     ],
     special_bessel_j1_out_boxed,
 );
@@ -4930,6 +5175,7 @@ pub static SPECIAL_BESSEL_Y0: Operator<SpecialBesselY0Fn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_bessel_y0_cpu as SpecialBesselY0Fn),
         Kernel::new(DispatchKey::Meta, special_bessel_y0_meta as SpecialBesselY0Fn),
+        observed!(SPECIAL_BESSEL_Y0: SpecialBesselY0Fn, [self_], self_),
     ],
     special_bessel_y0_boxed,
 );
@@ -4971,6 +5217,7 @@ pub static SPECIAL_BESSEL_Y0_OUT: Operator<SpecialBesselY0OutFn> = Operator::new
     &[
         Kernel::new(DispatchKey::Cpu, special_bessel_y0_out_cpu as SpecialBesselY0OutFn),
         Kernel::new(DispatchKey::Meta, special_bessel_y0_out_meta as SpecialBesselY0OutFn),
+        observed!(SPECIAL_BESSEL_Y0_OUT: SpecialBesselY0OutFn, [self_, out], self_, out),
     ],
     special_bessel_y0_out_boxed,
 );
@@ -5012,6 +5259,7 @@ pub static SPECIAL_BESSEL_Y1: Operator<SpecialBesselY1Fn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_bessel_y1_cpu as SpecialBesselY1Fn),
         Kernel::new(DispatchKey::Meta, special_bessel_y1_meta as SpecialBesselY1Fn),
+        observed!(SPECIAL_BESSEL_Y1: SpecialBesselY1Fn, [self_], self_),
     ],
     special_bessel_y1_boxed,
 );
@@ -5053,6 +5301,7 @@ pub static SPECIAL_BESSEL_Y1_OUT: Operator<SpecialBesselY1OutFn> = Operator::new
     &[
         Kernel::new(DispatchKey::Cpu, special_bessel_y1_out_cpu as SpecialBesselY1OutFn),
         Kernel::new(DispatchKey::Meta, special_bessel_y1_out_meta as SpecialBesselY1OutFn),
+        observed!(SPECIAL_BESSEL_Y1_OUT: SpecialBesselY1OutFn, [self_, out], self_, out),
     ],
     special_bessel_y1_out_boxed,
 );
@@ -5094,6 +5343,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K0: Operator<SpecialModifiedBesselK0Fn> = Ope
     &[
         Kernel::new(DispatchKey::Cpu, special_modified_bessel_k0_cpu as SpecialModifiedBesselK0Fn),
         Kernel::new(DispatchKey::Meta, special_modified_bessel_k0_meta as SpecialModifiedBesselK0Fn),
+        observed!(SPECIAL_MODIFIED_BESSEL_K0: SpecialModifiedBesselK0Fn, [self_], self_),
     ],
     special_modified_bessel_k0_boxed,
 );
@@ -5135,6 +5385,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K0_OUT: Operator<SpecialModifiedBesselK0OutFn
     &[
         Kernel::new(DispatchKey::Cpu, special_modified_bessel_k0_out_cpu as SpecialModifiedBesselK0OutFn),
         Kernel::new(DispatchKey::Meta, special_modified_bessel_k0_out_meta as SpecialModifiedBesselK0OutFn),
+        observed!(SPECIAL_MODIFIED_BESSEL_K0_OUT: SpecialModifiedBesselK0OutFn, [self_, out], self_, out),
     ],
     special_modified_bessel_k0_out_boxed,
 );
@@ -5176,6 +5427,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K1: Operator<SpecialModifiedBesselK1Fn> = Ope
     &[
         Kernel::new(DispatchKey::Cpu, special_modified_bessel_k1_cpu as SpecialModifiedBesselK1Fn),
         Kernel::new(DispatchKey::Meta, special_modified_bessel_k1_meta as SpecialModifiedBesselK1Fn),
+        observed!(SPECIAL_MODIFIED_BESSEL_K1: SpecialModifiedBesselK1Fn, [self_], self_),
     ],
     special_modified_bessel_k1_boxed,
 );
@@ -5217,6 +5469,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K1_OUT: Operator<SpecialModifiedBesselK1OutFn
     &[
         Kernel::new(DispatchKey::Cpu, special_modified_bessel_k1_out_cpu as SpecialModifiedBesselK1OutFn),
         Kernel::new(DispatchKey::Meta, special_modified_bessel_k1_out_meta as SpecialModifiedBesselK1OutFn),
+        observed!(SPECIAL_MODIFIED_BESSEL_K1_OUT: SpecialModifiedBesselK1OutFn, [self_, out], self_, out),
     ],
     special_modified_bessel_k1_out_boxed,
 );
@@ -5264,6 +5517,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K0: Operator<SpecialScaledModifiedBess
             DispatchKey::Meta,
             special_scaled_modified_bessel_k0_meta as SpecialScaledModifiedBesselK0Fn,
         ),
+        observed!(SPECIAL_SCALED_MODIFIED_BESSEL_K0: SpecialScaledModifiedBesselK0Fn, [x], x),
     ],
     special_scaled_modified_bessel_k0_boxed,
 );
@@ -5312,6 +5566,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT: Operator<SpecialScaledModified
                 DispatchKey::Meta,
                 special_scaled_modified_bessel_k0_out_meta as SpecialScaledModifiedBesselK0OutFn,
             ),
+            observed!(SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT: SpecialScaledModifiedBesselK0OutFn, [x, out], x, out),
         ],
         special_scaled_modified_bessel_k0_out_boxed,
     );
@@ -5360,6 +5615,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K1: Operator<SpecialScaledModifiedBess
             DispatchKey::Meta,
             special_scaled_modified_bessel_k1_meta as SpecialScaledModifiedBesselK1Fn,
         ),
+        observed!(SPECIAL_SCALED_MODIFIED_BESSEL_K1: SpecialScaledModifiedBesselK1Fn, [x], x),
     ],
     special_scaled_modified_bessel_k1_boxed,
 );
@@ -5408,6 +5664,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT: Operator<SpecialScaledModified
                 DispatchKey::Meta,
                 special_scaled_modified_bessel_k1_out_meta as SpecialScaledModifiedBesselK1OutFn,
             ),
+            observed!(SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT: SpecialScaledModifiedBesselK1OutFn, [x, out], x, out),
         ],
         special_scaled_modified_bessel_k1_out_boxed,
     );
@@ -5450,6 +5707,7 @@ pub static SPECIAL_SPHERICAL_BESSEL_J0: Operator<SpecialSphericalBesselJ0Fn> = O
     &[
         Kernel::new(DispatchKey::Cpu, special_spherical_bessel_j0_cpu as SpecialSphericalBesselJ0Fn),
         Kernel::new(DispatchKey::Meta, special_spherical_bessel_j0_meta as SpecialSphericalBesselJ0Fn),
+        observed!(SPECIAL_SPHERICAL_BESSEL_J0: SpecialSphericalBesselJ0Fn, [x], x),
     ],
     special_spherical_bessel_j0_boxed,
 );
@@ -5491,6 +5749,7 @@ pub static SPECIAL_SPHERICAL_BESSEL_J0_OUT: Operator<SpecialSphericalBesselJ0Out
     &[
         Kernel::new(DispatchKey::Cpu, special_spherical_bessel_j0_out_cpu as SpecialSphericalBesselJ0OutFn),
         Kernel::new(DispatchKey::Meta, special_spherical_bessel_j0_out_meta as SpecialSphericalBesselJ0OutFn),
+        observed!(SPECIAL_SPHERICAL_BESSEL_J0_OUT: SpecialSphericalBesselJ0OutFn, [x, out], x, out),
     ],
     special_spherical_bessel_j0_out_boxed,
 );
@@ -5532,6 +5791,7 @@ pub static SPECIAL_AIRY_AI: Operator<SpecialAiryAiFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_airy_ai_cpu as SpecialAiryAiFn),
         Kernel::new(DispatchKey::Meta, special_airy_ai_meta as SpecialAiryAiFn),
+        observed!(SPECIAL_AIRY_AI: SpecialAiryAiFn, [x], x),
     ],
     special_airy_ai_boxed,
 );
@@ -5573,6 +5833,7 @@ pub static SPECIAL_AIRY_AI_OUT: Operator<SpecialAiryAiOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_airy_ai_out_cpu as SpecialAiryAiOutFn),
         Kernel::new(DispatchKey::Meta, special_airy_ai_out_meta as SpecialAiryAiOutFn),
+        observed!(SPECIAL_AIRY_AI_OUT: SpecialAiryAiOutFn, [x, out], x, out),
     ],
     special_airy_ai_out_boxed,
 );
@@ -5614,6 +5875,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I0: Operator<SpecialModifiedBesselI0Fn> = Ope
     &[
         Kernel::new(DispatchKey::Cpu, special_modified_bessel_i0_cpu as SpecialModifiedBesselI0Fn),
         Kernel::new(DispatchKey::Meta, special_modified_bessel_i0_meta as SpecialModifiedBesselI0Fn),
+        observed!(SPECIAL_MODIFIED_BESSEL_I0: SpecialModifiedBesselI0Fn, [self_], self_),
     ],
     special_modified_bessel_i0_boxed,
 );
@@ -5655,6 +5917,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I0_OUT: Operator<SpecialModifiedBesselI0OutFn
     &[
         Kernel::new(DispatchKey::Cpu, special_modified_bessel_i0_out_cpu as SpecialModifiedBesselI0OutFn),
         Kernel::new(DispatchKey::Meta, special_modified_bessel_i0_out_meta as SpecialModifiedBesselI0OutFn),
+        observed!(SPECIAL_MODIFIED_BESSEL_I0_OUT: SpecialModifiedBesselI0OutFn, [self_, out], self_, out),
     ],
     special_modified_bessel_i0_out_boxed,
 );
@@ -5696,6 +5959,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I1: Operator<SpecialModifiedBesselI1Fn> = Ope
     &[
         Kernel::new(DispatchKey::Cpu, special_modified_bessel_i1_cpu as SpecialModifiedBesselI1Fn),
         Kernel::new(DispatchKey::Meta, special_modified_bessel_i1_meta as SpecialModifiedBesselI1Fn),
+        observed!(SPECIAL_MODIFIED_BESSEL_I1: SpecialModifiedBesselI1Fn, [self_], self_),
     ],
     special_modified_bessel_i1_boxed,
 );
@@ -5737,6 +6001,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I1_OUT: Operator<SpecialModifiedBesselI1OutFn
     &[
         Kernel::new(DispatchKey::Cpu, special_modified_bessel_i1_out_cpu as SpecialModifiedBesselI1OutFn),
         Kernel::new(DispatchKey::Meta, special_modified_bessel_i1_out_meta as SpecialModifiedBesselI1OutFn),
+        observed!(SPECIAL_MODIFIED_BESSEL_I1_OUT: SpecialModifiedBesselI1OutFn, [self_, out], self_, out),
     ],
     special_modified_bessel_i1_out_boxed,
 );

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::einsum`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::{convert_to_out, copy_to_out};
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -14,7 +16,10 @@ pub type EinsumFn = fn(DispatchKeySet, &str, &[Tensor], Option<&[i64]>) -> Resul
 pub static EINSUM: Operator<EinsumFn> = Operator::new(
     "einsum",
     "einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, einsum_composite as EinsumFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, einsum_composite as EinsumFn),
+        observed!(EINSUM: EinsumFn, [tensors], equation, tensors, path),
+    ],
     einsum_boxed,
 );
 
@@ -48,7 +53,10 @@ pub type TensordotFn = fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64]) -> R
 pub static TENSORDOT: Operator<TensordotFn> = Operator::new(
     "tensordot",
     "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, tensordot_composite as TensordotFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, tensordot_composite as TensordotFn),
+        observed!(TENSORDOT: TensordotFn, [self_, other], self_, other, dims_self, dims_other),
+    ],
     tensordot_boxed,
 );
 
@@ -84,7 +92,10 @@ pub type TensordotOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64], &
 pub static TENSORDOT_OUT: Operator<TensordotOutFn> = Operator::new(
     "tensordot.out",
     "tensordot.out(Tensor self, Tensor other, int[] dims_self, int[] dims_other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, tensordot_out_composite as TensordotOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, tensordot_out_composite as TensordotOutFn),
+        observed!(TENSORDOT_OUT: TensordotOutFn, [self_, other, out], self_, other, dims_self, dims_other, out),
+    ],
     tensordot_out_boxed,
 );
 
@@ -134,7 +145,10 @@ pub type InnerFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static INNER: Operator<InnerFn> = Operator::new(
     "inner",
     "inner(Tensor self, Tensor other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, inner_composite as InnerFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, inner_composite as InnerFn),
+        observed!(INNER: InnerFn, [self_, other], self_, other),
+    ],
     inner_boxed,
 );
 
@@ -163,7 +177,10 @@ pub type InnerOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()
 pub static INNER_OUT: Operator<InnerOutFn> = Operator::new(
     "inner.out",
     "inner.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, inner_out_composite as InnerOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, inner_out_composite as InnerOutFn),
+        observed!(INNER_OUT: InnerOutFn, [self_, other, out], self_, other, out),
+    ],
     inner_out_boxed,
 );
 

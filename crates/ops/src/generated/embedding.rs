@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::embedding`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -17,6 +19,7 @@ pub static EMBEDDING: Operator<EmbeddingFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, embedding_kernel as EmbeddingFn),
         Kernel::new(DispatchKey::Meta, embedding_kernel as EmbeddingFn),
+        observed!(EMBEDDING: EmbeddingFn, [weight, indices], weight, indices, padding_idx, scale_grad_by_freq, sparse),
     ],
     embedding_boxed,
 );
@@ -69,6 +72,7 @@ pub static EMBEDDING_OUT: Operator<EmbeddingOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, embedding_out_kernel as EmbeddingOutFn),
         Kernel::new(DispatchKey::Meta, embedding_out_kernel as EmbeddingOutFn),
+        observed!(EMBEDDING_OUT: EmbeddingOutFn, [weight, indices, out], weight, indices, padding_idx, scale_grad_by_freq, sparse, out),
     ],
     embedding_out_boxed,
 );
@@ -122,10 +126,13 @@ pub type EmbeddingBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, bo
 pub static EMBEDDING_BACKWARD: Operator<EmbeddingBackwardFn> = Operator::new(
     "embedding_backward",
     "embedding_backward(Tensor grad, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq, bool sparse) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        embedding_backward_composite as EmbeddingBackwardFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            embedding_backward_composite as EmbeddingBackwardFn,
+        ),
+        observed!(EMBEDDING_BACKWARD: EmbeddingBackwardFn, [grad, indices], grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse),
+    ],
     embedding_backward_boxed,
 );
 
@@ -180,6 +187,7 @@ pub static EMBEDDING_DENSE_BACKWARD: Operator<EmbeddingDenseBackwardFn> = Operat
     &[
         Kernel::new(DispatchKey::Cpu, embedding_dense_backward_kernel as EmbeddingDenseBackwardFn),
         Kernel::new(DispatchKey::Meta, embedding_dense_backward_kernel as EmbeddingDenseBackwardFn),
+        observed!(EMBEDDING_DENSE_BACKWARD: EmbeddingDenseBackwardFn, [grad_output, indices], grad_output, indices, num_weights, padding_idx, scale_grad_by_freq),
     ],
     embedding_dense_backward_boxed,
 );
@@ -239,6 +247,7 @@ pub static EMBEDDING_DENSE_BACKWARD_OUT: Operator<EmbeddingDenseBackwardOutFn> =
     &[
         Kernel::new(DispatchKey::Cpu, embedding_dense_backward_out_kernel as EmbeddingDenseBackwardOutFn),
         Kernel::new(DispatchKey::Meta, embedding_dense_backward_out_kernel as EmbeddingDenseBackwardOutFn),
+        observed!(EMBEDDING_DENSE_BACKWARD_OUT: EmbeddingDenseBackwardOutFn, [grad_output, indices, out], grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, out),
     ],
     embedding_dense_backward_out_boxed,
 );

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::embedding_bag`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -24,7 +26,10 @@ pub type EmbeddingBagFn = fn(
 pub static EMBEDDING_BAG: Operator<EmbeddingBagFn> = Operator::new(
     "embedding_bag",
     "embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, embedding_bag_composite as EmbeddingBagFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, embedding_bag_composite as EmbeddingBagFn),
+        observed!(EMBEDDING_BAG: EmbeddingBagFn, [weight, indices, offsets, per_sample_weights], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset),
+    ],
     embedding_bag_boxed,
 );
 
@@ -113,10 +118,13 @@ pub type EmbeddingBagPaddingIdxFn = fn(
 pub static EMBEDDING_BAG_PADDING_IDX: Operator<EmbeddingBagPaddingIdxFn> = Operator::new(
     "embedding_bag.padding_idx",
     "embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        embedding_bag_padding_idx_composite as EmbeddingBagPaddingIdxFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            embedding_bag_padding_idx_composite as EmbeddingBagPaddingIdxFn,
+        ),
+        observed!(EMBEDDING_BAG_PADDING_IDX: EmbeddingBagPaddingIdxFn, [weight, indices, offsets, per_sample_weights], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
+    ],
     embedding_bag_padding_idx_boxed,
 );
 
@@ -213,6 +221,7 @@ pub static _EMBEDDING_BAG: Operator<_EmbeddingBagFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, _embedding_bag_kernel as _EmbeddingBagFn),
         Kernel::new(DispatchKey::Meta, _embedding_bag_kernel as _EmbeddingBagFn),
+        observed!(_EMBEDDING_BAG: _EmbeddingBagFn, [weight, indices, offsets, per_sample_weights], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
     ],
     _embedding_bag_boxed,
 );
@@ -314,6 +323,7 @@ pub static _EMBEDDING_BAG_OUT: Operator<_EmbeddingBagOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, _embedding_bag_out_kernel as _EmbeddingBagOutFn),
         Kernel::new(DispatchKey::Meta, _embedding_bag_out_kernel as _EmbeddingBagOutFn),
+        observed!(_EMBEDDING_BAG_OUT: _EmbeddingBagOutFn, [weight, indices, offsets, per_sample_weights, out0, out1, out2, out3], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx, out0, out1, out2, out3),
     ],
     _embedding_bag_out_boxed,
 );
@@ -436,10 +446,13 @@ pub type _EmbeddingBagForwardOnlyFn = fn(
 pub static _EMBEDDING_BAG_FORWARD_ONLY: Operator<_EmbeddingBagForwardOnlyFn> = Operator::new(
     "_embedding_bag_forward_only",
     "_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _embedding_bag_forward_only_composite as _EmbeddingBagForwardOnlyFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _embedding_bag_forward_only_composite as _EmbeddingBagForwardOnlyFn,
+        ),
+        observed!(_EMBEDDING_BAG_FORWARD_ONLY: _EmbeddingBagForwardOnlyFn, [weight, indices, offsets, per_sample_weights], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
+    ],
     _embedding_bag_forward_only_boxed,
 );
 
@@ -537,10 +550,13 @@ pub type _EmbeddingBagForwardOnlyOutFn = fn(
 pub static _EMBEDDING_BAG_FORWARD_ONLY_OUT: Operator<_EmbeddingBagForwardOnlyOutFn> = Operator::new(
     "_embedding_bag_forward_only.out",
     "_embedding_bag_forward_only.out(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _embedding_bag_forward_only_out_composite as _EmbeddingBagForwardOnlyOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _embedding_bag_forward_only_out_composite as _EmbeddingBagForwardOnlyOutFn,
+        ),
+        observed!(_EMBEDDING_BAG_FORWARD_ONLY_OUT: _EmbeddingBagForwardOnlyOutFn, [weight, indices, offsets, per_sample_weights, out0, out1, out2, out3], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx, out0, out1, out2, out3),
+    ],
     _embedding_bag_forward_only_out_boxed,
 );
 
@@ -665,10 +681,13 @@ pub type _EmbeddingBagBackwardFn = fn(
 pub static _EMBEDDING_BAG_BACKWARD: Operator<_EmbeddingBagBackwardFn> = Operator::new(
     "_embedding_bag_backward",
     "_embedding_bag_backward(Tensor grad, Tensor indices, Tensor offsets, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _embedding_bag_backward_composite as _EmbeddingBagBackwardFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _embedding_bag_backward_composite as _EmbeddingBagBackwardFn,
+        ),
+        observed!(_EMBEDDING_BAG_BACKWARD: _EmbeddingBagBackwardFn, [grad, indices, offsets, offset2bag, bag_size, maximum_indices, per_sample_weights], grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx),
+    ],
     _embedding_bag_backward_boxed,
 );
 
@@ -785,10 +804,13 @@ pub type _EmbeddingBagDenseBackwardFn = fn(
 pub static _EMBEDDING_BAG_DENSE_BACKWARD: Operator<_EmbeddingBagDenseBackwardFn> = Operator::new(
     "_embedding_bag_dense_backward",
     "_embedding_bag_dense_backward(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _embedding_bag_dense_backward_composite as _EmbeddingBagDenseBackwardFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _embedding_bag_dense_backward_composite as _EmbeddingBagDenseBackwardFn,
+        ),
+        observed!(_EMBEDDING_BAG_DENSE_BACKWARD: _EmbeddingBagDenseBackwardFn, [grad, indices, offset2bag, bag_size, maximum_indices, per_sample_weights], grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx),
+    ],
     _embedding_bag_dense_backward_boxed,
 );
 
@@ -895,10 +917,13 @@ pub type _EmbeddingBagDenseBackwardOutFn = fn(
 pub static _EMBEDDING_BAG_DENSE_BACKWARD_OUT: Operator<_EmbeddingBagDenseBackwardOutFn> = Operator::new(
     "_embedding_bag_dense_backward.out",
     "_embedding_bag_dense_backward.out(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _embedding_bag_dense_backward_out_composite as _EmbeddingBagDenseBackwardOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _embedding_bag_dense_backward_out_composite as _EmbeddingBagDenseBackwardOutFn,
+        ),
+        observed!(_EMBEDDING_BAG_DENSE_BACKWARD_OUT: _EmbeddingBagDenseBackwardOutFn, [grad, indices, offset2bag, bag_size, maximum_indices, per_sample_weights, out], grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx, out),
+    ],
     _embedding_bag_dense_backward_out_boxed,
 );
 
@@ -1000,10 +1025,14 @@ pub static _EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD: Operator<_EmbeddingBagPer
     Operator::new(
         "_embedding_bag_per_sample_weights_backward",
         "_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor",
-        &[Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _embedding_bag_per_sample_weights_backward_composite as _EmbeddingBagPerSampleWeightsBackwardFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeImplicitAutograd,
+                _embedding_bag_per_sample_weights_backward_composite
+                    as _EmbeddingBagPerSampleWeightsBackwardFn,
+            ),
+            observed!(_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD: _EmbeddingBagPerSampleWeightsBackwardFn, [grad, weight, indices, offsets, offset2bag], grad, weight, indices, offsets, offset2bag, mode, padding_idx),
+        ],
         _embedding_bag_per_sample_weights_backward_boxed,
     );
 
@@ -1071,11 +1100,14 @@ pub static _EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD_OUT: Operator<
 > = Operator::new(
     "_embedding_bag_per_sample_weights_backward.out",
     "_embedding_bag_per_sample_weights_backward.out(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _embedding_bag_per_sample_weights_backward_out_composite
-            as _EmbeddingBagPerSampleWeightsBackwardOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _embedding_bag_per_sample_weights_backward_out_composite
+                as _EmbeddingBagPerSampleWeightsBackwardOutFn,
+        ),
+        observed!(_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD_OUT: _EmbeddingBagPerSampleWeightsBackwardOutFn, [grad, weight, indices, offsets, offset2bag, out], grad, weight, indices, offsets, offset2bag, mode, padding_idx, out),
+    ],
     _embedding_bag_per_sample_weights_backward_out_boxed,
 );
 

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::factory`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys, observed,
 };
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
@@ -27,6 +27,7 @@ pub static EMPTY_MEMORY_FORMAT: Operator<EmptyMemoryFormatFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, empty_memory_format_kernel as EmptyMemoryFormatFn),
         Kernel::new(DispatchKey::Meta, empty_memory_format_kernel as EmptyMemoryFormatFn),
+        observed!(EMPTY_MEMORY_FORMAT: EmptyMemoryFormatFn, [], size, dtype, layout, device, pin_memory, memory_format),
     ],
     empty_memory_format_boxed,
 );
@@ -82,6 +83,7 @@ pub static EMPTY_OUT: Operator<EmptyOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, empty_out_kernel as EmptyOutFn),
         Kernel::new(DispatchKey::Meta, empty_out_kernel as EmptyOutFn),
+        observed!(EMPTY_OUT: EmptyOutFn, [out], size, memory_format, out),
     ],
     empty_out_boxed,
 );
@@ -133,7 +135,10 @@ pub type FullFn = fn(
 pub static FULL: Operator<FullFn> = Operator::new(
     "full",
     "full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, full_composite as FullFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, full_composite as FullFn),
+        observed!(FULL: FullFn, [], size, fill_value, dtype, layout, device, pin_memory),
+    ],
     full_boxed,
 );
 
@@ -185,7 +190,10 @@ pub type FullOutFn = fn(DispatchKeySet, &[i64], Scalar, &Tensor) -> Result<()>;
 pub static FULL_OUT: Operator<FullOutFn> = Operator::new(
     "full.out",
     "full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, full_out_composite as FullOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, full_out_composite as FullOutFn),
+        observed!(FULL_OUT: FullOutFn, [out], size, fill_value, out),
+    ],
     full_out_boxed,
 );
 
@@ -229,7 +237,10 @@ pub type OnesFn = fn(
 pub static ONES: Operator<OnesFn> = Operator::new(
     "ones",
     "ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_composite as OnesFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_composite as OnesFn),
+        observed!(ONES: OnesFn, [], size, dtype, layout, device, pin_memory),
+    ],
     ones_boxed,
 );
 
@@ -278,7 +289,10 @@ pub type OnesOutFn = fn(DispatchKeySet, &[i64], &Tensor) -> Result<()>;
 pub static ONES_OUT: Operator<OnesOutFn> = Operator::new(
     "ones.out",
     "ones.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_out_composite as OnesOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_out_composite as OnesOutFn),
+        observed!(ONES_OUT: OnesOutFn, [out], size, out),
+    ],
     ones_out_boxed,
 );
 
@@ -316,7 +330,10 @@ pub type ZerosFn = fn(
 pub static ZEROS: Operator<ZerosFn> = Operator::new(
     "zeros",
     "zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_composite as ZerosFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_composite as ZerosFn),
+        observed!(ZEROS: ZerosFn, [], size, dtype, layout, device, pin_memory),
+    ],
     zeros_boxed,
 );
 
@@ -365,7 +382,10 @@ pub type ZerosOutFn = fn(DispatchKeySet, &[i64], &Tensor) -> Result<()>;
 pub static ZEROS_OUT: Operator<ZerosOutFn> = Operator::new(
     "zeros.out",
     "zeros.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_out_composite as ZerosOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_out_composite as ZerosOutFn),
+        observed!(ZEROS_OUT: ZerosOutFn, [out], size, out),
+    ],
     zeros_out_boxed,
 );
 
@@ -404,7 +424,10 @@ pub type EmptyStridedFn = fn(
 pub static EMPTY_STRIDED: Operator<EmptyStridedFn> = Operator::new(
     "empty_strided",
     "empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_strided_composite as EmptyStridedFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_strided_composite as EmptyStridedFn),
+        observed!(EMPTY_STRIDED: EmptyStridedFn, [], size, stride, dtype, layout, device, pin_memory),
+    ],
     empty_strided_boxed,
 );
 
@@ -456,7 +479,10 @@ pub type EmptyStridedOutFn = fn(DispatchKeySet, &[i64], &[i64], &Tensor) -> Resu
 pub static EMPTY_STRIDED_OUT: Operator<EmptyStridedOutFn> = Operator::new(
     "empty_strided.out",
     "empty_strided.out(SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_strided_out_composite as EmptyStridedOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_strided_out_composite as EmptyStridedOutFn),
+        observed!(EMPTY_STRIDED_OUT: EmptyStridedOutFn, [out], size, stride, out),
+    ],
     empty_strided_out_boxed,
 );
 
@@ -505,7 +531,10 @@ pub type ScalarTensorFn = fn(
 pub static SCALAR_TENSOR: Operator<ScalarTensorFn> = Operator::new(
     "scalar_tensor",
     "scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, scalar_tensor_composite as ScalarTensorFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, scalar_tensor_composite as ScalarTensorFn),
+        observed!(SCALAR_TENSOR: ScalarTensorFn, [], s, dtype, layout, device, pin_memory),
+    ],
     scalar_tensor_boxed,
 );
 
@@ -554,7 +583,10 @@ pub type ScalarTensorOutFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<()>;
 pub static SCALAR_TENSOR_OUT: Operator<ScalarTensorOutFn> = Operator::new(
     "scalar_tensor.out",
     "scalar_tensor.out(Scalar s, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, scalar_tensor_out_composite as ScalarTensorOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, scalar_tensor_out_composite as ScalarTensorOutFn),
+        observed!(SCALAR_TENSOR_OUT: ScalarTensorOutFn, [out], s, out),
+    ],
     scalar_tensor_out_boxed,
 );
 
@@ -592,7 +624,10 @@ pub type EyeFn = fn(
 pub static EYE: Operator<EyeFn> = Operator::new(
     "eye",
     "eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_composite as EyeFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_composite as EyeFn),
+        observed!(EYE: EyeFn, [], n, dtype, layout, device, pin_memory),
+    ],
     eye_boxed,
 );
 
@@ -641,7 +676,10 @@ pub type EyeOutFn = fn(DispatchKeySet, i64, &Tensor) -> Result<()>;
 pub static EYE_OUT: Operator<EyeOutFn> = Operator::new(
     "eye.out",
     "eye.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_out_composite as EyeOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_out_composite as EyeOutFn),
+        observed!(EYE_OUT: EyeOutFn, [out], n, out),
+    ],
     eye_out_boxed,
 );
 
@@ -679,7 +717,10 @@ pub type EyeMFn = fn(
 pub static EYE_M: Operator<EyeMFn> = Operator::new(
     "eye.m",
     "eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_m_composite as EyeMFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_m_composite as EyeMFn),
+        observed!(EYE_M: EyeMFn, [], n, m, dtype, layout, device, pin_memory),
+    ],
     eye_m_boxed,
 );
 
@@ -731,7 +772,10 @@ pub type EyeMOutFn = fn(DispatchKeySet, i64, i64, &Tensor) -> Result<()>;
 pub static EYE_M_OUT: Operator<EyeMOutFn> = Operator::new(
     "eye.m_out",
     "eye.m_out(SymInt n, SymInt m, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_m_out_composite as EyeMOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_m_out_composite as EyeMOutFn),
+        observed!(EYE_M_OUT: EyeMOutFn, [out], n, m, out),
+    ],
     eye_m_out_boxed,
 );
 
@@ -770,7 +814,10 @@ pub type EmptyLikeFn = fn(
 pub static EMPTY_LIKE: Operator<EmptyLikeFn> = Operator::new(
     "empty_like",
     "empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_like_composite as EmptyLikeFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_like_composite as EmptyLikeFn),
+        observed!(EMPTY_LIKE: EmptyLikeFn, [self_], self_, dtype, layout, device, pin_memory, memory_format),
+    ],
     empty_like_boxed,
 );
 
@@ -822,7 +869,10 @@ pub type EmptyLikeOutFn = fn(DispatchKeySet, &Tensor, Option<MemoryFormat>, &Ten
 pub static EMPTY_LIKE_OUT: Operator<EmptyLikeOutFn> = Operator::new(
     "empty_like.out",
     "empty_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_like_out_composite as EmptyLikeOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_like_out_composite as EmptyLikeOutFn),
+        observed!(EMPTY_LIKE_OUT: EmptyLikeOutFn, [self_, out], self_, memory_format, out),
+    ],
     empty_like_out_boxed,
 );
 
@@ -873,7 +923,10 @@ pub type ZerosLikeFn = fn(
 pub static ZEROS_LIKE: Operator<ZerosLikeFn> = Operator::new(
     "zeros_like",
     "zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_like_composite as ZerosLikeFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_like_composite as ZerosLikeFn),
+        observed!(ZEROS_LIKE: ZerosLikeFn, [self_], self_, dtype, layout, device, pin_memory, memory_format),
+    ],
     zeros_like_boxed,
 );
 
@@ -925,7 +978,10 @@ pub type ZerosLikeOutFn = fn(DispatchKeySet, &Tensor, Option<MemoryFormat>, &Ten
 pub static ZEROS_LIKE_OUT: Operator<ZerosLikeOutFn> = Operator::new(
     "zeros_like.out",
     "zeros_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_like_out_composite as ZerosLikeOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_like_out_composite as ZerosLikeOutFn),
+        observed!(ZEROS_LIKE_OUT: ZerosLikeOutFn, [self_, out], self_, memory_format, out),
+    ],
     zeros_like_out_boxed,
 );
 
@@ -976,7 +1032,10 @@ pub type OnesLikeFn = fn(
 pub static ONES_LIKE: Operator<OnesLikeFn> = Operator::new(
     "ones_like",
     "ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_like_composite as OnesLikeFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_like_composite as OnesLikeFn),
+        observed!(ONES_LIKE: OnesLikeFn, [self_], self_, dtype, layout, device, pin_memory, memory_format),
+    ],
     ones_like_boxed,
 );
 
@@ -1028,7 +1087,10 @@ pub type OnesLikeOutFn = fn(DispatchKeySet, &Tensor, Option<MemoryFormat>, &Tens
 pub static ONES_LIKE_OUT: Operator<OnesLikeOutFn> = Operator::new(
     "ones_like.out",
     "ones_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_like_out_composite as OnesLikeOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_like_out_composite as OnesLikeOutFn),
+        observed!(ONES_LIKE_OUT: OnesLikeOutFn, [self_, out], self_, memory_format, out),
+    ],
     ones_like_out_boxed,
 );
 
@@ -1080,7 +1142,10 @@ pub type FullLikeFn = fn(
 pub static FULL_LIKE: Operator<FullLikeFn> = Operator::new(
     "full_like",
     "full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, full_like_composite as FullLikeFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, full_like_composite as FullLikeFn),
+        observed!(FULL_LIKE: FullLikeFn, [self_], self_, fill_value, dtype, layout, device, pin_memory, memory_format),
+    ],
     full_like_boxed,
 );
 
@@ -1135,7 +1200,10 @@ pub type FullLikeOutFn = fn(DispatchKeySet, &Tensor, Scalar, Option<MemoryFormat
 pub static FULL_LIKE_OUT: Operator<FullLikeOutFn> = Operator::new(
     "full_like.out",
     "full_like.out(Tensor self, Scalar fill_value, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, full_like_out_composite as FullLikeOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, full_like_out_composite as FullLikeOutFn),
+        observed!(FULL_LIKE_OUT: FullLikeOutFn, [self_, out], self_, fill_value, memory_format, out),
+    ],
     full_like_out_boxed,
 );
 
@@ -1198,7 +1266,10 @@ pub type NewEmptyFn = fn(
 pub static NEW_EMPTY: Operator<NewEmptyFn> = Operator::new(
     "new_empty",
     "new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_empty_composite as NewEmptyFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_empty_composite as NewEmptyFn),
+        observed!(NEW_EMPTY: NewEmptyFn, [self_], self_, size, dtype, layout, device, pin_memory),
+    ],
     new_empty_boxed,
 );
 
@@ -1250,7 +1321,10 @@ pub type NewEmptyOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<
 pub static NEW_EMPTY_OUT: Operator<NewEmptyOutFn> = Operator::new(
     "new_empty.out",
     "new_empty.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_empty_out_composite as NewEmptyOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_empty_out_composite as NewEmptyOutFn),
+        observed!(NEW_EMPTY_OUT: NewEmptyOutFn, [self_, out], self_, size, out),
+    ],
     new_empty_out_boxed,
 );
 
@@ -1296,7 +1370,10 @@ pub type NewEmptyStridedFn = fn(
 pub static NEW_EMPTY_STRIDED: Operator<NewEmptyStridedFn> = Operator::new(
     "new_empty_strided",
     "new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_empty_strided_composite as NewEmptyStridedFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_empty_strided_composite as NewEmptyStridedFn),
+        observed!(NEW_EMPTY_STRIDED: NewEmptyStridedFn, [self_], self_, size, stride, dtype, layout, device, pin_memory),
+    ],
     new_empty_strided_boxed,
 );
 
@@ -1351,10 +1428,13 @@ pub type NewEmptyStridedOutFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &Ten
 pub static NEW_EMPTY_STRIDED_OUT: Operator<NewEmptyStridedOutFn> = Operator::new(
     "new_empty_strided.out",
     "new_empty_strided.out(Tensor self, SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        new_empty_strided_out_composite as NewEmptyStridedOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            new_empty_strided_out_composite as NewEmptyStridedOutFn,
+        ),
+        observed!(NEW_EMPTY_STRIDED_OUT: NewEmptyStridedOutFn, [self_, out], self_, size, stride, out),
+    ],
     new_empty_strided_out_boxed,
 );
 
@@ -1408,7 +1488,10 @@ pub type NewFullFn = fn(
 pub static NEW_FULL: Operator<NewFullFn> = Operator::new(
     "new_full",
     "new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_full_composite as NewFullFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_full_composite as NewFullFn),
+        observed!(NEW_FULL: NewFullFn, [self_], self_, size, fill_value, dtype, layout, device, pin_memory),
+    ],
     new_full_boxed,
 );
 
@@ -1463,7 +1546,10 @@ pub type NewFullOutFn = fn(DispatchKeySet, &Tensor, &[i64], Scalar, &Tensor) -> 
 pub static NEW_FULL_OUT: Operator<NewFullOutFn> = Operator::new(
     "new_full.out",
     "new_full.out(Tensor self, SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_full_out_composite as NewFullOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_full_out_composite as NewFullOutFn),
+        observed!(NEW_FULL_OUT: NewFullOutFn, [self_, out], self_, size, fill_value, out),
+    ],
     new_full_out_boxed,
 );
 
@@ -1516,7 +1602,10 @@ pub type NewZerosFn = fn(
 pub static NEW_ZEROS: Operator<NewZerosFn> = Operator::new(
     "new_zeros",
     "new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_zeros_composite as NewZerosFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_zeros_composite as NewZerosFn),
+        observed!(NEW_ZEROS: NewZerosFn, [self_], self_, size, dtype, layout, device, pin_memory),
+    ],
     new_zeros_boxed,
 );
 
@@ -1568,7 +1657,10 @@ pub type NewZerosOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<
 pub static NEW_ZEROS_OUT: Operator<NewZerosOutFn> = Operator::new(
     "new_zeros.out",
     "new_zeros.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_zeros_out_composite as NewZerosOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_zeros_out_composite as NewZerosOutFn),
+        observed!(NEW_ZEROS_OUT: NewZerosOutFn, [self_, out], self_, size, out),
+    ],
     new_zeros_out_boxed,
 );
 
@@ -1613,7 +1705,10 @@ pub type NewOnesFn = fn(
 pub static NEW_ONES: Operator<NewOnesFn> = Operator::new(
     "new_ones",
     "new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_ones_composite as NewOnesFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_ones_composite as NewOnesFn),
+        observed!(NEW_ONES: NewOnesFn, [self_], self_, size, dtype, layout, device, pin_memory),
+    ],
     new_ones_boxed,
 );
 
@@ -1665,7 +1760,10 @@ pub type NewOnesOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<(
 pub static NEW_ONES_OUT: Operator<NewOnesOutFn> = Operator::new(
     "new_ones.out",
     "new_ones.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, new_ones_out_composite as NewOnesOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, new_ones_out_composite as NewOnesOutFn),
+        observed!(NEW_ONES_OUT: NewOnesOutFn, [self_, out], self_, size, out),
+    ],
     new_ones_out_boxed,
 );
 
@@ -1710,7 +1808,10 @@ pub type EmptyPermutedFn = fn(
 pub static EMPTY_PERMUTED: Operator<EmptyPermutedFn> = Operator::new(
     "empty_permuted",
     "empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_permuted_composite as EmptyPermutedFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_permuted_composite as EmptyPermutedFn),
+        observed!(EMPTY_PERMUTED: EmptyPermutedFn, [], size, physical_layout, dtype, layout, device, pin_memory),
+    ],
     empty_permuted_boxed,
 );
 
@@ -1762,10 +1863,13 @@ pub type EmptyPermutedOutFn = fn(DispatchKeySet, &[i64], &[i64], &Tensor) -> Res
 pub static EMPTY_PERMUTED_OUT: Operator<EmptyPermutedOutFn> = Operator::new(
     "empty_permuted.out",
     "empty_permuted.out(SymInt[] size, int[] physical_layout, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        empty_permuted_out_composite as EmptyPermutedOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            empty_permuted_out_composite as EmptyPermutedOutFn,
+        ),
+        observed!(EMPTY_PERMUTED_OUT: EmptyPermutedOutFn, [out], size, physical_layout, out),
+    ],
     empty_permuted_out_boxed,
 );
 

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::gather`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -17,6 +19,7 @@ pub static GATHER: Operator<GatherFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, gather_cpu as GatherFn),
         Kernel::new(DispatchKey::Meta, gather_meta as GatherFn),
+        observed!(GATHER: GatherFn, [self_, index], self_, dim, index, sparse_grad),
     ],
     gather_boxed,
 );
@@ -70,6 +73,7 @@ pub static GATHER_OUT: Operator<GatherOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, gather_out_cpu as GatherOutFn),
         Kernel::new(DispatchKey::Meta, gather_out_meta as GatherOutFn),
+        observed!(GATHER_OUT: GatherOutFn, [self_, index, out], self_, dim, index, sparse_grad, out),
     ],
     gather_out_boxed,
 );
@@ -132,6 +136,7 @@ pub static SCATTER_SRC: Operator<ScatterSrcFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, scatter_src_kernel as ScatterSrcFn),
         Kernel::new(DispatchKey::Meta, scatter_src_kernel as ScatterSrcFn),
+        observed!(SCATTER_SRC: ScatterSrcFn, [self_, index, src], self_, dim, index, src),
     ],
     scatter_src_boxed,
 );
@@ -171,6 +176,7 @@ pub static SCATTER_SRC_OUT: Operator<ScatterSrcOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, scatter_src_out_kernel as ScatterSrcOutFn),
         Kernel::new(DispatchKey::Meta, scatter_src_out_kernel as ScatterSrcOutFn),
+        observed!(SCATTER_SRC_OUT: ScatterSrcOutFn, [self_, index, src, out], self_, dim, index, src, out),
     ],
     scatter_src_out_boxed,
 );
@@ -219,6 +225,7 @@ pub static SCATTER__SRC: Operator<ScatterInPlaceSrcFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, scatter__src_kernel as ScatterInPlaceSrcFn),
         Kernel::new(DispatchKey::Meta, scatter__src_kernel as ScatterInPlaceSrcFn),
+        observed!(SCATTER__SRC: ScatterInPlaceSrcFn, [self_, index, src], self_, dim, index, src),
     ],
     scatter__src_boxed,
 );
@@ -258,6 +265,7 @@ pub static SCATTER_VALUE: Operator<ScatterValueFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, scatter_value_kernel as ScatterValueFn),
         Kernel::new(DispatchKey::Meta, scatter_value_kernel as ScatterValueFn),
+        observed!(SCATTER_VALUE: ScatterValueFn, [self_, index], self_, dim, index, value),
     ],
     scatter_value_boxed,
 );
@@ -297,6 +305,7 @@ pub static SCATTER_VALUE_OUT: Operator<ScatterValueOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, scatter_value_out_kernel as ScatterValueOutFn),
         Kernel::new(DispatchKey::Meta, scatter_value_out_kernel as ScatterValueOutFn),
+        observed!(SCATTER_VALUE_OUT: ScatterValueOutFn, [self_, index, out], self_, dim, index, value, out),
     ],
     scatter_value_out_boxed,
 );
@@ -350,6 +359,7 @@ pub static SCATTER__VALUE: Operator<ScatterInPlaceValueFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, scatter__value_kernel as ScatterInPlaceValueFn),
         Kernel::new(DispatchKey::Meta, scatter__value_kernel as ScatterInPlaceValueFn),
+        observed!(SCATTER__VALUE: ScatterInPlaceValueFn, [self_, index], self_, dim, index, value),
     ],
     scatter__value_boxed,
 );
@@ -389,6 +399,7 @@ pub static SCATTER_REDUCE: Operator<ScatterReduceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, scatter_reduce_kernel as ScatterReduceFn),
         Kernel::new(DispatchKey::Meta, scatter_reduce_kernel as ScatterReduceFn),
+        observed!(SCATTER_REDUCE: ScatterReduceFn, [self_, index, src], self_, dim, index, src, reduce),
     ],
     scatter_reduce_boxed,
 );
@@ -441,6 +452,7 @@ pub static SCATTER_REDUCE_OUT: Operator<ScatterReduceOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, scatter_reduce_out_kernel as ScatterReduceOutFn),
         Kernel::new(DispatchKey::Meta, scatter_reduce_out_kernel as ScatterReduceOutFn),
+        observed!(SCATTER_REDUCE_OUT: ScatterReduceOutFn, [self_, index, src, out], self_, dim, index, src, reduce, out),
     ],
     scatter_reduce_out_boxed,
 );
@@ -498,6 +510,7 @@ pub static SCATTER__REDUCE: Operator<ScatterInPlaceReduceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, scatter__reduce_kernel as ScatterInPlaceReduceFn),
         Kernel::new(DispatchKey::Meta, scatter__reduce_kernel as ScatterInPlaceReduceFn),
+        observed!(SCATTER__REDUCE: ScatterInPlaceReduceFn, [self_, index, src], self_, dim, index, src, reduce),
     ],
     scatter__reduce_boxed,
 );
@@ -544,6 +557,7 @@ pub static SCATTER_VALUE_REDUCE: Operator<ScatterValueReduceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, scatter_value_reduce_kernel as ScatterValueReduceFn),
         Kernel::new(DispatchKey::Meta, scatter_value_reduce_kernel as ScatterValueReduceFn),
+        observed!(SCATTER_VALUE_REDUCE: ScatterValueReduceFn, [self_, index], self_, dim, index, value, reduce),
     ],
     scatter_value_reduce_boxed,
 );
@@ -597,6 +611,7 @@ pub static SCATTER_VALUE_REDUCE_OUT: Operator<ScatterValueReduceOutFn> = Operato
     &[
         Kernel::new(DispatchKey::Cpu, scatter_value_reduce_out_kernel as ScatterValueReduceOutFn),
         Kernel::new(DispatchKey::Meta, scatter_value_reduce_out_kernel as ScatterValueReduceOutFn),
+        observed!(SCATTER_VALUE_REDUCE_OUT: ScatterValueReduceOutFn, [self_, index, out], self_, dim, index, value, reduce, out),
     ],
     scatter_value_reduce_out_boxed,
 );
@@ -654,6 +669,7 @@ pub static SCATTER__VALUE_REDUCE: Operator<ScatterInPlaceValueReduceFn> = Operat
     &[
         Kernel::new(DispatchKey::Cpu, scatter__value_reduce_kernel as ScatterInPlaceValueReduceFn),
         Kernel::new(DispatchKey::Meta, scatter__value_reduce_kernel as ScatterInPlaceValueReduceFn),
+        observed!(SCATTER__VALUE_REDUCE: ScatterInPlaceValueReduceFn, [self_, index], self_, dim, index, value, reduce),
     ],
     scatter__value_reduce_boxed,
 );
@@ -706,6 +722,7 @@ pub static SCATTER_ADD: Operator<ScatterAddFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, scatter_add_kernel as ScatterAddFn),
         Kernel::new(DispatchKey::Meta, scatter_add_kernel as ScatterAddFn),
+        observed!(SCATTER_ADD: ScatterAddFn, [self_, index, src], self_, dim, index, src),
     ],
     scatter_add_boxed,
 );
@@ -745,6 +762,7 @@ pub static SCATTER_ADD_OUT: Operator<ScatterAddOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, scatter_add_out_kernel as ScatterAddOutFn),
         Kernel::new(DispatchKey::Meta, scatter_add_out_kernel as ScatterAddOutFn),
+        observed!(SCATTER_ADD_OUT: ScatterAddOutFn, [self_, index, src, out], self_, dim, index, src, out),
     ],
     scatter_add_out_boxed,
 );
@@ -793,6 +811,7 @@ pub static SCATTER_ADD_: Operator<ScatterAddInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, scatter_add__kernel as ScatterAddInPlaceFn),
         Kernel::new(DispatchKey::Meta, scatter_add__kernel as ScatterAddInPlaceFn),
+        observed!(SCATTER_ADD_: ScatterAddInPlaceFn, [self_, index, src], self_, dim, index, src),
     ],
     scatter_add__boxed,
 );
@@ -833,6 +852,7 @@ pub static SCATTER_REDUCE_TWO: Operator<ScatterReduceTwoFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, scatter_reduce_two_kernel as ScatterReduceTwoFn),
         Kernel::new(DispatchKey::Meta, scatter_reduce_two_kernel as ScatterReduceTwoFn),
+        observed!(SCATTER_REDUCE_TWO: ScatterReduceTwoFn, [self_, index, src], self_, dim, index, src, reduce, include_self),
     ],
     scatter_reduce_two_boxed,
 );
@@ -889,6 +909,7 @@ pub static SCATTER_REDUCE__TWO: Operator<ScatterReduceInPlaceTwoFn> = Operator::
     &[
         Kernel::new(DispatchKey::Cpu, scatter_reduce__two_kernel as ScatterReduceInPlaceTwoFn),
         Kernel::new(DispatchKey::Meta, scatter_reduce__two_kernel as ScatterReduceInPlaceTwoFn),
+        observed!(SCATTER_REDUCE__TWO: ScatterReduceInPlaceTwoFn, [self_, index, src], self_, dim, index, src, reduce, include_self),
     ],
     scatter_reduce__two_boxed,
 );
@@ -946,6 +967,7 @@ pub static SCATTER_REDUCE_TWO_OUT: Operator<ScatterReduceTwoOutFn> = Operator::n
     &[
         Kernel::new(DispatchKey::Cpu, scatter_reduce_two_out_kernel as ScatterReduceTwoOutFn),
         Kernel::new(DispatchKey::Meta, scatter_reduce_two_out_kernel as ScatterReduceTwoOutFn),
+        observed!(SCATTER_REDUCE_TWO_OUT: ScatterReduceTwoOutFn, [self_, index, src, out], self_, dim, index, src, reduce, include_self, out),
     ],
     scatter_reduce_two_out_boxed,
 );
@@ -1003,7 +1025,10 @@ pub type TakeAlongDimFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<i64>) -> R
 pub static TAKE_ALONG_DIM: Operator<TakeAlongDimFn> = Operator::new(
     "take_along_dim",
     "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, take_along_dim_composite as TakeAlongDimFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, take_along_dim_composite as TakeAlongDimFn),
+        observed!(TAKE_ALONG_DIM: TakeAlongDimFn, [self_, indices], self_, indices, dim),
+    ],
     take_along_dim_boxed,
 );
 
@@ -1038,7 +1063,13 @@ pub type TakeAlongDimOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<i64>, &
 pub static TAKE_ALONG_DIM_OUT: Operator<TakeAlongDimOutFn> = Operator::new(
     "take_along_dim.out",
     "take_along_dim.out(Tensor self, Tensor indices, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, take_along_dim_out_composite as TakeAlongDimOutFn)],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            take_along_dim_out_composite as TakeAlongDimOutFn,
+        ),
+        observed!(TAKE_ALONG_DIM_OUT: TakeAlongDimOutFn, [self_, indices, out], self_, indices, dim, out),
+    ],
     take_along_dim_out_boxed,
 );
 
@@ -1080,7 +1111,10 @@ pub type GatherBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, &Tensor, b
 pub static GATHER_BACKWARD: Operator<GatherBackwardFn> = Operator::new(
     "gather_backward",
     "gather_backward(Tensor grad, Tensor self, int dim, Tensor index, bool sparse_grad) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, gather_backward_composite as GatherBackwardFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, gather_backward_composite as GatherBackwardFn),
+        observed!(GATHER_BACKWARD: GatherBackwardFn, [grad, self_, index], grad, self_, dim, index, sparse_grad),
+    ],
     gather_backward_boxed,
 );
 
@@ -1130,10 +1164,13 @@ pub type ValueSelectingReductionBackwardFn =
 pub static VALUE_SELECTING_REDUCTION_BACKWARD: Operator<ValueSelectingReductionBackwardFn> = Operator::new(
     "value_selecting_reduction_backward",
     "value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        value_selecting_reduction_backward_composite as ValueSelectingReductionBackwardFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            value_selecting_reduction_backward_composite as ValueSelectingReductionBackwardFn,
+        ),
+        observed!(VALUE_SELECTING_REDUCTION_BACKWARD: ValueSelectingReductionBackwardFn, [grad, indices], grad, dim, indices, sizes, keepdim),
+    ],
     value_selecting_reduction_backward_boxed,
 );
 

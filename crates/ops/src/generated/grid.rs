@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::grid`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -14,7 +16,10 @@ pub type DiagFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
 pub static DIAG: Operator<DiagFn> = Operator::new(
     "diag",
     "diag(Tensor self, int diagonal=0) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, diag_composite as DiagFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, diag_composite as DiagFn),
+        observed!(DIAG: DiagFn, [self_], self_, diagonal),
+    ],
     diag_boxed,
 );
 
@@ -43,7 +48,10 @@ pub type DiagOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<()>;
 pub static DIAG_OUT: Operator<DiagOutFn> = Operator::new(
     "diag.out",
     "diag.out(Tensor self, int diagonal=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, diag_out_composite as DiagOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, diag_out_composite as DiagOutFn),
+        observed!(DIAG_OUT: DiagOutFn, [self_, out], self_, diagonal, out),
+    ],
     diag_out_boxed,
 );
 
@@ -73,7 +81,10 @@ pub type DiagflatFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
 pub static DIAGFLAT: Operator<DiagflatFn> = Operator::new(
     "diagflat",
     "diagflat(Tensor self, int offset=0) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, diagflat_composite as DiagflatFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, diagflat_composite as DiagflatFn),
+        observed!(DIAGFLAT: DiagflatFn, [self_], self_, offset),
+    ],
     diagflat_boxed,
 );
 
@@ -102,7 +113,10 @@ pub type MeshgridFn = fn(DispatchKeySet, &[Tensor]) -> Result<Vec<Tensor>>;
 pub static MESHGRID: Operator<MeshgridFn> = Operator::new(
     "meshgrid",
     "meshgrid(Tensor[] tensors) -> Tensor[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, meshgrid_composite as MeshgridFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, meshgrid_composite as MeshgridFn),
+        observed!(MESHGRID: MeshgridFn, [tensors], tensors),
+    ],
     meshgrid_boxed,
 );
 
@@ -131,7 +145,13 @@ pub type MeshgridIndexingFn = fn(DispatchKeySet, &[Tensor], &str) -> Result<Vec<
 pub static MESHGRID_INDEXING: Operator<MeshgridIndexingFn> = Operator::new(
     "meshgrid.indexing",
     "meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, meshgrid_indexing_composite as MeshgridIndexingFn)],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            meshgrid_indexing_composite as MeshgridIndexingFn,
+        ),
+        observed!(MESHGRID_INDEXING: MeshgridIndexingFn, [tensors], tensors, indexing),
+    ],
     meshgrid_indexing_boxed,
 );
 

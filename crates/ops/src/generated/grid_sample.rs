@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::grid_sample`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -14,7 +16,10 @@ pub type GridSamplerFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, bool) ->
 pub static GRID_SAMPLER: Operator<GridSamplerFn> = Operator::new(
     "grid_sampler",
     "grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, grid_sampler_composite as GridSamplerFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, grid_sampler_composite as GridSamplerFn),
+        observed!(GRID_SAMPLER: GridSamplerFn, [input, grid], input, grid, interpolation_mode, padding_mode, align_corners),
+    ],
     grid_sampler_boxed,
 );
 
@@ -63,7 +68,10 @@ pub type GridSampler2dFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, bool) 
 pub static GRID_SAMPLER_2D: Operator<GridSampler2dFn> = Operator::new(
     "grid_sampler_2d",
     "grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, grid_sampler_2d_composite as GridSampler2dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, grid_sampler_2d_composite as GridSampler2dFn),
+        observed!(GRID_SAMPLER_2D: GridSampler2dFn, [input, grid], input, grid, interpolation_mode, padding_mode, align_corners),
+    ],
     grid_sampler_2d_boxed,
 );
 
@@ -112,10 +120,13 @@ pub type GridSampler2dOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, boo
 pub static GRID_SAMPLER_2D_OUT: Operator<GridSampler2dOutFn> = Operator::new(
     "grid_sampler_2d.out",
     "grid_sampler_2d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        grid_sampler_2d_out_composite as GridSampler2dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            grid_sampler_2d_out_composite as GridSampler2dOutFn,
+        ),
+        observed!(GRID_SAMPLER_2D_OUT: GridSampler2dOutFn, [input, grid, out], input, grid, interpolation_mode, padding_mode, align_corners, out),
+    ],
     grid_sampler_2d_out_boxed,
 );
 
@@ -170,10 +181,13 @@ pub type GridSampler2dBackwardFn =
 pub static GRID_SAMPLER_2D_BACKWARD: Operator<GridSampler2dBackwardFn> = Operator::new(
     "grid_sampler_2d_backward",
     "grid_sampler_2d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        grid_sampler_2d_backward_composite as GridSampler2dBackwardFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            grid_sampler_2d_backward_composite as GridSampler2dBackwardFn,
+        ),
+        observed!(GRID_SAMPLER_2D_BACKWARD: GridSampler2dBackwardFn, [grad_output, input, grid], grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask),
+    ],
     grid_sampler_2d_backward_boxed,
 );
 
@@ -237,7 +251,10 @@ pub type GridSampler3dFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, bool) 
 pub static GRID_SAMPLER_3D: Operator<GridSampler3dFn> = Operator::new(
     "grid_sampler_3d",
     "grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, grid_sampler_3d_composite as GridSampler3dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, grid_sampler_3d_composite as GridSampler3dFn),
+        observed!(GRID_SAMPLER_3D: GridSampler3dFn, [input, grid], input, grid, interpolation_mode, padding_mode, align_corners),
+    ],
     grid_sampler_3d_boxed,
 );
 
@@ -286,10 +303,13 @@ pub type GridSampler3dOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, boo
 pub static GRID_SAMPLER_3D_OUT: Operator<GridSampler3dOutFn> = Operator::new(
     "grid_sampler_3d.out",
     "grid_sampler_3d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        grid_sampler_3d_out_composite as GridSampler3dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            grid_sampler_3d_out_composite as GridSampler3dOutFn,
+        ),
+        observed!(GRID_SAMPLER_3D_OUT: GridSampler3dOutFn, [input, grid, out], input, grid, interpolation_mode, padding_mode, align_corners, out),
+    ],
     grid_sampler_3d_out_boxed,
 );
 
@@ -344,10 +364,13 @@ pub type GridSampler3dBackwardFn =
 pub static GRID_SAMPLER_3D_BACKWARD: Operator<GridSampler3dBackwardFn> = Operator::new(
     "grid_sampler_3d_backward",
     "grid_sampler_3d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        grid_sampler_3d_backward_composite as GridSampler3dBackwardFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            grid_sampler_3d_backward_composite as GridSampler3dBackwardFn,
+        ),
+        observed!(GRID_SAMPLER_3D_BACKWARD: GridSampler3dBackwardFn, [grad_output, input, grid], grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask),
+    ],
     grid_sampler_3d_backward_boxed,
 );
 
@@ -414,6 +437,7 @@ pub static _GRID_SAMPLE: Operator<_GridSampleFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, _grid_sample_kernel as _GridSampleFn),
         Kernel::new(DispatchKey::Meta, _grid_sample_kernel as _GridSampleFn),
+        observed!(_GRID_SAMPLE: _GridSampleFn, [input, grid], input, grid, orders, interpolation_mode, padding_mode, align_corners),
     ],
     _grid_sample_boxed,
 );
@@ -470,6 +494,7 @@ pub static _GRID_SAMPLE_TRANSPOSED: Operator<_GridSampleTransposedFn> = Operator
     &[
         Kernel::new(DispatchKey::Cpu, _grid_sample_transposed_kernel as _GridSampleTransposedFn),
         Kernel::new(DispatchKey::Meta, _grid_sample_transposed_kernel as _GridSampleTransposedFn),
+        observed!(_GRID_SAMPLE_TRANSPOSED: _GridSampleTransposedFn, [grad_output, grid], grad_output, grid, input_size, orders, interpolation_mode, padding_mode, align_corners),
     ],
     _grid_sample_transposed_boxed,
 );
@@ -534,10 +559,13 @@ pub type _GridSampleGridBackwardFn =
 pub static _GRID_SAMPLE_GRID_BACKWARD: Operator<_GridSampleGridBackwardFn> = Operator::new(
     "_grid_sample_grid_backward",
     "_grid_sample_grid_backward(Tensor grad, Tensor input, Tensor grid, int[] orders, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _grid_sample_grid_backward_composite as _GridSampleGridBackwardFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _grid_sample_grid_backward_composite as _GridSampleGridBackwardFn,
+        ),
+        observed!(_GRID_SAMPLE_GRID_BACKWARD: _GridSampleGridBackwardFn, [grad, input, grid], grad, input, grid, orders, interpolation_mode, padding_mode, align_corners),
+    ],
     _grid_sample_grid_backward_boxed,
 );
 
@@ -601,10 +629,13 @@ pub type AffineGridGeneratorFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Re
 pub static AFFINE_GRID_GENERATOR: Operator<AffineGridGeneratorFn> = Operator::new(
     "affine_grid_generator",
     "affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        affine_grid_generator_composite as AffineGridGeneratorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            affine_grid_generator_composite as AffineGridGeneratorFn,
+        ),
+        observed!(AFFINE_GRID_GENERATOR: AffineGridGeneratorFn, [theta], theta, size, align_corners),
+    ],
     affine_grid_generator_boxed,
 );
 
@@ -639,10 +670,13 @@ pub type AffineGridGeneratorOutFn = fn(DispatchKeySet, &Tensor, &[i64], bool, &T
 pub static AFFINE_GRID_GENERATOR_OUT: Operator<AffineGridGeneratorOutFn> = Operator::new(
     "affine_grid_generator.out",
     "affine_grid_generator.out(Tensor theta, SymInt[] size, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        affine_grid_generator_out_composite as AffineGridGeneratorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            affine_grid_generator_out_composite as AffineGridGeneratorOutFn,
+        ),
+        observed!(AFFINE_GRID_GENERATOR_OUT: AffineGridGeneratorOutFn, [theta, out], theta, size, align_corners, out),
+    ],
     affine_grid_generator_out_boxed,
 );
 

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::histogram`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -14,7 +16,10 @@ pub type BincountFn = fn(DispatchKeySet, &Tensor, Option<&Tensor>, i64) -> Resul
 pub static BINCOUNT: Operator<BincountFn> = Operator::new(
     "bincount",
     "bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, bincount_cpu as BincountFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, bincount_cpu as BincountFn),
+        observed!(BINCOUNT: BincountFn, [self_, weights], self_, weights, minlength),
+    ],
     bincount_boxed,
 );
 
@@ -48,7 +53,10 @@ pub type HistcFn = fn(DispatchKeySet, &Tensor, i64, Scalar, Scalar) -> Result<Te
 pub static HISTC: Operator<HistcFn> = Operator::new(
     "histc",
     "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, histc_cpu as HistcFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, histc_cpu as HistcFn),
+        observed!(HISTC: HistcFn, [self_], self_, bins, min, max),
+    ],
     histc_boxed,
 );
 
@@ -78,7 +86,10 @@ pub type HistcOutFn = fn(DispatchKeySet, &Tensor, i64, Scalar, Scalar, &Tensor) 
 pub static HISTC_OUT: Operator<HistcOutFn> = Operator::new(
     "histc.out",
     "histc.out(Tensor self, int bins=100, Scalar min=0, Scalar max=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::Cpu, histc_out_cpu as HistcOutFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, histc_out_cpu as HistcOutFn),
+        observed!(HISTC_OUT: HistcOutFn, [self_, out], self_, bins, min, max, out),
+    ],
     histc_out_boxed,
 );
 
@@ -123,7 +134,10 @@ pub type HistogramBinsTensorFn =
 pub static HISTOGRAM_BINS_TENSOR: Operator<HistogramBinsTensorFn> = Operator::new(
     "histogram.bins_tensor",
     "histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
-    &[Kernel::new(DispatchKey::Cpu, histogram_bins_tensor_cpu as HistogramBinsTensorFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, histogram_bins_tensor_cpu as HistogramBinsTensorFn),
+        observed!(HISTOGRAM_BINS_TENSOR: HistogramBinsTensorFn, [self_, bins, weight], self_, bins, weight, density),
+    ],
     histogram_bins_tensor_boxed,
 );
 
@@ -170,7 +184,10 @@ pub type HistogramBinsTensorOutFn =
 pub static HISTOGRAM_BINS_TENSOR_OUT: Operator<HistogramBinsTensorOutFn> = Operator::new(
     "histogram.bins_tensor_out",
     "histogram.bins_tensor_out(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False, Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)",
-    &[Kernel::new(DispatchKey::Cpu, histogram_bins_tensor_out_cpu as HistogramBinsTensorOutFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, histogram_bins_tensor_out_cpu as HistogramBinsTensorOutFn),
+        observed!(HISTOGRAM_BINS_TENSOR_OUT: HistogramBinsTensorOutFn, [self_, bins, weight, hist, bin_edges], self_, bins, weight, density, hist, bin_edges),
+    ],
     histogram_bins_tensor_out_boxed,
 );
 
@@ -226,7 +243,10 @@ pub type HistogramBinCtFn =
 pub static HISTOGRAM_BIN_CT: Operator<HistogramBinCtFn> = Operator::new(
     "histogram.bin_ct",
     "histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
-    &[Kernel::new(DispatchKey::Cpu, histogram_bin_ct_cpu as HistogramBinCtFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, histogram_bin_ct_cpu as HistogramBinCtFn),
+        observed!(HISTOGRAM_BIN_CT: HistogramBinCtFn, [self_, weight], self_, bins, range, weight, density),
+    ],
     histogram_bin_ct_boxed,
 );
 
@@ -276,7 +296,10 @@ pub type HistogramBinCtOutFn =
 pub static HISTOGRAM_BIN_CT_OUT: Operator<HistogramBinCtOutFn> = Operator::new(
     "histogram.bin_ct_out",
     "histogram.bin_ct_out(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)",
-    &[Kernel::new(DispatchKey::Cpu, histogram_bin_ct_out_cpu as HistogramBinCtOutFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, histogram_bin_ct_out_cpu as HistogramBinCtOutFn),
+        observed!(HISTOGRAM_BIN_CT_OUT: HistogramBinCtOutFn, [self_, weight, hist, bin_edges], self_, bins, range, weight, density, hist, bin_edges),
+    ],
     histogram_bin_ct_out_boxed,
 );
 

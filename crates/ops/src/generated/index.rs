@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::index`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -17,6 +19,7 @@ pub static INDEX_TENSOR: Operator<IndexTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, index_tensor_kernel as IndexTensorFn),
         Kernel::new(DispatchKey::Meta, index_tensor_kernel as IndexTensorFn),
+        observed!(INDEX_TENSOR: IndexTensorFn, [self_, indices], self_, indices),
     ],
     index_tensor_boxed,
 );
@@ -49,6 +52,7 @@ pub static INDEX_TENSOR_OUT: Operator<IndexTensorOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, index_tensor_out_kernel as IndexTensorOutFn),
         Kernel::new(DispatchKey::Meta, index_tensor_out_kernel as IndexTensorOutFn),
+        observed!(INDEX_TENSOR_OUT: IndexTensorOutFn, [self_, indices, out], self_, indices, out),
     ],
     index_tensor_out_boxed,
 );
@@ -88,6 +92,7 @@ pub static INDEX_PUT_: Operator<IndexPutInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, index_put__kernel as IndexPutInPlaceFn),
         Kernel::new(DispatchKey::Meta, index_put__kernel as IndexPutInPlaceFn),
+        observed!(INDEX_PUT_: IndexPutInPlaceFn, [self_, indices, values], self_, indices, values, accumulate),
     ],
     index_put__boxed,
 );
@@ -132,6 +137,7 @@ pub static INDEX_PUT: Operator<IndexPutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, index_put_kernel as IndexPutFn),
         Kernel::new(DispatchKey::Meta, index_put_kernel as IndexPutFn),
+        observed!(INDEX_PUT: IndexPutFn, [self_, indices, values], self_, indices, values, accumulate),
     ],
     index_put_boxed,
 );
@@ -176,6 +182,7 @@ pub static INDEX_PUT_OUT: Operator<IndexPutOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, index_put_out_kernel as IndexPutOutFn),
         Kernel::new(DispatchKey::Meta, index_put_out_kernel as IndexPutOutFn),
+        observed!(INDEX_PUT_OUT: IndexPutOutFn, [self_, indices, values, out], self_, indices, values, accumulate, out),
     ],
     index_put_out_boxed,
 );
@@ -230,6 +237,7 @@ pub static TAKE: Operator<TakeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, take_kernel as TakeFn),
         Kernel::new(DispatchKey::Meta, take_kernel as TakeFn),
+        observed!(TAKE: TakeFn, [self_, index], self_, index),
     ],
     take_boxed,
 );
@@ -262,6 +270,7 @@ pub static TAKE_OUT: Operator<TakeOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, take_out_kernel as TakeOutFn),
         Kernel::new(DispatchKey::Meta, take_out_kernel as TakeOutFn),
+        observed!(TAKE_OUT: TakeOutFn, [self_, index, out], self_, index, out),
     ],
     take_out_boxed,
 );
@@ -295,6 +304,7 @@ pub static PUT_: Operator<PutInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, put__kernel as PutInPlaceFn),
         Kernel::new(DispatchKey::Meta, put__kernel as PutInPlaceFn),
+        observed!(PUT_: PutInPlaceFn, [self_, index, source], self_, index, source, accumulate),
     ],
     put__boxed,
 );
@@ -334,6 +344,7 @@ pub static PUT: Operator<PutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, put_kernel as PutFn),
         Kernel::new(DispatchKey::Meta, put_kernel as PutFn),
+        observed!(PUT: PutFn, [self_, index, source], self_, index, source, accumulate),
     ],
     put_boxed,
 );
@@ -373,6 +384,7 @@ pub static PUT_OUT: Operator<PutOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, put_out_kernel as PutOutFn),
         Kernel::new(DispatchKey::Meta, put_out_kernel as PutOutFn),
+        observed!(PUT_OUT: PutOutFn, [self_, index, source, out], self_, index, source, accumulate, out),
     ],
     put_out_boxed,
 );

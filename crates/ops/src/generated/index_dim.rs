@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::index_dim`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -17,6 +19,7 @@ pub static INDEX_SELECT: Operator<IndexSelectFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, index_select_cpu as IndexSelectFn),
         Kernel::new(DispatchKey::Meta, index_select_meta as IndexSelectFn),
+        observed!(INDEX_SELECT: IndexSelectFn, [self_, index], self_, dim, index),
     ],
     index_select_boxed,
 );
@@ -57,6 +60,7 @@ pub static INDEX_SELECT_OUT: Operator<IndexSelectOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, index_select_out_cpu as IndexSelectOutFn),
         Kernel::new(DispatchKey::Meta, index_select_out_meta as IndexSelectOutFn),
+        observed!(INDEX_SELECT_OUT: IndexSelectOutFn, [self_, index, out], self_, dim, index, out),
     ],
     index_select_out_boxed,
 );
@@ -108,10 +112,13 @@ pub type IndexSelectBackwardFn = fn(DispatchKeySet, &Tensor, &[i64], i64, &Tenso
 pub static INDEX_SELECT_BACKWARD: Operator<IndexSelectBackwardFn> = Operator::new(
     "index_select_backward",
     "index_select_backward(Tensor grad, SymInt[] self_sizes, int dim, Tensor index) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        index_select_backward_composite as IndexSelectBackwardFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            index_select_backward_composite as IndexSelectBackwardFn,
+        ),
+        observed!(INDEX_SELECT_BACKWARD: IndexSelectBackwardFn, [grad, index], grad, self_sizes, dim, index),
+    ],
     index_select_backward_boxed,
 );
 
@@ -150,6 +157,7 @@ pub static INDEX_ADD: Operator<IndexAddFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, index_add_kernel as IndexAddFn),
         Kernel::new(DispatchKey::Meta, index_add_kernel as IndexAddFn),
+        observed!(INDEX_ADD: IndexAddFn, [self_, index, source], self_, dim, index, source, alpha),
     ],
     index_add_boxed,
 );
@@ -196,6 +204,7 @@ pub static INDEX_ADD_OUT: Operator<IndexAddOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, index_add_out_kernel as IndexAddOutFn),
         Kernel::new(DispatchKey::Meta, index_add_out_kernel as IndexAddOutFn),
+        observed!(INDEX_ADD_OUT: IndexAddOutFn, [self_, index, source, out], self_, dim, index, source, alpha, out),
     ],
     index_add_out_boxed,
 );
@@ -253,6 +262,7 @@ pub static INDEX_ADD_: Operator<IndexAddInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, index_add__kernel as IndexAddInPlaceFn),
         Kernel::new(DispatchKey::Meta, index_add__kernel as IndexAddInPlaceFn),
+        observed!(INDEX_ADD_: IndexAddInPlaceFn, [self_, index, source], self_, dim, index, source, alpha),
     ],
     index_add__boxed,
 );
@@ -299,6 +309,7 @@ pub static INDEX_COPY: Operator<IndexCopyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, index_copy_kernel as IndexCopyFn),
         Kernel::new(DispatchKey::Meta, index_copy_kernel as IndexCopyFn),
+        observed!(INDEX_COPY: IndexCopyFn, [self_, index, source], self_, dim, index, source),
     ],
     index_copy_boxed,
 );
@@ -338,6 +349,7 @@ pub static INDEX_COPY_OUT: Operator<IndexCopyOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, index_copy_out_kernel as IndexCopyOutFn),
         Kernel::new(DispatchKey::Meta, index_copy_out_kernel as IndexCopyOutFn),
+        observed!(INDEX_COPY_OUT: IndexCopyOutFn, [self_, index, source, out], self_, dim, index, source, out),
     ],
     index_copy_out_boxed,
 );
@@ -386,6 +398,7 @@ pub static INDEX_COPY_: Operator<IndexCopyInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, index_copy__kernel as IndexCopyInPlaceFn),
         Kernel::new(DispatchKey::Meta, index_copy__kernel as IndexCopyInPlaceFn),
+        observed!(INDEX_COPY_: IndexCopyInPlaceFn, [self_, index, source], self_, dim, index, source),
     ],
     index_copy__boxed,
 );
@@ -425,6 +438,7 @@ pub static INDEX_FILL_INT_SCALAR: Operator<IndexFillIntScalarFn> = Operator::new
     &[
         Kernel::new(DispatchKey::Cpu, index_fill_int_scalar_kernel as IndexFillIntScalarFn),
         Kernel::new(DispatchKey::Meta, index_fill_int_scalar_kernel as IndexFillIntScalarFn),
+        observed!(INDEX_FILL_INT_SCALAR: IndexFillIntScalarFn, [self_, index], self_, dim, index, value),
     ],
     index_fill_int_scalar_boxed,
 );
@@ -464,6 +478,7 @@ pub static INDEX_FILL_INT_SCALAR_OUT: Operator<IndexFillIntScalarOutFn> = Operat
     &[
         Kernel::new(DispatchKey::Cpu, index_fill_int_scalar_out_kernel as IndexFillIntScalarOutFn),
         Kernel::new(DispatchKey::Meta, index_fill_int_scalar_out_kernel as IndexFillIntScalarOutFn),
+        observed!(INDEX_FILL_INT_SCALAR_OUT: IndexFillIntScalarOutFn, [self_, index, out], self_, dim, index, value, out),
     ],
     index_fill_int_scalar_out_boxed,
 );
@@ -518,6 +533,7 @@ pub static INDEX_FILL__INT_SCALAR: Operator<IndexFillInPlaceIntScalarFn> = Opera
     &[
         Kernel::new(DispatchKey::Cpu, index_fill__int_scalar_kernel as IndexFillInPlaceIntScalarFn),
         Kernel::new(DispatchKey::Meta, index_fill__int_scalar_kernel as IndexFillInPlaceIntScalarFn),
+        observed!(INDEX_FILL__INT_SCALAR: IndexFillInPlaceIntScalarFn, [self_, index], self_, dim, index, value),
     ],
     index_fill__int_scalar_boxed,
 );
@@ -557,6 +573,7 @@ pub static INDEX_FILL_INT_TENSOR: Operator<IndexFillIntTensorFn> = Operator::new
     &[
         Kernel::new(DispatchKey::Cpu, index_fill_int_tensor_kernel as IndexFillIntTensorFn),
         Kernel::new(DispatchKey::Meta, index_fill_int_tensor_kernel as IndexFillIntTensorFn),
+        observed!(INDEX_FILL_INT_TENSOR: IndexFillIntTensorFn, [self_, index, value], self_, dim, index, value),
     ],
     index_fill_int_tensor_boxed,
 );
@@ -596,6 +613,7 @@ pub static INDEX_FILL_INT_TENSOR_OUT: Operator<IndexFillIntTensorOutFn> = Operat
     &[
         Kernel::new(DispatchKey::Cpu, index_fill_int_tensor_out_kernel as IndexFillIntTensorOutFn),
         Kernel::new(DispatchKey::Meta, index_fill_int_tensor_out_kernel as IndexFillIntTensorOutFn),
+        observed!(INDEX_FILL_INT_TENSOR_OUT: IndexFillIntTensorOutFn, [self_, index, value, out], self_, dim, index, value, out),
     ],
     index_fill_int_tensor_out_boxed,
 );
@@ -650,6 +668,7 @@ pub static INDEX_FILL__INT_TENSOR: Operator<IndexFillInPlaceIntTensorFn> = Opera
     &[
         Kernel::new(DispatchKey::Cpu, index_fill__int_tensor_kernel as IndexFillInPlaceIntTensorFn),
         Kernel::new(DispatchKey::Meta, index_fill__int_tensor_kernel as IndexFillInPlaceIntTensorFn),
+        observed!(INDEX_FILL__INT_TENSOR: IndexFillInPlaceIntTensorFn, [self_, index, value], self_, dim, index, value),
     ],
     index_fill__int_tensor_boxed,
 );
@@ -687,7 +706,10 @@ pub type OneHotFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
 pub static ONE_HOT: Operator<OneHotFn> = Operator::new(
     "one_hot",
     "one_hot(Tensor self, int num_classes=-1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, one_hot_composite as OneHotFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, one_hot_composite as OneHotFn),
+        observed!(ONE_HOT: OneHotFn, [self_], self_, num_classes),
+    ],
     one_hot_boxed,
 );
 

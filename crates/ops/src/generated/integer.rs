@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::integer`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -15,7 +17,11 @@ pub type GcdFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static GCD: Operator<GcdFn> = Operator::new(
     "gcd",
     "gcd(Tensor self, Tensor other) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, gcd_cpu as GcdFn), Kernel::new(DispatchKey::Meta, gcd_meta as GcdFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, gcd_cpu as GcdFn),
+        Kernel::new(DispatchKey::Meta, gcd_meta as GcdFn),
+        observed!(GCD: GcdFn, [self_, other], self_, other),
+    ],
     gcd_boxed,
 );
 
@@ -56,6 +62,7 @@ pub static GCD_: Operator<GcdInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, gcd__cpu as GcdInPlaceFn),
         Kernel::new(DispatchKey::Meta, gcd__meta as GcdInPlaceFn),
+        observed!(GCD_: GcdInPlaceFn, [self_, other], self_, other),
     ],
     gcd__boxed,
 );
@@ -97,6 +104,7 @@ pub static GCD_OUT: Operator<GcdOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, gcd_out_cpu as GcdOutFn),
         Kernel::new(DispatchKey::Meta, gcd_out_meta as GcdOutFn),
+        observed!(GCD_OUT: GcdOutFn, [self_, other, out], self_, other, out),
     ],
     gcd_out_boxed,
 );
@@ -135,7 +143,11 @@ pub type LcmFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static LCM: Operator<LcmFn> = Operator::new(
     "lcm",
     "lcm(Tensor self, Tensor other) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, lcm_cpu as LcmFn), Kernel::new(DispatchKey::Meta, lcm_meta as LcmFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, lcm_cpu as LcmFn),
+        Kernel::new(DispatchKey::Meta, lcm_meta as LcmFn),
+        observed!(LCM: LcmFn, [self_, other], self_, other),
+    ],
     lcm_boxed,
 );
 
@@ -176,6 +188,7 @@ pub static LCM_: Operator<LcmInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, lcm__cpu as LcmInPlaceFn),
         Kernel::new(DispatchKey::Meta, lcm__meta as LcmInPlaceFn),
+        observed!(LCM_: LcmInPlaceFn, [self_, other], self_, other),
     ],
     lcm__boxed,
 );
@@ -217,6 +230,7 @@ pub static LCM_OUT: Operator<LcmOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, lcm_out_cpu as LcmOutFn),
         Kernel::new(DispatchKey::Meta, lcm_out_meta as LcmOutFn),
+        observed!(LCM_OUT: LcmOutFn, [self_, other, out], self_, other, out),
     ],
     lcm_out_boxed,
 );
@@ -258,6 +272,7 @@ pub static BITWISE_LEFT_SHIFT_TENSOR: Operator<BitwiseLeftShiftTensorFn> = Opera
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_left_shift_tensor_cpu as BitwiseLeftShiftTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_left_shift_tensor_meta as BitwiseLeftShiftTensorFn),
+        observed!(BITWISE_LEFT_SHIFT_TENSOR: BitwiseLeftShiftTensorFn, [self_, other], self_, other),
     ],
     bitwise_left_shift_tensor_boxed,
 );
@@ -299,6 +314,7 @@ pub static BITWISE_LEFT_SHIFT__TENSOR: Operator<BitwiseLeftShiftInPlaceTensorFn>
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_left_shift__tensor_cpu as BitwiseLeftShiftInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_left_shift__tensor_meta as BitwiseLeftShiftInPlaceTensorFn),
+        observed!(BITWISE_LEFT_SHIFT__TENSOR: BitwiseLeftShiftInPlaceTensorFn, [self_, other], self_, other),
     ],
     bitwise_left_shift__tensor_boxed,
 );
@@ -340,6 +356,7 @@ pub static BITWISE_LEFT_SHIFT_TENSOR_OUT: Operator<BitwiseLeftShiftTensorOutFn> 
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_left_shift_tensor_out_cpu as BitwiseLeftShiftTensorOutFn),
         Kernel::new(DispatchKey::Meta, bitwise_left_shift_tensor_out_meta as BitwiseLeftShiftTensorOutFn),
+        observed!(BITWISE_LEFT_SHIFT_TENSOR_OUT: BitwiseLeftShiftTensorOutFn, [self_, other, out], self_, other, out),
     ],
     bitwise_left_shift_tensor_out_boxed,
 );
@@ -390,10 +407,13 @@ pub type BitwiseLeftShiftTensorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) ->
 pub static BITWISE_LEFT_SHIFT_TENSOR_SCALAR: Operator<BitwiseLeftShiftTensorScalarFn> = Operator::new(
     "bitwise_left_shift.Tensor_Scalar",
     "bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        bitwise_left_shift_tensor_scalar_composite as BitwiseLeftShiftTensorScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            bitwise_left_shift_tensor_scalar_composite as BitwiseLeftShiftTensorScalarFn,
+        ),
+        observed!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR: BitwiseLeftShiftTensorScalarFn, [self_], self_, other),
+    ],
     bitwise_left_shift_tensor_scalar_boxed,
 );
 
@@ -426,10 +446,13 @@ pub type BitwiseLeftShiftTensorScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar,
 pub static BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT: Operator<BitwiseLeftShiftTensorScalarOutFn> = Operator::new(
     "bitwise_left_shift.Tensor_Scalar_out",
     "bitwise_left_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        bitwise_left_shift_tensor_scalar_out_composite as BitwiseLeftShiftTensorScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            bitwise_left_shift_tensor_scalar_out_composite as BitwiseLeftShiftTensorScalarOutFn,
+        ),
+        observed!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT: BitwiseLeftShiftTensorScalarOutFn, [self_, out], self_, other, out),
+    ],
     bitwise_left_shift_tensor_scalar_out_boxed,
 );
 
@@ -465,10 +488,13 @@ pub type BitwiseLeftShiftInPlaceTensorScalarFn = fn(DispatchKeySet, &Tensor, Sca
 pub static BITWISE_LEFT_SHIFT__TENSOR_SCALAR: Operator<BitwiseLeftShiftInPlaceTensorScalarFn> = Operator::new(
     "bitwise_left_shift_.Tensor_Scalar",
     "bitwise_left_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        bitwise_left_shift__tensor_scalar_composite as BitwiseLeftShiftInPlaceTensorScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            bitwise_left_shift__tensor_scalar_composite as BitwiseLeftShiftInPlaceTensorScalarFn,
+        ),
+        observed!(BITWISE_LEFT_SHIFT__TENSOR_SCALAR: BitwiseLeftShiftInPlaceTensorScalarFn, [self_], self_, other),
+    ],
     bitwise_left_shift__tensor_scalar_boxed,
 );
 
@@ -501,10 +527,13 @@ pub type BitwiseLeftShiftScalarTensorFn = fn(DispatchKeySet, Scalar, &Tensor) ->
 pub static BITWISE_LEFT_SHIFT_SCALAR_TENSOR: Operator<BitwiseLeftShiftScalarTensorFn> = Operator::new(
     "bitwise_left_shift.Scalar_Tensor",
     "bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        bitwise_left_shift_scalar_tensor_composite as BitwiseLeftShiftScalarTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            bitwise_left_shift_scalar_tensor_composite as BitwiseLeftShiftScalarTensorFn,
+        ),
+        observed!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR: BitwiseLeftShiftScalarTensorFn, [other], self_, other),
+    ],
     bitwise_left_shift_scalar_tensor_boxed,
 );
 
@@ -537,10 +566,13 @@ pub type BitwiseLeftShiftScalarTensorOutFn = fn(DispatchKeySet, Scalar, &Tensor,
 pub static BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT: Operator<BitwiseLeftShiftScalarTensorOutFn> = Operator::new(
     "bitwise_left_shift.Scalar_Tensor_out",
     "bitwise_left_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        bitwise_left_shift_scalar_tensor_out_composite as BitwiseLeftShiftScalarTensorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            bitwise_left_shift_scalar_tensor_out_composite as BitwiseLeftShiftScalarTensorOutFn,
+        ),
+        observed!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT: BitwiseLeftShiftScalarTensorOutFn, [other, out], self_, other, out),
+    ],
     bitwise_left_shift_scalar_tensor_out_boxed,
 );
 
@@ -579,6 +611,7 @@ pub static __LSHIFT___TENSOR: Operator<_LshiftTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, __lshift___tensor_cpu as _LshiftTensorFn),
         Kernel::new(DispatchKey::Meta, __lshift___tensor_meta as _LshiftTensorFn),
+        observed!(__LSHIFT___TENSOR: _LshiftTensorFn, [self_, other], self_, other),
     ],
     __lshift___tensor_boxed,
 );
@@ -620,6 +653,7 @@ pub static __ILSHIFT___TENSOR: Operator<_IlshiftInPlaceTensorFn> = Operator::new
     &[
         Kernel::new(DispatchKey::Cpu, __ilshift___tensor_cpu as _IlshiftInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, __ilshift___tensor_meta as _IlshiftInPlaceTensorFn),
+        observed!(__ILSHIFT___TENSOR: _IlshiftInPlaceTensorFn, [self_, other], self_, other),
     ],
     __ilshift___tensor_boxed,
 );
@@ -661,6 +695,7 @@ pub static __LSHIFT___TENSOR_OUT: Operator<_LshiftTensorOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, __lshift___tensor_out_cpu as _LshiftTensorOutFn),
         Kernel::new(DispatchKey::Meta, __lshift___tensor_out_meta as _LshiftTensorOutFn),
+        observed!(__LSHIFT___TENSOR_OUT: _LshiftTensorOutFn, [self_, other, out], self_, other, out),
     ],
     __lshift___tensor_out_boxed,
 );
@@ -710,7 +745,10 @@ pub type _LshiftScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>
 pub static __LSHIFT___SCALAR: Operator<_LshiftScalarFn> = Operator::new(
     "__lshift__.Scalar",
     "__lshift__.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, __lshift___scalar_composite as _LshiftScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, __lshift___scalar_composite as _LshiftScalarFn),
+        observed!(__LSHIFT___SCALAR: _LshiftScalarFn, [self_], self_, other),
+    ],
     __lshift___scalar_boxed,
 );
 
@@ -739,10 +777,13 @@ pub type _LshiftScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Re
 pub static __LSHIFT___SCALAR_OUT: Operator<_LshiftScalarOutFn> = Operator::new(
     "__lshift__.Scalar_out",
     "__lshift__.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        __lshift___scalar_out_composite as _LshiftScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            __lshift___scalar_out_composite as _LshiftScalarOutFn,
+        ),
+        observed!(__LSHIFT___SCALAR_OUT: _LshiftScalarOutFn, [self_, out], self_, other, out),
+    ],
     __lshift___scalar_out_boxed,
 );
 
@@ -778,10 +819,13 @@ pub type _IlshiftInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result
 pub static __ILSHIFT___SCALAR: Operator<_IlshiftInPlaceScalarFn> = Operator::new(
     "__ilshift__.Scalar",
     "__ilshift__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        __ilshift___scalar_composite as _IlshiftInPlaceScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            __ilshift___scalar_composite as _IlshiftInPlaceScalarFn,
+        ),
+        observed!(__ILSHIFT___SCALAR: _IlshiftInPlaceScalarFn, [self_], self_, other),
+    ],
     __ilshift___scalar_boxed,
 );
 
@@ -813,6 +857,7 @@ pub static BITWISE_RIGHT_SHIFT_TENSOR: Operator<BitwiseRightShiftTensorFn> = Ope
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_right_shift_tensor_cpu as BitwiseRightShiftTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_right_shift_tensor_meta as BitwiseRightShiftTensorFn),
+        observed!(BITWISE_RIGHT_SHIFT_TENSOR: BitwiseRightShiftTensorFn, [self_, other], self_, other),
     ],
     bitwise_right_shift_tensor_boxed,
 );
@@ -854,6 +899,7 @@ pub static BITWISE_RIGHT_SHIFT__TENSOR: Operator<BitwiseRightShiftInPlaceTensorF
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_right_shift__tensor_cpu as BitwiseRightShiftInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_right_shift__tensor_meta as BitwiseRightShiftInPlaceTensorFn),
+        observed!(BITWISE_RIGHT_SHIFT__TENSOR: BitwiseRightShiftInPlaceTensorFn, [self_, other], self_, other),
     ],
     bitwise_right_shift__tensor_boxed,
 );
@@ -895,6 +941,7 @@ pub static BITWISE_RIGHT_SHIFT_TENSOR_OUT: Operator<BitwiseRightShiftTensorOutFn
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_right_shift_tensor_out_cpu as BitwiseRightShiftTensorOutFn),
         Kernel::new(DispatchKey::Meta, bitwise_right_shift_tensor_out_meta as BitwiseRightShiftTensorOutFn),
+        observed!(BITWISE_RIGHT_SHIFT_TENSOR_OUT: BitwiseRightShiftTensorOutFn, [self_, other, out], self_, other, out),
     ],
     bitwise_right_shift_tensor_out_boxed,
 );
@@ -945,10 +992,13 @@ pub type BitwiseRightShiftTensorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -
 pub static BITWISE_RIGHT_SHIFT_TENSOR_SCALAR: Operator<BitwiseRightShiftTensorScalarFn> = Operator::new(
     "bitwise_right_shift.Tensor_Scalar",
     "bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        bitwise_right_shift_tensor_scalar_composite as BitwiseRightShiftTensorScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            bitwise_right_shift_tensor_scalar_composite as BitwiseRightShiftTensorScalarFn,
+        ),
+        observed!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR: BitwiseRightShiftTensorScalarFn, [self_], self_, other),
+    ],
     bitwise_right_shift_tensor_scalar_boxed,
 );
 
@@ -982,10 +1032,13 @@ pub static BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT: Operator<BitwiseRightShiftTens
     Operator::new(
         "bitwise_right_shift.Tensor_Scalar_out",
         "bitwise_right_shift.Tensor_Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_right_shift_tensor_scalar_out_composite as BitwiseRightShiftTensorScalarOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                bitwise_right_shift_tensor_scalar_out_composite as BitwiseRightShiftTensorScalarOutFn,
+            ),
+            observed!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT: BitwiseRightShiftTensorScalarOutFn, [self_, out], self_, other, out),
+        ],
         bitwise_right_shift_tensor_scalar_out_boxed,
     );
 
@@ -1022,10 +1075,13 @@ pub static BITWISE_RIGHT_SHIFT__TENSOR_SCALAR: Operator<BitwiseRightShiftInPlace
     Operator::new(
         "bitwise_right_shift_.Tensor_Scalar",
         "bitwise_right_shift_.Tensor_Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_right_shift__tensor_scalar_composite as BitwiseRightShiftInPlaceTensorScalarFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                bitwise_right_shift__tensor_scalar_composite as BitwiseRightShiftInPlaceTensorScalarFn,
+            ),
+            observed!(BITWISE_RIGHT_SHIFT__TENSOR_SCALAR: BitwiseRightShiftInPlaceTensorScalarFn, [self_], self_, other),
+        ],
         bitwise_right_shift__tensor_scalar_boxed,
     );
 
@@ -1058,10 +1114,13 @@ pub type BitwiseRightShiftScalarTensorFn = fn(DispatchKeySet, Scalar, &Tensor) -
 pub static BITWISE_RIGHT_SHIFT_SCALAR_TENSOR: Operator<BitwiseRightShiftScalarTensorFn> = Operator::new(
     "bitwise_right_shift.Scalar_Tensor",
     "bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        bitwise_right_shift_scalar_tensor_composite as BitwiseRightShiftScalarTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            bitwise_right_shift_scalar_tensor_composite as BitwiseRightShiftScalarTensorFn,
+        ),
+        observed!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR: BitwiseRightShiftScalarTensorFn, [other], self_, other),
+    ],
     bitwise_right_shift_scalar_tensor_boxed,
 );
 
@@ -1095,10 +1154,13 @@ pub static BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT: Operator<BitwiseRightShiftScal
     Operator::new(
         "bitwise_right_shift.Scalar_Tensor_out",
         "bitwise_right_shift.Scalar_Tensor_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-        &[Kernel::new(
-            DispatchKey::CompositeExplicitAutograd,
-            bitwise_right_shift_scalar_tensor_out_composite as BitwiseRightShiftScalarTensorOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeExplicitAutograd,
+                bitwise_right_shift_scalar_tensor_out_composite as BitwiseRightShiftScalarTensorOutFn,
+            ),
+            observed!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT: BitwiseRightShiftScalarTensorOutFn, [other, out], self_, other, out),
+        ],
         bitwise_right_shift_scalar_tensor_out_boxed,
     );
 
@@ -1137,6 +1199,7 @@ pub static __RSHIFT___TENSOR: Operator<_RshiftTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, __rshift___tensor_cpu as _RshiftTensorFn),
         Kernel::new(DispatchKey::Meta, __rshift___tensor_meta as _RshiftTensorFn),
+        observed!(__RSHIFT___TENSOR: _RshiftTensorFn, [self_, other], self_, other),
     ],
     __rshift___tensor_boxed,
 );
@@ -1178,6 +1241,7 @@ pub static __IRSHIFT___TENSOR: Operator<_IrshiftInPlaceTensorFn> = Operator::new
     &[
         Kernel::new(DispatchKey::Cpu, __irshift___tensor_cpu as _IrshiftInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, __irshift___tensor_meta as _IrshiftInPlaceTensorFn),
+        observed!(__IRSHIFT___TENSOR: _IrshiftInPlaceTensorFn, [self_, other], self_, other),
     ],
     __irshift___tensor_boxed,
 );
@@ -1219,6 +1283,7 @@ pub static __RSHIFT___TENSOR_OUT: Operator<_RshiftTensorOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, __rshift___tensor_out_cpu as _RshiftTensorOutFn),
         Kernel::new(DispatchKey::Meta, __rshift___tensor_out_meta as _RshiftTensorOutFn),
+        observed!(__RSHIFT___TENSOR_OUT: _RshiftTensorOutFn, [self_, other, out], self_, other, out),
     ],
     __rshift___tensor_out_boxed,
 );
@@ -1268,7 +1333,10 @@ pub type _RshiftScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>
 pub static __RSHIFT___SCALAR: Operator<_RshiftScalarFn> = Operator::new(
     "__rshift__.Scalar",
     "__rshift__.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, __rshift___scalar_composite as _RshiftScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, __rshift___scalar_composite as _RshiftScalarFn),
+        observed!(__RSHIFT___SCALAR: _RshiftScalarFn, [self_], self_, other),
+    ],
     __rshift___scalar_boxed,
 );
 
@@ -1297,10 +1365,13 @@ pub type _RshiftScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Re
 pub static __RSHIFT___SCALAR_OUT: Operator<_RshiftScalarOutFn> = Operator::new(
     "__rshift__.Scalar_out",
     "__rshift__.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        __rshift___scalar_out_composite as _RshiftScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            __rshift___scalar_out_composite as _RshiftScalarOutFn,
+        ),
+        observed!(__RSHIFT___SCALAR_OUT: _RshiftScalarOutFn, [self_, out], self_, other, out),
+    ],
     __rshift___scalar_out_boxed,
 );
 
@@ -1336,10 +1407,13 @@ pub type _IrshiftInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result
 pub static __IRSHIFT___SCALAR: Operator<_IrshiftInPlaceScalarFn> = Operator::new(
     "__irshift__.Scalar",
     "__irshift__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        __irshift___scalar_composite as _IrshiftInPlaceScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            __irshift___scalar_composite as _IrshiftInPlaceScalarFn,
+        ),
+        observed!(__IRSHIFT___SCALAR: _IrshiftInPlaceScalarFn, [self_], self_, other),
+    ],
     __irshift___scalar_boxed,
 );
 

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::join`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::convert_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -14,7 +16,11 @@ pub type CatFn = fn(DispatchKeySet, &[Tensor], i64) -> Result<Tensor>;
 pub static CAT: Operator<CatFn> = Operator::new(
     "cat",
     "cat(Tensor[] tensors, int dim=0) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, cat_cpu as CatFn), Kernel::new(DispatchKey::Meta, cat_meta as CatFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, cat_cpu as CatFn),
+        Kernel::new(DispatchKey::Meta, cat_meta as CatFn),
+        observed!(CAT: CatFn, [tensors], tensors, dim),
+    ],
     cat_boxed,
 );
 
@@ -54,6 +60,7 @@ pub static CAT_OUT: Operator<CatOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, cat_out_cpu as CatOutFn),
         Kernel::new(DispatchKey::Meta, cat_out_meta as CatOutFn),
+        observed!(CAT_OUT: CatOutFn, [tensors, out], tensors, dim, out),
     ],
     cat_out_boxed,
 );
@@ -92,7 +99,10 @@ pub type ConcatFn = fn(DispatchKeySet, &[Tensor], i64) -> Result<Tensor>;
 pub static CONCAT: Operator<ConcatFn> = Operator::new(
     "concat",
     "concat(Tensor[] tensors, int dim=0) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, concat_composite as ConcatFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, concat_composite as ConcatFn),
+        observed!(CONCAT: ConcatFn, [tensors], tensors, dim),
+    ],
     concat_boxed,
 );
 
@@ -121,7 +131,10 @@ pub type ConcatOutFn = fn(DispatchKeySet, &[Tensor], i64, &Tensor) -> Result<()>
 pub static CONCAT_OUT: Operator<ConcatOutFn> = Operator::new(
     "concat.out",
     "concat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, concat_out_composite as ConcatOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, concat_out_composite as ConcatOutFn),
+        observed!(CONCAT_OUT: ConcatOutFn, [tensors, out], tensors, dim, out),
+    ],
     concat_out_boxed,
 );
 
@@ -151,7 +164,10 @@ pub type ConcatenateFn = fn(DispatchKeySet, &[Tensor], i64) -> Result<Tensor>;
 pub static CONCATENATE: Operator<ConcatenateFn> = Operator::new(
     "concatenate",
     "concatenate(Tensor[] tensors, int dim=0) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, concatenate_composite as ConcatenateFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, concatenate_composite as ConcatenateFn),
+        observed!(CONCATENATE: ConcatenateFn, [tensors], tensors, dim),
+    ],
     concatenate_boxed,
 );
 
@@ -180,7 +196,10 @@ pub type ConcatenateOutFn = fn(DispatchKeySet, &[Tensor], i64, &Tensor) -> Resul
 pub static CONCATENATE_OUT: Operator<ConcatenateOutFn> = Operator::new(
     "concatenate.out",
     "concatenate.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, concatenate_out_composite as ConcatenateOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, concatenate_out_composite as ConcatenateOutFn),
+        observed!(CONCATENATE_OUT: ConcatenateOutFn, [tensors, out], tensors, dim, out),
+    ],
     concatenate_out_boxed,
 );
 
@@ -215,7 +234,10 @@ pub type StackFn = fn(DispatchKeySet, &[Tensor], i64) -> Result<Tensor>;
 pub static STACK: Operator<StackFn> = Operator::new(
     "stack",
     "stack(Tensor[] tensors, int dim=0) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, stack_composite as StackFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, stack_composite as StackFn),
+        observed!(STACK: StackFn, [tensors], tensors, dim),
+    ],
     stack_boxed,
 );
 
@@ -244,7 +266,10 @@ pub type StackOutFn = fn(DispatchKeySet, &[Tensor], i64, &Tensor) -> Result<()>;
 pub static STACK_OUT: Operator<StackOutFn> = Operator::new(
     "stack.out",
     "stack.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, stack_out_composite as StackOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, stack_out_composite as StackOutFn),
+        observed!(STACK_OUT: StackOutFn, [tensors, out], tensors, dim, out),
+    ],
     stack_out_boxed,
 );
 
@@ -274,7 +299,10 @@ pub type HstackFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
 pub static HSTACK: Operator<HstackFn> = Operator::new(
     "hstack",
     "hstack(Tensor[] tensors) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, hstack_composite as HstackFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, hstack_composite as HstackFn),
+        observed!(HSTACK: HstackFn, [tensors], tensors),
+    ],
     hstack_boxed,
 );
 
@@ -303,7 +331,10 @@ pub type HstackOutFn = fn(DispatchKeySet, &[Tensor], &Tensor) -> Result<()>;
 pub static HSTACK_OUT: Operator<HstackOutFn> = Operator::new(
     "hstack.out",
     "hstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, hstack_out_composite as HstackOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, hstack_out_composite as HstackOutFn),
+        observed!(HSTACK_OUT: HstackOutFn, [tensors, out], tensors, out),
+    ],
     hstack_out_boxed,
 );
 
@@ -333,7 +364,10 @@ pub type VstackFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
 pub static VSTACK: Operator<VstackFn> = Operator::new(
     "vstack",
     "vstack(Tensor[] tensors) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, vstack_composite as VstackFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, vstack_composite as VstackFn),
+        observed!(VSTACK: VstackFn, [tensors], tensors),
+    ],
     vstack_boxed,
 );
 
@@ -362,7 +396,10 @@ pub type VstackOutFn = fn(DispatchKeySet, &[Tensor], &Tensor) -> Result<()>;
 pub static VSTACK_OUT: Operator<VstackOutFn> = Operator::new(
     "vstack.out",
     "vstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, vstack_out_composite as VstackOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, vstack_out_composite as VstackOutFn),
+        observed!(VSTACK_OUT: VstackOutFn, [tensors, out], tensors, out),
+    ],
     vstack_out_boxed,
 );
 
@@ -392,7 +429,10 @@ pub type DstackFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
 pub static DSTACK: Operator<DstackFn> = Operator::new(
     "dstack",
     "dstack(Tensor[] tensors) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, dstack_composite as DstackFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, dstack_composite as DstackFn),
+        observed!(DSTACK: DstackFn, [tensors], tensors),
+    ],
     dstack_boxed,
 );
 
@@ -421,7 +461,10 @@ pub type DstackOutFn = fn(DispatchKeySet, &[Tensor], &Tensor) -> Result<()>;
 pub static DSTACK_OUT: Operator<DstackOutFn> = Operator::new(
     "dstack.out",
     "dstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, dstack_out_composite as DstackOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, dstack_out_composite as DstackOutFn),
+        observed!(DSTACK_OUT: DstackOutFn, [tensors, out], tensors, out),
+    ],
     dstack_out_boxed,
 );
 
@@ -451,7 +494,10 @@ pub type RowStackFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
 pub static ROW_STACK: Operator<RowStackFn> = Operator::new(
     "row_stack",
     "row_stack(Tensor[] tensors) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, row_stack_composite as RowStackFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, row_stack_composite as RowStackFn),
+        observed!(ROW_STACK: RowStackFn, [tensors], tensors),
+    ],
     row_stack_boxed,
 );
 
@@ -480,7 +526,10 @@ pub type RowStackOutFn = fn(DispatchKeySet, &[Tensor], &Tensor) -> Result<()>;
 pub static ROW_STACK_OUT: Operator<RowStackOutFn> = Operator::new(
     "row_stack.out",
     "row_stack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, row_stack_out_composite as RowStackOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, row_stack_out_composite as RowStackOutFn),
+        observed!(ROW_STACK_OUT: RowStackOutFn, [tensors, out], tensors, out),
+    ],
     row_stack_out_boxed,
 );
 
@@ -510,7 +559,10 @@ pub type ColumnStackFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
 pub static COLUMN_STACK: Operator<ColumnStackFn> = Operator::new(
     "column_stack",
     "column_stack(Tensor[] tensors) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, column_stack_composite as ColumnStackFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, column_stack_composite as ColumnStackFn),
+        observed!(COLUMN_STACK: ColumnStackFn, [tensors], tensors),
+    ],
     column_stack_boxed,
 );
 
@@ -539,7 +591,10 @@ pub type ColumnStackOutFn = fn(DispatchKeySet, &[Tensor], &Tensor) -> Result<()>
 pub static COLUMN_STACK_OUT: Operator<ColumnStackOutFn> = Operator::new(
     "column_stack.out",
     "column_stack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, column_stack_out_composite as ColumnStackOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, column_stack_out_composite as ColumnStackOutFn),
+        observed!(COLUMN_STACK_OUT: ColumnStackOutFn, [tensors, out], tensors, out),
+    ],
     column_stack_out_boxed,
 );
 
@@ -569,7 +624,10 @@ pub type Atleast1dFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static ATLEAST_1D: Operator<Atleast1dFn> = Operator::new(
     "atleast_1d",
     "atleast_1d(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, atleast_1d_composite as Atleast1dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, atleast_1d_composite as Atleast1dFn),
+        observed!(ATLEAST_1D: Atleast1dFn, [self_], self_),
+    ],
     atleast_1d_boxed,
 );
 
@@ -598,7 +656,10 @@ pub type Atleast2dFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static ATLEAST_2D: Operator<Atleast2dFn> = Operator::new(
     "atleast_2d",
     "atleast_2d(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, atleast_2d_composite as Atleast2dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, atleast_2d_composite as Atleast2dFn),
+        observed!(ATLEAST_2D: Atleast2dFn, [self_], self_),
+    ],
     atleast_2d_boxed,
 );
 
@@ -627,7 +688,10 @@ pub type Atleast3dFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static ATLEAST_3D: Operator<Atleast3dFn> = Operator::new(
     "atleast_3d",
     "atleast_3d(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, atleast_3d_composite as Atleast3dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, atleast_3d_composite as Atleast3dFn),
+        observed!(ATLEAST_3D: Atleast3dFn, [self_], self_),
+    ],
     atleast_3d_boxed,
 );
 

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::linear`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::{convert_to_out, copy_to_out, copy_to_self};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -14,7 +16,10 @@ pub type AddbmmFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar
 pub static ADDBMM: Operator<AddbmmFn> = Operator::new(
     "addbmm",
     "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, addbmm_composite as AddbmmFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, addbmm_composite as AddbmmFn),
+        observed!(ADDBMM: AddbmmFn, [self_, batch1, batch2], self_, batch1, batch2, beta, alpha),
+    ],
     addbmm_boxed,
 );
 
@@ -63,7 +68,10 @@ pub type AddbmmInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar,
 pub static ADDBMM_: Operator<AddbmmInPlaceFn> = Operator::new(
     "addbmm_",
     "addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, addbmm__composite as AddbmmInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, addbmm__composite as AddbmmInPlaceFn),
+        observed!(ADDBMM_: AddbmmInPlaceFn, [self_, batch1, batch2], self_, batch1, batch2, beta, alpha),
+    ],
     addbmm__boxed,
 );
 
@@ -107,7 +115,10 @@ pub type AddbmmOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Sca
 pub static ADDBMM_OUT: Operator<AddbmmOutFn> = Operator::new(
     "addbmm.out",
     "addbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, addbmm_out_composite as AddbmmOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, addbmm_out_composite as AddbmmOutFn),
+        observed!(ADDBMM_OUT: AddbmmOutFn, [self_, batch1, batch2, out], self_, batch1, batch2, beta, alpha, out),
+    ],
     addbmm_out_boxed,
 );
 
@@ -161,7 +172,10 @@ pub type AddrFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scalar) 
 pub static ADDR: Operator<AddrFn> = Operator::new(
     "addr",
     "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, addr_composite as AddrFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, addr_composite as AddrFn),
+        observed!(ADDR: AddrFn, [self_, vec1, vec2], self_, vec1, vec2, beta, alpha),
+    ],
     addr_boxed,
 );
 
@@ -204,7 +218,10 @@ pub type AddrInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, S
 pub static ADDR_: Operator<AddrInPlaceFn> = Operator::new(
     "addr_",
     "addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, addr__composite as AddrInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, addr__composite as AddrInPlaceFn),
+        observed!(ADDR_: AddrInPlaceFn, [self_, vec1, vec2], self_, vec1, vec2, beta, alpha),
+    ],
     addr__boxed,
 );
 
@@ -248,7 +265,10 @@ pub type AddrOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Scalar, Scala
 pub static ADDR_OUT: Operator<AddrOutFn> = Operator::new(
     "addr.out",
     "addr.out(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, addr_out_composite as AddrOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, addr_out_composite as AddrOutFn),
+        observed!(ADDR_OUT: AddrOutFn, [self_, vec1, vec2, out], self_, vec1, vec2, beta, alpha, out),
+    ],
     addr_out_boxed,
 );
 
@@ -302,7 +322,10 @@ pub type OuterFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static OUTER: Operator<OuterFn> = Operator::new(
     "outer",
     "outer(Tensor self, Tensor vec2) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, outer_composite as OuterFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, outer_composite as OuterFn),
+        observed!(OUTER: OuterFn, [self_, vec2], self_, vec2),
+    ],
     outer_boxed,
 );
 
@@ -331,7 +354,10 @@ pub type OuterOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()
 pub static OUTER_OUT: Operator<OuterOutFn> = Operator::new(
     "outer.out",
     "outer.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, outer_out_composite as OuterOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, outer_out_composite as OuterOutFn),
+        observed!(OUTER_OUT: OuterOutFn, [self_, vec2, out], self_, vec2, out),
+    ],
     outer_out_boxed,
 );
 
@@ -361,7 +387,10 @@ pub type GerFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static GER: Operator<GerFn> = Operator::new(
     "ger",
     "ger(Tensor self, Tensor vec2) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, ger_composite as GerFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, ger_composite as GerFn),
+        observed!(GER: GerFn, [self_, vec2], self_, vec2),
+    ],
     ger_boxed,
 );
 
@@ -390,7 +419,10 @@ pub type GerOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
 pub static GER_OUT: Operator<GerOutFn> = Operator::new(
     "ger.out",
     "ger.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, ger_out_composite as GerOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, ger_out_composite as GerOutFn),
+        observed!(GER_OUT: GerOutFn, [self_, vec2, out], self_, vec2, out),
+    ],
     ger_out_boxed,
 );
 
@@ -420,7 +452,10 @@ pub type MatmulFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static MATMUL: Operator<MatmulFn> = Operator::new(
     "matmul",
     "matmul(Tensor self, Tensor other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, matmul_composite as MatmulFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, matmul_composite as MatmulFn),
+        observed!(MATMUL: MatmulFn, [self_, other], self_, other),
+    ],
     matmul_boxed,
 );
 
@@ -449,7 +484,10 @@ pub type MatmulOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<(
 pub static MATMUL_OUT: Operator<MatmulOutFn> = Operator::new(
     "matmul.out",
     "matmul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, matmul_out_composite as MatmulOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, matmul_out_composite as MatmulOutFn),
+        observed!(MATMUL_OUT: MatmulOutFn, [self_, other, out], self_, other, out),
+    ],
     matmul_out_boxed,
 );
 
@@ -479,7 +517,10 @@ pub type LinearFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>) -> Res
 pub static LINEAR: Operator<LinearFn> = Operator::new(
     "linear",
     "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, linear_composite as LinearFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, linear_composite as LinearFn),
+        observed!(LINEAR: LinearFn, [input, weight, bias], input, weight, bias),
+    ],
     linear_boxed,
 );
 
@@ -514,7 +555,10 @@ pub type LinearOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, &Te
 pub static LINEAR_OUT: Operator<LinearOutFn> = Operator::new(
     "linear.out",
     "linear.out(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, linear_out_composite as LinearOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, linear_out_composite as LinearOutFn),
+        observed!(LINEAR_OUT: LinearOutFn, [input, weight, bias, out], input, weight, bias, out),
+    ],
     linear_out_boxed,
 );
 
@@ -552,7 +596,10 @@ pub type BilinearFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor, Option<&Tens
 pub static BILINEAR: Operator<BilinearFn> = Operator::new(
     "bilinear",
     "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, bilinear_composite as BilinearFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, bilinear_composite as BilinearFn),
+        observed!(BILINEAR: BilinearFn, [input1, input2, weight, bias], input1, input2, weight, bias),
+    ],
     bilinear_boxed,
 );
 

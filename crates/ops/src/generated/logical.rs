@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::logical`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -18,6 +20,7 @@ pub static LOGICAL_NOT: Operator<LogicalNotFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logical_not_cpu as LogicalNotFn),
         Kernel::new(DispatchKey::Meta, logical_not_meta as LogicalNotFn),
+        observed!(LOGICAL_NOT: LogicalNotFn, [self_], self_),
     ],
     logical_not_boxed,
 );
@@ -59,6 +62,7 @@ pub static LOGICAL_NOT_: Operator<LogicalNotInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logical_not__cpu as LogicalNotInPlaceFn),
         Kernel::new(DispatchKey::Meta, logical_not__meta as LogicalNotInPlaceFn),
+        observed!(LOGICAL_NOT_: LogicalNotInPlaceFn, [self_], self_),
     ],
     logical_not__boxed,
 );
@@ -100,6 +104,7 @@ pub static LOGICAL_NOT_OUT: Operator<LogicalNotOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logical_not_out_cpu as LogicalNotOutFn),
         Kernel::new(DispatchKey::Meta, logical_not_out_meta as LogicalNotOutFn),
+        observed!(LOGICAL_NOT_OUT: LogicalNotOutFn, [self_, out], self_, out),
     ],
     logical_not_out_boxed,
 );
@@ -141,6 +146,7 @@ pub static LOGICAL_AND: Operator<LogicalAndFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logical_and_cpu as LogicalAndFn),
         Kernel::new(DispatchKey::Meta, logical_and_meta as LogicalAndFn),
+        observed!(LOGICAL_AND: LogicalAndFn, [self_, other], self_, other),
     ],
     logical_and_boxed,
 );
@@ -182,6 +188,7 @@ pub static LOGICAL_AND_: Operator<LogicalAndInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logical_and__cpu as LogicalAndInPlaceFn),
         Kernel::new(DispatchKey::Meta, logical_and__meta as LogicalAndInPlaceFn),
+        observed!(LOGICAL_AND_: LogicalAndInPlaceFn, [self_, other], self_, other),
     ],
     logical_and__boxed,
 );
@@ -223,6 +230,7 @@ pub static LOGICAL_AND_OUT: Operator<LogicalAndOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logical_and_out_cpu as LogicalAndOutFn),
         Kernel::new(DispatchKey::Meta, logical_and_out_meta as LogicalAndOutFn),
+        observed!(LOGICAL_AND_OUT: LogicalAndOutFn, [self_, other, out], self_, other, out),
     ],
     logical_and_out_boxed,
 );
@@ -265,6 +273,7 @@ pub static LOGICAL_OR: Operator<LogicalOrFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logical_or_cpu as LogicalOrFn),
         Kernel::new(DispatchKey::Meta, logical_or_meta as LogicalOrFn),
+        observed!(LOGICAL_OR: LogicalOrFn, [self_, other], self_, other),
     ],
     logical_or_boxed,
 );
@@ -306,6 +315,7 @@ pub static LOGICAL_OR_: Operator<LogicalOrInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logical_or__cpu as LogicalOrInPlaceFn),
         Kernel::new(DispatchKey::Meta, logical_or__meta as LogicalOrInPlaceFn),
+        observed!(LOGICAL_OR_: LogicalOrInPlaceFn, [self_, other], self_, other),
     ],
     logical_or__boxed,
 );
@@ -347,6 +357,7 @@ pub static LOGICAL_OR_OUT: Operator<LogicalOrOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logical_or_out_cpu as LogicalOrOutFn),
         Kernel::new(DispatchKey::Meta, logical_or_out_meta as LogicalOrOutFn),
+        observed!(LOGICAL_OR_OUT: LogicalOrOutFn, [self_, other, out], self_, other, out),
     ],
     logical_or_out_boxed,
 );
@@ -388,6 +399,7 @@ pub static LOGICAL_XOR: Operator<LogicalXorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logical_xor_cpu as LogicalXorFn),
         Kernel::new(DispatchKey::Meta, logical_xor_meta as LogicalXorFn),
+        observed!(LOGICAL_XOR: LogicalXorFn, [self_, other], self_, other),
     ],
     logical_xor_boxed,
 );
@@ -429,6 +441,7 @@ pub static LOGICAL_XOR_: Operator<LogicalXorInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logical_xor__cpu as LogicalXorInPlaceFn),
         Kernel::new(DispatchKey::Meta, logical_xor__meta as LogicalXorInPlaceFn),
+        observed!(LOGICAL_XOR_: LogicalXorInPlaceFn, [self_, other], self_, other),
     ],
     logical_xor__boxed,
 );
@@ -470,6 +483,7 @@ pub static LOGICAL_XOR_OUT: Operator<LogicalXorOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logical_xor_out_cpu as LogicalXorOutFn),
         Kernel::new(DispatchKey::Meta, logical_xor_out_meta as LogicalXorOutFn),
+        observed!(LOGICAL_XOR_OUT: LogicalXorOutFn, [self_, other, out], self_, other, out),
     ],
     logical_xor_out_boxed,
 );
@@ -512,6 +526,7 @@ pub static BITWISE_NOT: Operator<BitwiseNotFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_not_cpu as BitwiseNotFn),
         Kernel::new(DispatchKey::Meta, bitwise_not_meta as BitwiseNotFn),
+        observed!(BITWISE_NOT: BitwiseNotFn, [self_], self_),
     ],
     bitwise_not_boxed,
 );
@@ -553,6 +568,7 @@ pub static BITWISE_NOT_: Operator<BitwiseNotInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_not__cpu as BitwiseNotInPlaceFn),
         Kernel::new(DispatchKey::Meta, bitwise_not__meta as BitwiseNotInPlaceFn),
+        observed!(BITWISE_NOT_: BitwiseNotInPlaceFn, [self_], self_),
     ],
     bitwise_not__boxed,
 );
@@ -594,6 +610,7 @@ pub static BITWISE_NOT_OUT: Operator<BitwiseNotOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_not_out_cpu as BitwiseNotOutFn),
         Kernel::new(DispatchKey::Meta, bitwise_not_out_meta as BitwiseNotOutFn),
+        observed!(BITWISE_NOT_OUT: BitwiseNotOutFn, [self_, out], self_, out),
     ],
     bitwise_not_out_boxed,
 );
@@ -635,6 +652,7 @@ pub static BITWISE_AND_TENSOR: Operator<BitwiseAndTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_and_tensor_cpu as BitwiseAndTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_and_tensor_meta as BitwiseAndTensorFn),
+        observed!(BITWISE_AND_TENSOR: BitwiseAndTensorFn, [self_, other], self_, other),
     ],
     bitwise_and_tensor_boxed,
 );
@@ -676,6 +694,7 @@ pub static BITWISE_AND__TENSOR: Operator<BitwiseAndInPlaceTensorFn> = Operator::
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_and__tensor_cpu as BitwiseAndInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_and__tensor_meta as BitwiseAndInPlaceTensorFn),
+        observed!(BITWISE_AND__TENSOR: BitwiseAndInPlaceTensorFn, [self_, other], self_, other),
     ],
     bitwise_and__tensor_boxed,
 );
@@ -717,6 +736,7 @@ pub static BITWISE_AND_TENSOR_OUT: Operator<BitwiseAndTensorOutFn> = Operator::n
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_and_tensor_out_cpu as BitwiseAndTensorOutFn),
         Kernel::new(DispatchKey::Meta, bitwise_and_tensor_out_meta as BitwiseAndTensorOutFn),
+        observed!(BITWISE_AND_TENSOR_OUT: BitwiseAndTensorOutFn, [self_, other, out], self_, other, out),
     ],
     bitwise_and_tensor_out_boxed,
 );
@@ -766,10 +786,13 @@ pub type BitwiseAndScalarTensorFn = fn(DispatchKeySet, Scalar, &Tensor) -> Resul
 pub static BITWISE_AND_SCALAR_TENSOR: Operator<BitwiseAndScalarTensorFn> = Operator::new(
     "bitwise_and.Scalar_Tensor",
     "bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        bitwise_and_scalar_tensor_composite as BitwiseAndScalarTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            bitwise_and_scalar_tensor_composite as BitwiseAndScalarTensorFn,
+        ),
+        observed!(BITWISE_AND_SCALAR_TENSOR: BitwiseAndScalarTensorFn, [other], self_, other),
+    ],
     bitwise_and_scalar_tensor_boxed,
 );
 
@@ -802,10 +825,13 @@ pub type BitwiseAndScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tens
 pub static BITWISE_AND_SCALAR: Operator<BitwiseAndScalarFn> = Operator::new(
     "bitwise_and.Scalar",
     "bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        bitwise_and_scalar_composite as BitwiseAndScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            bitwise_and_scalar_composite as BitwiseAndScalarFn,
+        ),
+        observed!(BITWISE_AND_SCALAR: BitwiseAndScalarFn, [self_], self_, other),
+    ],
     bitwise_and_scalar_boxed,
 );
 
@@ -834,10 +860,13 @@ pub type BitwiseAndScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) ->
 pub static BITWISE_AND_SCALAR_OUT: Operator<BitwiseAndScalarOutFn> = Operator::new(
     "bitwise_and.Scalar_out",
     "bitwise_and.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        bitwise_and_scalar_out_composite as BitwiseAndScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            bitwise_and_scalar_out_composite as BitwiseAndScalarOutFn,
+        ),
+        observed!(BITWISE_AND_SCALAR_OUT: BitwiseAndScalarOutFn, [self_, out], self_, other, out),
+    ],
     bitwise_and_scalar_out_boxed,
 );
 
@@ -873,10 +902,13 @@ pub type BitwiseAndInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Resu
 pub static BITWISE_AND__SCALAR: Operator<BitwiseAndInPlaceScalarFn> = Operator::new(
     "bitwise_and_.Scalar",
     "bitwise_and_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        bitwise_and__scalar_composite as BitwiseAndInPlaceScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            bitwise_and__scalar_composite as BitwiseAndInPlaceScalarFn,
+        ),
+        observed!(BITWISE_AND__SCALAR: BitwiseAndInPlaceScalarFn, [self_], self_, other),
+    ],
     bitwise_and__scalar_boxed,
 );
 
@@ -908,6 +940,7 @@ pub static BITWISE_OR_TENSOR: Operator<BitwiseOrTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_or_tensor_cpu as BitwiseOrTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_or_tensor_meta as BitwiseOrTensorFn),
+        observed!(BITWISE_OR_TENSOR: BitwiseOrTensorFn, [self_, other], self_, other),
     ],
     bitwise_or_tensor_boxed,
 );
@@ -949,6 +982,7 @@ pub static BITWISE_OR__TENSOR: Operator<BitwiseOrInPlaceTensorFn> = Operator::ne
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_or__tensor_cpu as BitwiseOrInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_or__tensor_meta as BitwiseOrInPlaceTensorFn),
+        observed!(BITWISE_OR__TENSOR: BitwiseOrInPlaceTensorFn, [self_, other], self_, other),
     ],
     bitwise_or__tensor_boxed,
 );
@@ -990,6 +1024,7 @@ pub static BITWISE_OR_TENSOR_OUT: Operator<BitwiseOrTensorOutFn> = Operator::new
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_or_tensor_out_cpu as BitwiseOrTensorOutFn),
         Kernel::new(DispatchKey::Meta, bitwise_or_tensor_out_meta as BitwiseOrTensorOutFn),
+        observed!(BITWISE_OR_TENSOR_OUT: BitwiseOrTensorOutFn, [self_, other, out], self_, other, out),
     ],
     bitwise_or_tensor_out_boxed,
 );
@@ -1039,10 +1074,13 @@ pub type BitwiseOrScalarTensorFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result
 pub static BITWISE_OR_SCALAR_TENSOR: Operator<BitwiseOrScalarTensorFn> = Operator::new(
     "bitwise_or.Scalar_Tensor",
     "bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        bitwise_or_scalar_tensor_composite as BitwiseOrScalarTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            bitwise_or_scalar_tensor_composite as BitwiseOrScalarTensorFn,
+        ),
+        observed!(BITWISE_OR_SCALAR_TENSOR: BitwiseOrScalarTensorFn, [other], self_, other),
+    ],
     bitwise_or_scalar_tensor_boxed,
 );
 
@@ -1075,7 +1113,10 @@ pub type BitwiseOrScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tenso
 pub static BITWISE_OR_SCALAR: Operator<BitwiseOrScalarFn> = Operator::new(
     "bitwise_or.Scalar",
     "bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, bitwise_or_scalar_composite as BitwiseOrScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, bitwise_or_scalar_composite as BitwiseOrScalarFn),
+        observed!(BITWISE_OR_SCALAR: BitwiseOrScalarFn, [self_], self_, other),
+    ],
     bitwise_or_scalar_boxed,
 );
 
@@ -1104,10 +1145,13 @@ pub type BitwiseOrScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> 
 pub static BITWISE_OR_SCALAR_OUT: Operator<BitwiseOrScalarOutFn> = Operator::new(
     "bitwise_or.Scalar_out",
     "bitwise_or.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        bitwise_or_scalar_out_composite as BitwiseOrScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            bitwise_or_scalar_out_composite as BitwiseOrScalarOutFn,
+        ),
+        observed!(BITWISE_OR_SCALAR_OUT: BitwiseOrScalarOutFn, [self_, out], self_, other, out),
+    ],
     bitwise_or_scalar_out_boxed,
 );
 
@@ -1143,10 +1187,13 @@ pub type BitwiseOrInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Resul
 pub static BITWISE_OR__SCALAR: Operator<BitwiseOrInPlaceScalarFn> = Operator::new(
     "bitwise_or_.Scalar",
     "bitwise_or_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        bitwise_or__scalar_composite as BitwiseOrInPlaceScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            bitwise_or__scalar_composite as BitwiseOrInPlaceScalarFn,
+        ),
+        observed!(BITWISE_OR__SCALAR: BitwiseOrInPlaceScalarFn, [self_], self_, other),
+    ],
     bitwise_or__scalar_boxed,
 );
 
@@ -1178,6 +1225,7 @@ pub static BITWISE_XOR_TENSOR: Operator<BitwiseXorTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_xor_tensor_cpu as BitwiseXorTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_xor_tensor_meta as BitwiseXorTensorFn),
+        observed!(BITWISE_XOR_TENSOR: BitwiseXorTensorFn, [self_, other], self_, other),
     ],
     bitwise_xor_tensor_boxed,
 );
@@ -1219,6 +1267,7 @@ pub static BITWISE_XOR__TENSOR: Operator<BitwiseXorInPlaceTensorFn> = Operator::
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_xor__tensor_cpu as BitwiseXorInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_xor__tensor_meta as BitwiseXorInPlaceTensorFn),
+        observed!(BITWISE_XOR__TENSOR: BitwiseXorInPlaceTensorFn, [self_, other], self_, other),
     ],
     bitwise_xor__tensor_boxed,
 );
@@ -1260,6 +1309,7 @@ pub static BITWISE_XOR_TENSOR_OUT: Operator<BitwiseXorTensorOutFn> = Operator::n
     &[
         Kernel::new(DispatchKey::Cpu, bitwise_xor_tensor_out_cpu as BitwiseXorTensorOutFn),
         Kernel::new(DispatchKey::Meta, bitwise_xor_tensor_out_meta as BitwiseXorTensorOutFn),
+        observed!(BITWISE_XOR_TENSOR_OUT: BitwiseXorTensorOutFn, [self_, other, out], self_, other, out),
     ],
     bitwise_xor_tensor_out_boxed,
 );
@@ -1309,10 +1359,13 @@ pub type BitwiseXorScalarTensorFn = fn(DispatchKeySet, Scalar, &Tensor) -> Resul
 pub static BITWISE_XOR_SCALAR_TENSOR: Operator<BitwiseXorScalarTensorFn> = Operator::new(
     "bitwise_xor.Scalar_Tensor",
     "bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        bitwise_xor_scalar_tensor_composite as BitwiseXorScalarTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            bitwise_xor_scalar_tensor_composite as BitwiseXorScalarTensorFn,
+        ),
+        observed!(BITWISE_XOR_SCALAR_TENSOR: BitwiseXorScalarTensorFn, [other], self_, other),
+    ],
     bitwise_xor_scalar_tensor_boxed,
 );
 
@@ -1345,10 +1398,13 @@ pub type BitwiseXorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tens
 pub static BITWISE_XOR_SCALAR: Operator<BitwiseXorScalarFn> = Operator::new(
     "bitwise_xor.Scalar",
     "bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        bitwise_xor_scalar_composite as BitwiseXorScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            bitwise_xor_scalar_composite as BitwiseXorScalarFn,
+        ),
+        observed!(BITWISE_XOR_SCALAR: BitwiseXorScalarFn, [self_], self_, other),
+    ],
     bitwise_xor_scalar_boxed,
 );
 
@@ -1377,10 +1433,13 @@ pub type BitwiseXorScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) ->
 pub static BITWISE_XOR_SCALAR_OUT: Operator<BitwiseXorScalarOutFn> = Operator::new(
     "bitwise_xor.Scalar_out",
     "bitwise_xor.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        bitwise_xor_scalar_out_composite as BitwiseXorScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            bitwise_xor_scalar_out_composite as BitwiseXorScalarOutFn,
+        ),
+        observed!(BITWISE_XOR_SCALAR_OUT: BitwiseXorScalarOutFn, [self_, out], self_, other, out),
+    ],
     bitwise_xor_scalar_out_boxed,
 );
 
@@ -1416,10 +1475,13 @@ pub type BitwiseXorInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Resu
 pub static BITWISE_XOR__SCALAR: Operator<BitwiseXorInPlaceScalarFn> = Operator::new(
     "bitwise_xor_.Scalar",
     "bitwise_xor_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        bitwise_xor__scalar_composite as BitwiseXorInPlaceScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            bitwise_xor__scalar_composite as BitwiseXorInPlaceScalarFn,
+        ),
+        observed!(BITWISE_XOR__SCALAR: BitwiseXorInPlaceScalarFn, [self_], self_, other),
+    ],
     bitwise_xor__scalar_boxed,
 );
 

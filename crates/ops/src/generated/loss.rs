@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::loss`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -17,6 +19,7 @@ pub static MSE_LOSS: Operator<MseLossFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, mse_loss_cpu as MseLossFn),
         Kernel::new(DispatchKey::Meta, mse_loss_meta as MseLossFn),
+        observed!(MSE_LOSS: MseLossFn, [self_, target], self_, target, reduction),
     ],
     mse_loss_boxed,
 );
@@ -57,6 +60,7 @@ pub static MSE_LOSS_OUT: Operator<MseLossOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, mse_loss_out_cpu as MseLossOutFn),
         Kernel::new(DispatchKey::Meta, mse_loss_out_meta as MseLossOutFn),
+        observed!(MSE_LOSS_OUT: MseLossOutFn, [self_, target, out], self_, target, reduction, out),
     ],
     mse_loss_out_boxed,
 );
@@ -111,6 +115,7 @@ pub static MSE_LOSS_BACKWARD: Operator<MseLossBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, mse_loss_backward_cpu as MseLossBackwardFn),
         Kernel::new(DispatchKey::Meta, mse_loss_backward_meta as MseLossBackwardFn),
+        observed!(MSE_LOSS_BACKWARD: MseLossBackwardFn, [grad_output, self_, target], grad_output, self_, target, reduction),
     ],
     mse_loss_backward_boxed,
 );
@@ -167,7 +172,10 @@ pub type L1LossFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Tensor>;
 pub static L1_LOSS: Operator<L1LossFn> = Operator::new(
     "l1_loss",
     "l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, l1_loss_composite as L1LossFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, l1_loss_composite as L1LossFn),
+        observed!(L1_LOSS: L1LossFn, [self_, target], self_, target, reduction),
+    ],
     l1_loss_boxed,
 );
 
@@ -204,6 +212,7 @@ pub static SMOOTH_L1_LOSS: Operator<SmoothL1LossFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, smooth_l1_loss_cpu as SmoothL1LossFn),
         Kernel::new(DispatchKey::Meta, smooth_l1_loss_meta as SmoothL1LossFn),
+        observed!(SMOOTH_L1_LOSS: SmoothL1LossFn, [self_, target], self_, target, reduction, beta),
     ],
     smooth_l1_loss_boxed,
 );
@@ -257,6 +266,7 @@ pub static SMOOTH_L1_LOSS_OUT: Operator<SmoothL1LossOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, smooth_l1_loss_out_cpu as SmoothL1LossOutFn),
         Kernel::new(DispatchKey::Meta, smooth_l1_loss_out_meta as SmoothL1LossOutFn),
+        observed!(SMOOTH_L1_LOSS_OUT: SmoothL1LossOutFn, [self_, target, out], self_, target, reduction, beta, out),
     ],
     smooth_l1_loss_out_boxed,
 );
@@ -325,6 +335,7 @@ pub static SMOOTH_L1_LOSS_BACKWARD: Operator<SmoothL1LossBackwardFn> = Operator:
     &[
         Kernel::new(DispatchKey::Cpu, smooth_l1_loss_backward_cpu as SmoothL1LossBackwardFn),
         Kernel::new(DispatchKey::Meta, smooth_l1_loss_backward_meta as SmoothL1LossBackwardFn),
+        observed!(SMOOTH_L1_LOSS_BACKWARD: SmoothL1LossBackwardFn, [grad_output, self_, target], grad_output, self_, target, reduction, beta),
     ],
     smooth_l1_loss_backward_boxed,
 );
@@ -393,6 +404,7 @@ pub static HUBER_LOSS: Operator<HuberLossFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, huber_loss_cpu as HuberLossFn),
         Kernel::new(DispatchKey::Meta, huber_loss_meta as HuberLossFn),
+        observed!(HUBER_LOSS: HuberLossFn, [self_, target], self_, target, reduction, delta),
     ],
     huber_loss_boxed,
 );
@@ -446,6 +458,7 @@ pub static HUBER_LOSS_OUT: Operator<HuberLossOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, huber_loss_out_cpu as HuberLossOutFn),
         Kernel::new(DispatchKey::Meta, huber_loss_out_meta as HuberLossOutFn),
+        observed!(HUBER_LOSS_OUT: HuberLossOutFn, [self_, target, out], self_, target, reduction, delta, out),
     ],
     huber_loss_out_boxed,
 );
@@ -514,6 +527,7 @@ pub static HUBER_LOSS_BACKWARD: Operator<HuberLossBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, huber_loss_backward_cpu as HuberLossBackwardFn),
         Kernel::new(DispatchKey::Meta, huber_loss_backward_meta as HuberLossBackwardFn),
+        observed!(HUBER_LOSS_BACKWARD: HuberLossBackwardFn, [grad_output, self_, target], grad_output, self_, target, reduction, delta),
     ],
     huber_loss_backward_boxed,
 );
@@ -582,6 +596,7 @@ pub static BINARY_CROSS_ENTROPY: Operator<BinaryCrossEntropyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, binary_cross_entropy_cpu as BinaryCrossEntropyFn),
         Kernel::new(DispatchKey::Meta, binary_cross_entropy_meta as BinaryCrossEntropyFn),
+        observed!(BINARY_CROSS_ENTROPY: BinaryCrossEntropyFn, [self_, target, weight], self_, target, weight, reduction),
     ],
     binary_cross_entropy_boxed,
 );
@@ -647,6 +662,7 @@ pub static BINARY_CROSS_ENTROPY_OUT: Operator<BinaryCrossEntropyOutFn> = Operato
     &[
         Kernel::new(DispatchKey::Cpu, binary_cross_entropy_out_cpu as BinaryCrossEntropyOutFn),
         Kernel::new(DispatchKey::Meta, binary_cross_entropy_out_meta as BinaryCrossEntropyOutFn),
+        observed!(BINARY_CROSS_ENTROPY_OUT: BinaryCrossEntropyOutFn, [self_, target, weight, out], self_, target, weight, reduction, out),
     ],
     binary_cross_entropy_out_boxed,
 );
@@ -725,6 +741,7 @@ pub static BINARY_CROSS_ENTROPY_BACKWARD: Operator<BinaryCrossEntropyBackwardFn>
     &[
         Kernel::new(DispatchKey::Cpu, binary_cross_entropy_backward_cpu as BinaryCrossEntropyBackwardFn),
         Kernel::new(DispatchKey::Meta, binary_cross_entropy_backward_meta as BinaryCrossEntropyBackwardFn),
+        observed!(BINARY_CROSS_ENTROPY_BACKWARD: BinaryCrossEntropyBackwardFn, [grad_output, self_, target, weight], grad_output, self_, target, weight, reduction),
     ],
     binary_cross_entropy_backward_boxed,
 );
@@ -799,6 +816,7 @@ pub static BINARY_CROSS_ENTROPY_WITH_LOGITS: Operator<BinaryCrossEntropyWithLogi
             DispatchKey::Meta,
             binary_cross_entropy_with_logits_meta as BinaryCrossEntropyWithLogitsFn,
         ),
+        observed!(BINARY_CROSS_ENTROPY_WITH_LOGITS: BinaryCrossEntropyWithLogitsFn, [self_, target, weight, pos_weight], self_, target, weight, pos_weight, reduction),
     ],
     binary_cross_entropy_with_logits_boxed,
 );
@@ -876,6 +894,7 @@ pub static BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT: Operator<BinaryCrossEntropyWith
             DispatchKey::Meta,
             binary_cross_entropy_with_logits_out_meta as BinaryCrossEntropyWithLogitsOutFn,
         ),
+        observed!(BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT: BinaryCrossEntropyWithLogitsOutFn, [self_, target, weight, pos_weight, out], self_, target, weight, pos_weight, reduction, out),
     ],
     binary_cross_entropy_with_logits_out_boxed,
 );
@@ -967,6 +986,7 @@ pub static KL_DIV: Operator<KlDivFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, kl_div_cpu as KlDivFn),
         Kernel::new(DispatchKey::Meta, kl_div_meta as KlDivFn),
+        observed!(KL_DIV: KlDivFn, [self_, target], self_, target, reduction, log_target),
     ],
     kl_div_boxed,
 );
@@ -1020,6 +1040,7 @@ pub static KL_DIV_OUT: Operator<KlDivOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, kl_div_out_cpu as KlDivOutFn),
         Kernel::new(DispatchKey::Meta, kl_div_out_meta as KlDivOutFn),
+        observed!(KL_DIV_OUT: KlDivOutFn, [self_, target, out], self_, target, reduction, log_target, out),
     ],
     kl_div_out_boxed,
 );
@@ -1086,7 +1107,10 @@ pub type MultiMarginLossFn =
 pub static MULTI_MARGIN_LOSS: Operator<MultiMarginLossFn> = Operator::new(
     "multi_margin_loss",
     "multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, multi_margin_loss_composite as MultiMarginLossFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, multi_margin_loss_composite as MultiMarginLossFn),
+        observed!(MULTI_MARGIN_LOSS: MultiMarginLossFn, [self_, target, weight], self_, target, p, margin, weight, reduction),
+    ],
     multi_margin_loss_boxed,
 );
 
@@ -1139,10 +1163,13 @@ pub type MultiMarginLossOutFn =
 pub static MULTI_MARGIN_LOSS_OUT: Operator<MultiMarginLossOutFn> = Operator::new(
     "multi_margin_loss.out",
     "multi_margin_loss.out(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        multi_margin_loss_out_composite as MultiMarginLossOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            multi_margin_loss_out_composite as MultiMarginLossOutFn,
+        ),
+        observed!(MULTI_MARGIN_LOSS_OUT: MultiMarginLossOutFn, [self_, target, weight, out], self_, target, p, margin, weight, reduction, out),
+    ],
     multi_margin_loss_out_boxed,
 );
 
@@ -1199,10 +1226,13 @@ pub type MultilabelMarginLossFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> R
 pub static MULTILABEL_MARGIN_LOSS: Operator<MultilabelMarginLossFn> = Operator::new(
     "multilabel_margin_loss",
     "multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        multilabel_margin_loss_composite as MultilabelMarginLossFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            multilabel_margin_loss_composite as MultilabelMarginLossFn,
+        ),
+        observed!(MULTILABEL_MARGIN_LOSS: MultilabelMarginLossFn, [self_, target], self_, target, reduction),
+    ],
     multilabel_margin_loss_boxed,
 );
 
@@ -1237,10 +1267,13 @@ pub type MultilabelMarginLossOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, &
 pub static MULTILABEL_MARGIN_LOSS_OUT: Operator<MultilabelMarginLossOutFn> = Operator::new(
     "multilabel_margin_loss.out",
     "multilabel_margin_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        multilabel_margin_loss_out_composite as MultilabelMarginLossOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            multilabel_margin_loss_out_composite as MultilabelMarginLossOutFn,
+        ),
+        observed!(MULTILABEL_MARGIN_LOSS_OUT: MultilabelMarginLossOutFn, [self_, target, out], self_, target, reduction, out),
+    ],
     multilabel_margin_loss_out_boxed,
 );
 
@@ -1289,10 +1322,13 @@ pub type MultilabelMarginLossForwardFn =
 pub static MULTILABEL_MARGIN_LOSS_FORWARD: Operator<MultilabelMarginLossForwardFn> = Operator::new(
     "multilabel_margin_loss_forward",
     "multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        multilabel_margin_loss_forward_composite as MultilabelMarginLossForwardFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            multilabel_margin_loss_forward_composite as MultilabelMarginLossForwardFn,
+        ),
+        observed!(MULTILABEL_MARGIN_LOSS_FORWARD: MultilabelMarginLossForwardFn, [self_, target], self_, target, reduction),
+    ],
     multilabel_margin_loss_forward_boxed,
 );
 
@@ -1335,6 +1371,7 @@ pub static NLL_LOSS_FORWARD: Operator<NllLossForwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nll_loss_forward_cpu as NllLossForwardFn),
         Kernel::new(DispatchKey::Meta, nll_loss_forward_meta as NllLossForwardFn),
+        observed!(NLL_LOSS_FORWARD: NllLossForwardFn, [self_, target, weight], self_, target, weight, reduction, ignore_index),
     ],
     nll_loss_forward_boxed,
 );
@@ -1404,6 +1441,7 @@ pub static NLL_LOSS_BACKWARD: Operator<NllLossBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nll_loss_backward_cpu as NllLossBackwardFn),
         Kernel::new(DispatchKey::Meta, nll_loss_backward_meta as NllLossBackwardFn),
+        observed!(NLL_LOSS_BACKWARD: NllLossBackwardFn, [grad_output, self_, target, weight, total_weight], grad_output, self_, target, weight, reduction, ignore_index, total_weight),
     ],
     nll_loss_backward_boxed,
 );
@@ -1507,7 +1545,10 @@ pub type NllLossFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, i64, 
 pub static NLL_LOSS: Operator<NllLossFn> = Operator::new(
     "nll_loss",
     "nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, nll_loss_composite as NllLossFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, nll_loss_composite as NllLossFn),
+        observed!(NLL_LOSS: NllLossFn, [self_, target, weight], self_, target, weight, reduction, ignore_index),
+    ],
     nll_loss_boxed,
 );
 
@@ -1557,7 +1598,10 @@ pub type NllLossOutFn =
 pub static NLL_LOSS_OUT: Operator<NllLossOutFn> = Operator::new(
     "nll_loss.out",
     "nll_loss.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, nll_loss_out_composite as NllLossOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, nll_loss_out_composite as NllLossOutFn),
+        observed!(NLL_LOSS_OUT: NllLossOutFn, [self_, target, weight, out], self_, target, weight, reduction, ignore_index, out),
+    ],
     nll_loss_out_boxed,
 );
 
@@ -1611,7 +1655,10 @@ pub type NllLossNdFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>, i64
 pub static NLL_LOSS_ND: Operator<NllLossNdFn> = Operator::new(
     "nll_loss_nd",
     "nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, nll_loss_nd_composite as NllLossNdFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, nll_loss_nd_composite as NllLossNdFn),
+        observed!(NLL_LOSS_ND: NllLossNdFn, [self_, target, weight], self_, target, weight, reduction, ignore_index),
+    ],
     nll_loss_nd_boxed,
 );
 
@@ -1888,10 +1935,13 @@ pub type CrossEntropyLossFn =
 pub static CROSS_ENTROPY_LOSS: Operator<CrossEntropyLossFn> = Operator::new(
     "cross_entropy_loss",
     "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, float label_smoothing=0.0) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        cross_entropy_loss_composite as CrossEntropyLossFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            cross_entropy_loss_composite as CrossEntropyLossFn,
+        ),
+        observed!(CROSS_ENTROPY_LOSS: CrossEntropyLossFn, [self_, target, weight], self_, target, weight, reduction, ignore_index, label_smoothing),
+    ],
     cross_entropy_loss_boxed,
 );
 

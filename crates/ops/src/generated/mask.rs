@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::mask`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -17,6 +19,7 @@ pub static NONZERO: Operator<NonzeroFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nonzero_kernel as NonzeroFn),
         Kernel::new(DispatchKey::Meta, nonzero_kernel as NonzeroFn),
+        observed!(NONZERO: NonzeroFn, [self_], self_),
     ],
     nonzero_boxed,
 );
@@ -49,6 +52,7 @@ pub static NONZERO_OUT: Operator<NonzeroOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nonzero_out_kernel as NonzeroOutFn),
         Kernel::new(DispatchKey::Meta, nonzero_out_kernel as NonzeroOutFn),
+        observed!(NONZERO_OUT: NonzeroOutFn, [self_, out], self_, out),
     ],
     nonzero_out_boxed,
 );
@@ -79,7 +83,10 @@ pub type ArgwhereFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static ARGWHERE: Operator<ArgwhereFn> = Operator::new(
     "argwhere",
     "argwhere(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, argwhere_composite as ArgwhereFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, argwhere_composite as ArgwhereFn),
+        observed!(ARGWHERE: ArgwhereFn, [self_], self_),
+    ],
     argwhere_boxed,
 );
 
@@ -108,7 +115,10 @@ pub type NonzeroNumpyFn = fn(DispatchKeySet, &Tensor) -> Result<Vec<Tensor>>;
 pub static NONZERO_NUMPY: Operator<NonzeroNumpyFn> = Operator::new(
     "nonzero_numpy",
     "nonzero_numpy(Tensor self) -> Tensor[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, nonzero_numpy_composite as NonzeroNumpyFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, nonzero_numpy_composite as NonzeroNumpyFn),
+        observed!(NONZERO_NUMPY: NonzeroNumpyFn, [self_], self_),
+    ],
     nonzero_numpy_boxed,
 );
 
@@ -140,6 +150,7 @@ pub static MASKED_SELECT: Operator<MaskedSelectFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, masked_select_kernel as MaskedSelectFn),
         Kernel::new(DispatchKey::Meta, masked_select_kernel as MaskedSelectFn),
+        observed!(MASKED_SELECT: MaskedSelectFn, [self_, mask], self_, mask),
     ],
     masked_select_boxed,
 );
@@ -172,6 +183,7 @@ pub static MASKED_SELECT_OUT: Operator<MaskedSelectOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, masked_select_out_kernel as MaskedSelectOutFn),
         Kernel::new(DispatchKey::Meta, masked_select_out_kernel as MaskedSelectOutFn),
+        observed!(MASKED_SELECT_OUT: MaskedSelectOutFn, [self_, mask, out], self_, mask, out),
     ],
     masked_select_out_boxed,
 );
@@ -208,10 +220,13 @@ pub type MaskedSelectBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) 
 pub static MASKED_SELECT_BACKWARD: Operator<MaskedSelectBackwardFn> = Operator::new(
     "masked_select_backward",
     "masked_select_backward(Tensor grad, Tensor input, Tensor mask) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        masked_select_backward_composite as MaskedSelectBackwardFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            masked_select_backward_composite as MaskedSelectBackwardFn,
+        ),
+        observed!(MASKED_SELECT_BACKWARD: MaskedSelectBackwardFn, [grad, input, mask], grad, input, mask),
+    ],
     masked_select_backward_boxed,
 );
 
@@ -249,6 +264,7 @@ pub static MASKED_SCATTER_: Operator<MaskedScatterInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, masked_scatter__kernel as MaskedScatterInPlaceFn),
         Kernel::new(DispatchKey::Meta, masked_scatter__kernel as MaskedScatterInPlaceFn),
+        observed!(MASKED_SCATTER_: MaskedScatterInPlaceFn, [self_, mask, source], self_, mask, source),
     ],
     masked_scatter__boxed,
 );
@@ -287,6 +303,7 @@ pub static MASKED_SCATTER: Operator<MaskedScatterFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, masked_scatter_kernel as MaskedScatterFn),
         Kernel::new(DispatchKey::Meta, masked_scatter_kernel as MaskedScatterFn),
+        observed!(MASKED_SCATTER: MaskedScatterFn, [self_, mask, source], self_, mask, source),
     ],
     masked_scatter_boxed,
 );
@@ -324,6 +341,7 @@ pub static MASKED_SCATTER_OUT: Operator<MaskedScatterOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, masked_scatter_out_kernel as MaskedScatterOutFn),
         Kernel::new(DispatchKey::Meta, masked_scatter_out_kernel as MaskedScatterOutFn),
+        observed!(MASKED_SCATTER_OUT: MaskedScatterOutFn, [self_, mask, source, out], self_, mask, source, out),
     ],
     masked_scatter_out_boxed,
 );
@@ -365,6 +383,7 @@ pub static MASKED_SCATTER_BACKWARD: Operator<MaskedScatterBackwardFn> = Operator
     &[
         Kernel::new(DispatchKey::Cpu, masked_scatter_backward_kernel as MaskedScatterBackwardFn),
         Kernel::new(DispatchKey::Meta, masked_scatter_backward_kernel as MaskedScatterBackwardFn),
+        observed!(MASKED_SCATTER_BACKWARD: MaskedScatterBackwardFn, [grad_output, mask], grad_output, mask, sizes),
     ],
     masked_scatter_backward_boxed,
 );

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::matmul`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
 
@@ -13,7 +15,11 @@ pub type MmFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static MM: Operator<MmFn> = Operator::new(
     "mm",
     "mm(Tensor self, Tensor mat2) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, mm_cpu as MmFn), Kernel::new(DispatchKey::Meta, mm_meta as MmFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, mm_cpu as MmFn),
+        Kernel::new(DispatchKey::Meta, mm_meta as MmFn),
+        observed!(MM: MmFn, [self_, mat2], self_, mat2),
+    ],
     mm_boxed,
 );
 
@@ -53,6 +59,7 @@ pub static MM_OUT: Operator<MmOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, mm_out_cpu as MmOutFn),
         Kernel::new(DispatchKey::Meta, mm_out_meta as MmOutFn),
+        observed!(MM_OUT: MmOutFn, [self_, mat2, out], self_, mat2, out),
     ],
     mm_out_boxed,
 );
@@ -91,7 +98,11 @@ pub type BmmFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static BMM: Operator<BmmFn> = Operator::new(
     "bmm",
     "bmm(Tensor self, Tensor mat2) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, bmm_cpu as BmmFn), Kernel::new(DispatchKey::Meta, bmm_meta as BmmFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, bmm_cpu as BmmFn),
+        Kernel::new(DispatchKey::Meta, bmm_meta as BmmFn),
+        observed!(BMM: BmmFn, [self_, mat2], self_, mat2),
+    ],
     bmm_boxed,
 );
 
@@ -131,6 +142,7 @@ pub static BMM_OUT: Operator<BmmOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, bmm_out_cpu as BmmOutFn),
         Kernel::new(DispatchKey::Meta, bmm_out_meta as BmmOutFn),
+        observed!(BMM_OUT: BmmOutFn, [self_, mat2, out], self_, mat2, out),
     ],
     bmm_out_boxed,
 );
@@ -172,6 +184,7 @@ pub static ADDMM: Operator<AddmmFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, addmm_cpu as AddmmFn),
         Kernel::new(DispatchKey::Meta, addmm_meta as AddmmFn),
+        observed!(ADDMM: AddmmFn, [self_, mat1, mat2], self_, mat1, mat2, beta, alpha),
     ],
     addmm_boxed,
 );
@@ -233,6 +246,7 @@ pub static ADDMM_: Operator<AddmmInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, addmm__cpu as AddmmInPlaceFn),
         Kernel::new(DispatchKey::Meta, addmm__meta as AddmmInPlaceFn),
+        observed!(ADDMM_: AddmmInPlaceFn, [self_, mat1, mat2], self_, mat1, mat2, beta, alpha),
     ],
     addmm__boxed,
 );
@@ -295,6 +309,7 @@ pub static ADDMM_OUT: Operator<AddmmOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, addmm_out_cpu as AddmmOutFn),
         Kernel::new(DispatchKey::Meta, addmm_out_meta as AddmmOutFn),
+        observed!(ADDMM_OUT: AddmmOutFn, [self_, mat1, mat2, out], self_, mat1, mat2, beta, alpha, out),
     ],
     addmm_out_boxed,
 );
@@ -368,6 +383,7 @@ pub static BADDBMM: Operator<BaddbmmFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, baddbmm_cpu as BaddbmmFn),
         Kernel::new(DispatchKey::Meta, baddbmm_meta as BaddbmmFn),
+        observed!(BADDBMM: BaddbmmFn, [self_, batch1, batch2], self_, batch1, batch2, beta, alpha),
     ],
     baddbmm_boxed,
 );
@@ -435,6 +451,7 @@ pub static BADDBMM_: Operator<BaddbmmInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, baddbmm__cpu as BaddbmmInPlaceFn),
         Kernel::new(DispatchKey::Meta, baddbmm__meta as BaddbmmInPlaceFn),
+        observed!(BADDBMM_: BaddbmmInPlaceFn, [self_, batch1, batch2], self_, batch1, batch2, beta, alpha),
     ],
     baddbmm__boxed,
 );
@@ -497,6 +514,7 @@ pub static BADDBMM_OUT: Operator<BaddbmmOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, baddbmm_out_cpu as BaddbmmOutFn),
         Kernel::new(DispatchKey::Meta, baddbmm_out_meta as BaddbmmOutFn),
+        observed!(BADDBMM_OUT: BaddbmmOutFn, [self_, batch1, batch2, out], self_, batch1, batch2, beta, alpha, out),
     ],
     baddbmm_out_boxed,
 );
@@ -567,7 +585,11 @@ pub type MvFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static MV: Operator<MvFn> = Operator::new(
     "mv",
     "mv(Tensor self, Tensor vec) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, mv_cpu as MvFn), Kernel::new(DispatchKey::Meta, mv_meta as MvFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, mv_cpu as MvFn),
+        Kernel::new(DispatchKey::Meta, mv_meta as MvFn),
+        observed!(MV: MvFn, [self_, vec], self_, vec),
+    ],
     mv_boxed,
 );
 
@@ -607,6 +629,7 @@ pub static MV_OUT: Operator<MvOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, mv_out_cpu as MvOutFn),
         Kernel::new(DispatchKey::Meta, mv_out_meta as MvOutFn),
+        observed!(MV_OUT: MvOutFn, [self_, vec, out], self_, vec, out),
     ],
     mv_out_boxed,
 );
@@ -648,6 +671,7 @@ pub static ADDMV: Operator<AddmvFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, addmv_cpu as AddmvFn),
         Kernel::new(DispatchKey::Meta, addmv_meta as AddmvFn),
+        observed!(ADDMV: AddmvFn, [self_, mat, vec], self_, mat, vec, beta, alpha),
     ],
     addmv_boxed,
 );
@@ -709,6 +733,7 @@ pub static ADDMV_: Operator<AddmvInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, addmv__cpu as AddmvInPlaceFn),
         Kernel::new(DispatchKey::Meta, addmv__meta as AddmvInPlaceFn),
+        observed!(ADDMV_: AddmvInPlaceFn, [self_, mat, vec], self_, mat, vec, beta, alpha),
     ],
     addmv__boxed,
 );
@@ -771,6 +796,7 @@ pub static ADDMV_OUT: Operator<AddmvOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, addmv_out_cpu as AddmvOutFn),
         Kernel::new(DispatchKey::Meta, addmv_out_meta as AddmvOutFn),
+        observed!(ADDMV_OUT: AddmvOutFn, [self_, mat, vec, out], self_, mat, vec, beta, alpha, out),
     ],
     addmv_out_boxed,
 );
@@ -840,7 +866,11 @@ pub type DotFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static DOT: Operator<DotFn> = Operator::new(
     "dot",
     "dot(Tensor self, Tensor tensor) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, dot_cpu as DotFn), Kernel::new(DispatchKey::Meta, dot_meta as DotFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, dot_cpu as DotFn),
+        Kernel::new(DispatchKey::Meta, dot_meta as DotFn),
+        observed!(DOT: DotFn, [self_, tensor], self_, tensor),
+    ],
     dot_boxed,
 );
 
@@ -880,6 +910,7 @@ pub static DOT_OUT: Operator<DotOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, dot_out_cpu as DotOutFn),
         Kernel::new(DispatchKey::Meta, dot_out_meta as DotOutFn),
+        observed!(DOT_OUT: DotOutFn, [self_, tensor, out], self_, tensor, out),
     ],
     dot_out_boxed,
 );
@@ -918,7 +949,11 @@ pub type VdotFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static VDOT: Operator<VdotFn> = Operator::new(
     "vdot",
     "vdot(Tensor self, Tensor other) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, vdot_cpu as VdotFn), Kernel::new(DispatchKey::Meta, vdot_meta as VdotFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, vdot_cpu as VdotFn),
+        Kernel::new(DispatchKey::Meta, vdot_meta as VdotFn),
+        observed!(VDOT: VdotFn, [self_, other], self_, other),
+    ],
     vdot_boxed,
 );
 
@@ -958,6 +993,7 @@ pub static VDOT_OUT: Operator<VdotOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, vdot_out_cpu as VdotOutFn),
         Kernel::new(DispatchKey::Meta, vdot_out_meta as VdotOutFn),
+        observed!(VDOT_OUT: VdotOutFn, [self_, other, out], self_, other, out),
     ],
     vdot_out_boxed,
 );

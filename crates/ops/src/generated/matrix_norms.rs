@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::matrix_norms`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar, ScalarType};
@@ -15,10 +17,13 @@ pub type LinalgMatrixNormFn =
 pub static LINALG_MATRIX_NORM: Operator<LinalgMatrixNormFn> = Operator::new(
     "linalg_matrix_norm",
     "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        linalg_matrix_norm_composite as LinalgMatrixNormFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            linalg_matrix_norm_composite as LinalgMatrixNormFn,
+        ),
+        observed!(LINALG_MATRIX_NORM: LinalgMatrixNormFn, [self_], self_, ord, dim, keepdim, dtype),
+    ],
     linalg_matrix_norm_boxed,
 );
 
@@ -68,10 +73,13 @@ pub type LinalgMatrixNormOutFn =
 pub static LINALG_MATRIX_NORM_OUT: Operator<LinalgMatrixNormOutFn> = Operator::new(
     "linalg_matrix_norm.out",
     "linalg_matrix_norm.out(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        linalg_matrix_norm_out_composite as LinalgMatrixNormOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            linalg_matrix_norm_out_composite as LinalgMatrixNormOutFn,
+        ),
+        observed!(LINALG_MATRIX_NORM_OUT: LinalgMatrixNormOutFn, [self_, out], self_, ord, dim, keepdim, dtype, out),
+    ],
     linalg_matrix_norm_out_boxed,
 );
 
@@ -125,10 +133,13 @@ pub type LinalgMatrixNormStrOrdFn =
 pub static LINALG_MATRIX_NORM_STR_ORD: Operator<LinalgMatrixNormStrOrdFn> = Operator::new(
     "linalg_matrix_norm.str_ord",
     "linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        linalg_matrix_norm_str_ord_composite as LinalgMatrixNormStrOrdFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            linalg_matrix_norm_str_ord_composite as LinalgMatrixNormStrOrdFn,
+        ),
+        observed!(LINALG_MATRIX_NORM_STR_ORD: LinalgMatrixNormStrOrdFn, [self_], self_, ord, dim, keepdim, dtype),
+    ],
     linalg_matrix_norm_str_ord_boxed,
 );
 
@@ -178,10 +189,13 @@ pub type LinalgMatrixNormStrOrdOutFn =
 pub static LINALG_MATRIX_NORM_STR_ORD_OUT: Operator<LinalgMatrixNormStrOrdOutFn> = Operator::new(
     "linalg_matrix_norm.str_ord_out",
     "linalg_matrix_norm.str_ord_out(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        linalg_matrix_norm_str_ord_out_composite as LinalgMatrixNormStrOrdOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            linalg_matrix_norm_str_ord_out_composite as LinalgMatrixNormStrOrdOutFn,
+        ),
+        observed!(LINALG_MATRIX_NORM_STR_ORD_OUT: LinalgMatrixNormStrOrdOutFn, [self_, out], self_, ord, dim, keepdim, dtype, out),
+    ],
     linalg_matrix_norm_str_ord_out_boxed,
 );
 
@@ -235,7 +249,10 @@ pub type LinalgNormFn =
 pub static LINALG_NORM: Operator<LinalgNormFn> = Operator::new(
     "linalg_norm",
     "linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_norm_composite as LinalgNormFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_norm_composite as LinalgNormFn),
+        observed!(LINALG_NORM: LinalgNormFn, [self_], self_, ord, dim, keepdim, dtype),
+    ],
     linalg_norm_boxed,
 );
 
@@ -292,7 +309,10 @@ pub type LinalgNormOutFn = fn(
 pub static LINALG_NORM_OUT: Operator<LinalgNormOutFn> = Operator::new(
     "linalg_norm.out",
     "linalg_norm.out(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_norm_out_composite as LinalgNormOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_norm_out_composite as LinalgNormOutFn),
+        observed!(LINALG_NORM_OUT: LinalgNormOutFn, [self_, out], self_, ord, dim, keepdim, dtype, out),
+    ],
     linalg_norm_out_boxed,
 );
 
@@ -346,10 +366,13 @@ pub type LinalgNormOrdStrFn =
 pub static LINALG_NORM_ORD_STR: Operator<LinalgNormOrdStrFn> = Operator::new(
     "linalg_norm.ord_str",
     "linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        linalg_norm_ord_str_composite as LinalgNormOrdStrFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            linalg_norm_ord_str_composite as LinalgNormOrdStrFn,
+        ),
+        observed!(LINALG_NORM_ORD_STR: LinalgNormOrdStrFn, [self_], self_, ord, dim, keepdim, dtype),
+    ],
     linalg_norm_ord_str_boxed,
 );
 
@@ -399,10 +422,13 @@ pub type LinalgNormOrdStrOutFn =
 pub static LINALG_NORM_ORD_STR_OUT: Operator<LinalgNormOrdStrOutFn> = Operator::new(
     "linalg_norm.ord_str_out",
     "linalg_norm.ord_str_out(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        linalg_norm_ord_str_out_composite as LinalgNormOrdStrOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            linalg_norm_ord_str_out_composite as LinalgNormOrdStrOutFn,
+        ),
+        observed!(LINALG_NORM_ORD_STR_OUT: LinalgNormOrdStrOutFn, [self_, out], self_, ord, dim, keepdim, dtype, out),
+    ],
     linalg_norm_ord_str_out_boxed,
 );
 

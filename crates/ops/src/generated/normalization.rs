@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::normalization`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -15,7 +17,10 @@ pub type LayerNormFn =
 pub static LAYER_NORM: Operator<LayerNormFn> = Operator::new(
     "layer_norm",
     "layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, layer_norm_composite as LayerNormFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, layer_norm_composite as LayerNormFn),
+        observed!(LAYER_NORM: LayerNormFn, [input, weight, bias], input, normalized_shape, weight, bias, eps, cudnn_enable),
+    ],
     layer_norm_boxed,
 );
 
@@ -77,6 +82,7 @@ pub static NATIVE_LAYER_NORM: Operator<NativeLayerNormFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, native_layer_norm_kernel as NativeLayerNormFn),
         Kernel::new(DispatchKey::Meta, native_layer_norm_kernel as NativeLayerNormFn),
+        observed!(NATIVE_LAYER_NORM: NativeLayerNormFn, [input, weight, bias], input, normalized_shape, weight, bias, eps),
     ],
     native_layer_norm_boxed,
 );
@@ -139,6 +145,7 @@ pub static NATIVE_LAYER_NORM_OUT: Operator<NativeLayerNormOutFn> = Operator::new
     &[
         Kernel::new(DispatchKey::Cpu, native_layer_norm_out_kernel as NativeLayerNormOutFn),
         Kernel::new(DispatchKey::Meta, native_layer_norm_out_kernel as NativeLayerNormOutFn),
+        observed!(NATIVE_LAYER_NORM_OUT: NativeLayerNormOutFn, [input, weight, bias, out0, out1, out2], input, normalized_shape, weight, bias, eps, out0, out1, out2),
     ],
     native_layer_norm_out_boxed,
 );
@@ -221,6 +228,7 @@ pub static NATIVE_LAYER_NORM_BACKWARD: Operator<NativeLayerNormBackwardFn> = Ope
     &[
         Kernel::new(DispatchKey::Cpu, native_layer_norm_backward_kernel as NativeLayerNormBackwardFn),
         Kernel::new(DispatchKey::Meta, native_layer_norm_backward_kernel as NativeLayerNormBackwardFn),
+        observed!(NATIVE_LAYER_NORM_BACKWARD: NativeLayerNormBackwardFn, [grad_out, input, mean, rstd, weight, bias], grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask),
     ],
     native_layer_norm_backward_boxed,
 );
@@ -311,6 +319,7 @@ pub static NATIVE_LAYER_NORM_BACKWARD_OUT: Operator<NativeLayerNormBackwardOutFn
     &[
         Kernel::new(DispatchKey::Cpu, native_layer_norm_backward_out_kernel as NativeLayerNormBackwardOutFn),
         Kernel::new(DispatchKey::Meta, native_layer_norm_backward_out_kernel as NativeLayerNormBackwardOutFn),
+        observed!(NATIVE_LAYER_NORM_BACKWARD_OUT: NativeLayerNormBackwardOutFn, [grad_out, input, mean, rstd, weight, bias, out0, out1, out2], grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask, out0, out1, out2),
     ],
     native_layer_norm_backward_out_boxed,
 );
@@ -401,7 +410,10 @@ pub type GroupNormFn =
 pub static GROUP_NORM: Operator<GroupNormFn> = Operator::new(
     "group_norm",
     "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, group_norm_composite as GroupNormFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, group_norm_composite as GroupNormFn),
+        observed!(GROUP_NORM: GroupNormFn, [input, weight, bias], input, num_groups, weight, bias, eps, cudnn_enabled),
+    ],
     group_norm_boxed,
 );
 
@@ -466,6 +478,7 @@ pub static NATIVE_GROUP_NORM: Operator<NativeGroupNormFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, native_group_norm_kernel as NativeGroupNormFn),
         Kernel::new(DispatchKey::Meta, native_group_norm_kernel as NativeGroupNormFn),
+        observed!(NATIVE_GROUP_NORM: NativeGroupNormFn, [input, weight, bias], input, weight, bias, N, C, HxW, group, eps),
     ],
     native_group_norm_boxed,
 );
@@ -540,6 +553,7 @@ pub static NATIVE_GROUP_NORM_OUT: Operator<NativeGroupNormOutFn> = Operator::new
     &[
         Kernel::new(DispatchKey::Cpu, native_group_norm_out_kernel as NativeGroupNormOutFn),
         Kernel::new(DispatchKey::Meta, native_group_norm_out_kernel as NativeGroupNormOutFn),
+        observed!(NATIVE_GROUP_NORM_OUT: NativeGroupNormOutFn, [input, weight, bias, out0, out1, out2], input, weight, bias, N, C, HxW, group, eps, out0, out1, out2),
     ],
     native_group_norm_out_boxed,
 );
@@ -633,6 +647,7 @@ pub static NATIVE_GROUP_NORM_BACKWARD: Operator<NativeGroupNormBackwardFn> = Ope
     &[
         Kernel::new(DispatchKey::Cpu, native_group_norm_backward_kernel as NativeGroupNormBackwardFn),
         Kernel::new(DispatchKey::Meta, native_group_norm_backward_kernel as NativeGroupNormBackwardFn),
+        observed!(NATIVE_GROUP_NORM_BACKWARD: NativeGroupNormBackwardFn, [grad_out, input, mean, rstd, weight], grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask),
     ],
     native_group_norm_backward_boxed,
 );
@@ -727,6 +742,7 @@ pub static NATIVE_GROUP_NORM_BACKWARD_OUT: Operator<NativeGroupNormBackwardOutFn
     &[
         Kernel::new(DispatchKey::Cpu, native_group_norm_backward_out_kernel as NativeGroupNormBackwardOutFn),
         Kernel::new(DispatchKey::Meta, native_group_norm_backward_out_kernel as NativeGroupNormBackwardOutFn),
+        observed!(NATIVE_GROUP_NORM_BACKWARD_OUT: NativeGroupNormBackwardOutFn, [grad_out, input, mean, rstd, weight, out0, out1, out2], grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask, out0, out1, out2),
     ],
     native_group_norm_backward_out_boxed,
 );
@@ -834,7 +850,10 @@ pub type BatchNormFn = fn(
 pub static BATCH_NORM: Operator<BatchNormFn> = Operator::new(
     "batch_norm",
     "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, batch_norm_composite as BatchNormFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, batch_norm_composite as BatchNormFn),
+        observed!(BATCH_NORM: BatchNormFn, [input, weight, bias, running_mean, running_var], input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled),
+    ],
     batch_norm_boxed,
 );
 
@@ -920,6 +939,7 @@ pub static NATIVE_BATCH_NORM: Operator<NativeBatchNormFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, native_batch_norm_kernel as NativeBatchNormFn),
         Kernel::new(DispatchKey::Meta, native_batch_norm_kernel as NativeBatchNormFn),
+        observed!(NATIVE_BATCH_NORM: NativeBatchNormFn, [input, weight, bias, running_mean, running_var], input, weight, bias, running_mean, running_var, training, momentum, eps),
     ],
     native_batch_norm_boxed,
 );
@@ -1005,6 +1025,7 @@ pub static NATIVE_BATCH_NORM_OUT: Operator<NativeBatchNormOutFn> = Operator::new
     &[
         Kernel::new(DispatchKey::Cpu, native_batch_norm_out_kernel as NativeBatchNormOutFn),
         Kernel::new(DispatchKey::Meta, native_batch_norm_out_kernel as NativeBatchNormOutFn),
+        observed!(NATIVE_BATCH_NORM_OUT: NativeBatchNormOutFn, [input, weight, bias, running_mean, running_var, out0, out1, out2], input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2),
     ],
     native_batch_norm_out_boxed,
 );
@@ -1108,6 +1129,7 @@ pub static NATIVE_BATCH_NORM_BACKWARD: Operator<NativeBatchNormBackwardFn> = Ope
     &[
         Kernel::new(DispatchKey::Cpu, native_batch_norm_backward_kernel as NativeBatchNormBackwardFn),
         Kernel::new(DispatchKey::Meta, native_batch_norm_backward_kernel as NativeBatchNormBackwardFn),
+        observed!(NATIVE_BATCH_NORM_BACKWARD: NativeBatchNormBackwardFn, [grad_out, input, weight, running_mean, running_var, save_mean, save_invstd], grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
     ],
     native_batch_norm_backward_boxed,
 );
@@ -1221,6 +1243,7 @@ pub static NATIVE_BATCH_NORM_BACKWARD_OUT: Operator<NativeBatchNormBackwardOutFn
     &[
         Kernel::new(DispatchKey::Cpu, native_batch_norm_backward_out_kernel as NativeBatchNormBackwardOutFn),
         Kernel::new(DispatchKey::Meta, native_batch_norm_backward_out_kernel as NativeBatchNormBackwardOutFn),
+        observed!(NATIVE_BATCH_NORM_BACKWARD_OUT: NativeBatchNormBackwardOutFn, [grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, out0, out1, out2], grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask, out0, out1, out2),
     ],
     native_batch_norm_backward_out_boxed,
 );
@@ -1344,10 +1367,13 @@ pub type _NativeBatchNormLegitFn = fn(
 pub static _NATIVE_BATCH_NORM_LEGIT: Operator<_NativeBatchNormLegitFn> = Operator::new(
     "_native_batch_norm_legit",
     "_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _native_batch_norm_legit_composite as _NativeBatchNormLegitFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _native_batch_norm_legit_composite as _NativeBatchNormLegitFn,
+        ),
+        observed!(_NATIVE_BATCH_NORM_LEGIT: _NativeBatchNormLegitFn, [input, weight, bias, running_mean, running_var], input, weight, bias, running_mean, running_var, training, momentum, eps),
+    ],
     _native_batch_norm_legit_boxed,
 );
 
@@ -1528,10 +1554,13 @@ pub type _NativeBatchNormLegitNoStatsFn = fn(
 pub static _NATIVE_BATCH_NORM_LEGIT_NO_STATS: Operator<_NativeBatchNormLegitNoStatsFn> = Operator::new(
     "_native_batch_norm_legit.no_stats",
     "_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _native_batch_norm_legit_no_stats_composite as _NativeBatchNormLegitNoStatsFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _native_batch_norm_legit_no_stats_composite as _NativeBatchNormLegitNoStatsFn,
+        ),
+        observed!(_NATIVE_BATCH_NORM_LEGIT_NO_STATS: _NativeBatchNormLegitNoStatsFn, [input, weight, bias], input, weight, bias, training, momentum, eps),
+    ],
     _native_batch_norm_legit_no_stats_boxed,
 );
 
@@ -1595,10 +1624,13 @@ pub type _NativeBatchNormLegitNoStatsOutFn = fn(
 pub static _NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT: Operator<_NativeBatchNormLegitNoStatsOutFn> = Operator::new(
     "_native_batch_norm_legit.no_stats_out",
     "_native_batch_norm_legit.no_stats_out(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _native_batch_norm_legit_no_stats_out_composite as _NativeBatchNormLegitNoStatsOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _native_batch_norm_legit_no_stats_out_composite as _NativeBatchNormLegitNoStatsOutFn,
+        ),
+        observed!(_NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT: _NativeBatchNormLegitNoStatsOutFn, [input, weight, bias, out0, out1, out2], input, weight, bias, training, momentum, eps, out0, out1, out2),
+    ],
     _native_batch_norm_legit_no_stats_out_boxed,
 );
 
@@ -1680,10 +1712,13 @@ pub type _NativeBatchNormLegitNoTrainingFn = fn(
 pub static _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING: Operator<_NativeBatchNormLegitNoTrainingFn> = Operator::new(
     "_native_batch_norm_legit_no_training",
     "_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _native_batch_norm_legit_no_training_composite as _NativeBatchNormLegitNoTrainingFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _native_batch_norm_legit_no_training_composite as _NativeBatchNormLegitNoTrainingFn,
+        ),
+        observed!(_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING: _NativeBatchNormLegitNoTrainingFn, [input, weight, bias, running_mean, running_var], input, weight, bias, running_mean, running_var, momentum, eps),
+    ],
     _native_batch_norm_legit_no_training_boxed,
 );
 
@@ -1761,10 +1796,13 @@ pub static _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT: Operator<_NativeBatchNormLe
     Operator::new(
         "_native_batch_norm_legit_no_training.out",
         "_native_batch_norm_legit_no_training.out(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
-        &[Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            _native_batch_norm_legit_no_training_out_composite as _NativeBatchNormLegitNoTrainingOutFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeImplicitAutograd,
+                _native_batch_norm_legit_no_training_out_composite as _NativeBatchNormLegitNoTrainingOutFn,
+            ),
+            observed!(_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT: _NativeBatchNormLegitNoTrainingOutFn, [input, weight, bias, running_mean, running_var, out0, out1, out2], input, weight, bias, running_mean, running_var, momentum, eps, out0, out1, out2),
+        ],
         _native_batch_norm_legit_no_training_out_boxed,
     );
 
@@ -1848,7 +1886,10 @@ pub type RmsNormFn = fn(DispatchKeySet, &Tensor, &[i64], Option<&Tensor>, Option
 pub static RMS_NORM: Operator<RmsNormFn> = Operator::new(
     "rms_norm",
     "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, rms_norm_composite as RmsNormFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, rms_norm_composite as RmsNormFn),
+        observed!(RMS_NORM: RmsNormFn, [input, weight], input, normalized_shape, weight, eps),
+    ],
     rms_norm_boxed,
 );
 
@@ -1898,6 +1939,7 @@ pub static _FUSED_RMS_NORM: Operator<_FusedRmsNormFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, _fused_rms_norm_kernel as _FusedRmsNormFn),
         Kernel::new(DispatchKey::Meta, _fused_rms_norm_kernel as _FusedRmsNormFn),
+        observed!(_FUSED_RMS_NORM: _FusedRmsNormFn, [input, weight], input, normalized_shape, weight, eps),
     ],
     _fused_rms_norm_boxed,
 );
@@ -1955,6 +1997,7 @@ pub static _FUSED_RMS_NORM_BACKWARD: Operator<_FusedRmsNormBackwardFn> = Operato
     &[
         Kernel::new(DispatchKey::Cpu, _fused_rms_norm_backward_kernel as _FusedRmsNormBackwardFn),
         Kernel::new(DispatchKey::Meta, _fused_rms_norm_backward_kernel as _FusedRmsNormBackwardFn),
+        observed!(_FUSED_RMS_NORM_BACKWARD: _FusedRmsNormBackwardFn, [grad_out, input, rstd, weight], grad_out, input, normalized_shape, rstd, weight, output_mask),
     ],
     _fused_rms_norm_backward_boxed,
 );

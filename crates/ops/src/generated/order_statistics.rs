@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::order_statistics`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::{convert_to_out, copy_to_out};
 use crate::{Tensor, native};
 use flambeau_core::{Result, ScalarType};
@@ -17,6 +19,7 @@ pub static CUMMAX: Operator<CummaxFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, cummax_cpu as CummaxFn),
         Kernel::new(DispatchKey::Meta, cummax_meta as CummaxFn),
+        observed!(CUMMAX: CummaxFn, [self_], self_, dim),
     ],
     cummax_boxed,
 );
@@ -58,6 +61,7 @@ pub static CUMMAX_OUT: Operator<CummaxOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, cummax_out_cpu as CummaxOutFn),
         Kernel::new(DispatchKey::Meta, cummax_out_meta as CummaxOutFn),
+        observed!(CUMMAX_OUT: CummaxOutFn, [self_, values, indices], self_, dim, values, indices),
     ],
     cummax_out_boxed,
 );
@@ -116,6 +120,7 @@ pub static CUMMIN: Operator<CumminFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, cummin_cpu as CumminFn),
         Kernel::new(DispatchKey::Meta, cummin_meta as CumminFn),
+        observed!(CUMMIN: CumminFn, [self_], self_, dim),
     ],
     cummin_boxed,
 );
@@ -157,6 +162,7 @@ pub static CUMMIN_OUT: Operator<CumminOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, cummin_out_cpu as CumminOutFn),
         Kernel::new(DispatchKey::Meta, cummin_out_meta as CumminOutFn),
+        observed!(CUMMIN_OUT: CumminOutFn, [self_, values, indices], self_, dim, values, indices),
     ],
     cummin_out_boxed,
 );
@@ -215,6 +221,7 @@ pub static KTHVALUE: Operator<KthvalueFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, kthvalue_cpu as KthvalueFn),
         Kernel::new(DispatchKey::Meta, kthvalue_meta as KthvalueFn),
+        observed!(KTHVALUE: KthvalueFn, [self_], self_, k, dim, keepdim),
     ],
     kthvalue_boxed,
 );
@@ -269,6 +276,7 @@ pub static KTHVALUE_VALUES: Operator<KthvalueValuesFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, kthvalue_values_cpu as KthvalueValuesFn),
         Kernel::new(DispatchKey::Meta, kthvalue_values_meta as KthvalueValuesFn),
+        observed!(KTHVALUE_VALUES: KthvalueValuesFn, [self_, values, indices], self_, k, dim, keepdim, values, indices),
     ],
     kthvalue_values_boxed,
 );
@@ -345,6 +353,7 @@ pub static MEDIAN: Operator<MedianFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, median_kernel as MedianFn),
         Kernel::new(DispatchKey::Meta, median_kernel as MedianFn),
+        observed!(MEDIAN: MedianFn, [self_], self_),
     ],
     median_boxed,
 );
@@ -377,6 +386,7 @@ pub static MEDIAN_OUT: Operator<MedianOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, median_out_kernel as MedianOutFn),
         Kernel::new(DispatchKey::Meta, median_out_kernel as MedianOutFn),
+        observed!(MEDIAN_OUT: MedianOutFn, [self_, out], self_, out),
     ],
     median_out_boxed,
 );
@@ -410,6 +420,7 @@ pub static MEDIAN_DIM: Operator<MedianDimFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, median_dim_cpu as MedianDimFn),
         Kernel::new(DispatchKey::Meta, median_dim_meta as MedianDimFn),
+        observed!(MEDIAN_DIM: MedianDimFn, [self_], self_, dim, keepdim),
     ],
     median_dim_boxed,
 );
@@ -461,6 +472,7 @@ pub static MEDIAN_DIM_VALUES: Operator<MedianDimValuesFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, median_dim_values_cpu as MedianDimValuesFn),
         Kernel::new(DispatchKey::Meta, median_dim_values_meta as MedianDimValuesFn),
+        observed!(MEDIAN_DIM_VALUES: MedianDimValuesFn, [self_, values, indices], self_, dim, keepdim, values, indices),
     ],
     median_dim_values_boxed,
 );
@@ -533,6 +545,7 @@ pub static NANMEDIAN: Operator<NanmedianFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nanmedian_kernel as NanmedianFn),
         Kernel::new(DispatchKey::Meta, nanmedian_kernel as NanmedianFn),
+        observed!(NANMEDIAN: NanmedianFn, [self_], self_),
     ],
     nanmedian_boxed,
 );
@@ -565,6 +578,7 @@ pub static NANMEDIAN_OUT: Operator<NanmedianOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nanmedian_out_kernel as NanmedianOutFn),
         Kernel::new(DispatchKey::Meta, nanmedian_out_kernel as NanmedianOutFn),
+        observed!(NANMEDIAN_OUT: NanmedianOutFn, [self_, out], self_, out),
     ],
     nanmedian_out_boxed,
 );
@@ -598,6 +612,7 @@ pub static NANMEDIAN_DIM: Operator<NanmedianDimFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nanmedian_dim_cpu as NanmedianDimFn),
         Kernel::new(DispatchKey::Meta, nanmedian_dim_meta as NanmedianDimFn),
+        observed!(NANMEDIAN_DIM: NanmedianDimFn, [self_], self_, dim, keepdim),
     ],
     nanmedian_dim_boxed,
 );
@@ -649,6 +664,7 @@ pub static NANMEDIAN_DIM_VALUES: Operator<NanmedianDimValuesFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nanmedian_dim_values_cpu as NanmedianDimValuesFn),
         Kernel::new(DispatchKey::Meta, nanmedian_dim_values_meta as NanmedianDimValuesFn),
+        observed!(NANMEDIAN_DIM_VALUES: NanmedianDimValuesFn, [self_, values, indices], self_, dim, keepdim, values, indices),
     ],
     nanmedian_dim_values_boxed,
 );
@@ -719,7 +735,11 @@ pub type ModeFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<(Tensor, Tens
 pub static MODE: Operator<ModeFn> = Operator::new(
     "mode",
     "mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
-    &[Kernel::new(DispatchKey::Cpu, mode_cpu as ModeFn), Kernel::new(DispatchKey::Meta, mode_meta as ModeFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, mode_cpu as ModeFn),
+        Kernel::new(DispatchKey::Meta, mode_meta as ModeFn),
+        observed!(MODE: ModeFn, [self_], self_, dim, keepdim),
+    ],
     mode_boxed,
 );
 
@@ -760,6 +780,7 @@ pub static MODE_VALUES: Operator<ModeValuesFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, mode_values_cpu as ModeValuesFn),
         Kernel::new(DispatchKey::Meta, mode_values_meta as ModeValuesFn),
+        observed!(MODE_VALUES: ModeValuesFn, [self_, values, indices], self_, dim, keepdim, values, indices),
     ],
     mode_values_boxed,
 );
@@ -823,7 +844,10 @@ pub type QuantileFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<i64>, bool, &s
 pub static QUANTILE: Operator<QuantileFn> = Operator::new(
     "quantile",
     "quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, quantile_composite as QuantileFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, quantile_composite as QuantileFn),
+        observed!(QUANTILE: QuantileFn, [self_, q], self_, q, dim, keepdim, interpolation),
+    ],
     quantile_boxed,
 );
 
@@ -872,7 +896,10 @@ pub type QuantileOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<i64>, bool,
 pub static QUANTILE_OUT: Operator<QuantileOutFn> = Operator::new(
     "quantile.out",
     "quantile.out(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, quantile_out_composite as QuantileOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, quantile_out_composite as QuantileOutFn),
+        observed!(QUANTILE_OUT: QuantileOutFn, [self_, q, out], self_, q, dim, keepdim, interpolation, out),
+    ],
     quantile_out_boxed,
 );
 
@@ -925,7 +952,10 @@ pub type QuantileScalarFn = fn(DispatchKeySet, &Tensor, f64, Option<i64>, bool, 
 pub static QUANTILE_SCALAR: Operator<QuantileScalarFn> = Operator::new(
     "quantile.scalar",
     "quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, quantile_scalar_composite as QuantileScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, quantile_scalar_composite as QuantileScalarFn),
+        observed!(QUANTILE_SCALAR: QuantileScalarFn, [self_], self_, q, dim, keepdim, interpolation),
+    ],
     quantile_scalar_boxed,
 );
 
@@ -975,10 +1005,13 @@ pub type QuantileScalarOutFn =
 pub static QUANTILE_SCALAR_OUT: Operator<QuantileScalarOutFn> = Operator::new(
     "quantile.scalar_out",
     "quantile.scalar_out(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        quantile_scalar_out_composite as QuantileScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            quantile_scalar_out_composite as QuantileScalarOutFn,
+        ),
+        observed!(QUANTILE_SCALAR_OUT: QuantileScalarOutFn, [self_, out], self_, q, dim, keepdim, interpolation, out),
+    ],
     quantile_scalar_out_boxed,
 );
 
@@ -1031,7 +1064,10 @@ pub type NanquantileFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<i64>, bool,
 pub static NANQUANTILE: Operator<NanquantileFn> = Operator::new(
     "nanquantile",
     "nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, nanquantile_composite as NanquantileFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, nanquantile_composite as NanquantileFn),
+        observed!(NANQUANTILE: NanquantileFn, [self_, q], self_, q, dim, keepdim, interpolation),
+    ],
     nanquantile_boxed,
 );
 
@@ -1081,7 +1117,10 @@ pub type NanquantileOutFn =
 pub static NANQUANTILE_OUT: Operator<NanquantileOutFn> = Operator::new(
     "nanquantile.out",
     "nanquantile.out(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, nanquantile_out_composite as NanquantileOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, nanquantile_out_composite as NanquantileOutFn),
+        observed!(NANQUANTILE_OUT: NanquantileOutFn, [self_, q, out], self_, q, dim, keepdim, interpolation, out),
+    ],
     nanquantile_out_boxed,
 );
 
@@ -1134,10 +1173,13 @@ pub type NanquantileScalarFn = fn(DispatchKeySet, &Tensor, f64, Option<i64>, boo
 pub static NANQUANTILE_SCALAR: Operator<NanquantileScalarFn> = Operator::new(
     "nanquantile.scalar",
     "nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        nanquantile_scalar_composite as NanquantileScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            nanquantile_scalar_composite as NanquantileScalarFn,
+        ),
+        observed!(NANQUANTILE_SCALAR: NanquantileScalarFn, [self_], self_, q, dim, keepdim, interpolation),
+    ],
     nanquantile_scalar_boxed,
 );
 
@@ -1187,10 +1229,13 @@ pub type NanquantileScalarOutFn =
 pub static NANQUANTILE_SCALAR_OUT: Operator<NanquantileScalarOutFn> = Operator::new(
     "nanquantile.scalar_out",
     "nanquantile.scalar_out(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        nanquantile_scalar_out_composite as NanquantileScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            nanquantile_scalar_out_composite as NanquantileScalarOutFn,
+        ),
+        observed!(NANQUANTILE_SCALAR_OUT: NanquantileScalarOutFn, [self_, out], self_, q, dim, keepdim, interpolation, out),
+    ],
     nanquantile_scalar_out_boxed,
 );
 
@@ -1243,7 +1288,10 @@ pub type NanmeanFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, Option<Sc
 pub static NANMEAN: Operator<NanmeanFn> = Operator::new(
     "nanmean",
     "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, nanmean_composite as NanmeanFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, nanmean_composite as NanmeanFn),
+        observed!(NANMEAN: NanmeanFn, [self_], self_, dim, keepdim, dtype),
+    ],
     nanmean_boxed,
 );
 
@@ -1290,7 +1338,10 @@ pub type NanmeanOutFn =
 pub static NANMEAN_OUT: Operator<NanmeanOutFn> = Operator::new(
     "nanmean.out",
     "nanmean.out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, nanmean_out_composite as NanmeanOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, nanmean_out_composite as NanmeanOutFn),
+        observed!(NANMEAN_OUT: NanmeanOutFn, [self_, out], self_, dim, keepdim, dtype, out),
+    ],
     nanmean_out_boxed,
 );
 

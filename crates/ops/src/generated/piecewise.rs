@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::piecewise`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -18,6 +20,7 @@ pub static HARDSHRINK: Operator<HardshrinkFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, hardshrink_cpu as HardshrinkFn),
         Kernel::new(DispatchKey::Meta, hardshrink_meta as HardshrinkFn),
+        observed!(HARDSHRINK: HardshrinkFn, [self_], self_, lambd),
     ],
     hardshrink_boxed,
 );
@@ -59,6 +62,7 @@ pub static HARDSHRINK_OUT: Operator<HardshrinkOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, hardshrink_out_cpu as HardshrinkOutFn),
         Kernel::new(DispatchKey::Meta, hardshrink_out_meta as HardshrinkOutFn),
+        observed!(HARDSHRINK_OUT: HardshrinkOutFn, [self_, out], self_, lambd, out),
     ],
     hardshrink_out_boxed,
 );
@@ -100,6 +104,7 @@ pub static HARDSHRINK_BACKWARD: Operator<HardshrinkBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, hardshrink_backward_cpu as HardshrinkBackwardFn),
         Kernel::new(DispatchKey::Meta, hardshrink_backward_meta as HardshrinkBackwardFn),
+        observed!(HARDSHRINK_BACKWARD: HardshrinkBackwardFn, [grad_out, self_], grad_out, self_, lambd),
     ],
     hardshrink_backward_boxed,
 );
@@ -152,6 +157,7 @@ pub static SOFTSHRINK: Operator<SoftshrinkFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, softshrink_cpu as SoftshrinkFn),
         Kernel::new(DispatchKey::Meta, softshrink_meta as SoftshrinkFn),
+        observed!(SOFTSHRINK: SoftshrinkFn, [self_], self_, lambd),
     ],
     softshrink_boxed,
 );
@@ -193,6 +199,7 @@ pub static SOFTSHRINK_OUT: Operator<SoftshrinkOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, softshrink_out_cpu as SoftshrinkOutFn),
         Kernel::new(DispatchKey::Meta, softshrink_out_meta as SoftshrinkOutFn),
+        observed!(SOFTSHRINK_OUT: SoftshrinkOutFn, [self_, out], self_, lambd, out),
     ],
     softshrink_out_boxed,
 );
@@ -234,6 +241,7 @@ pub static SOFTSHRINK_BACKWARD: Operator<SoftshrinkBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, softshrink_backward_cpu as SoftshrinkBackwardFn),
         Kernel::new(DispatchKey::Meta, softshrink_backward_meta as SoftshrinkBackwardFn),
+        observed!(SOFTSHRINK_BACKWARD: SoftshrinkBackwardFn, [grad_output, self_], grad_output, self_, lambd),
     ],
     softshrink_backward_boxed,
 );
@@ -286,6 +294,7 @@ pub static HARDSIGMOID: Operator<HardsigmoidFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, hardsigmoid_cpu as HardsigmoidFn),
         Kernel::new(DispatchKey::Meta, hardsigmoid_meta as HardsigmoidFn),
+        observed!(HARDSIGMOID: HardsigmoidFn, [self_], self_),
     ],
     hardsigmoid_boxed,
 );
@@ -327,6 +336,7 @@ pub static HARDSIGMOID_: Operator<HardsigmoidInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, hardsigmoid__cpu as HardsigmoidInPlaceFn),
         Kernel::new(DispatchKey::Meta, hardsigmoid__meta as HardsigmoidInPlaceFn),
+        observed!(HARDSIGMOID_: HardsigmoidInPlaceFn, [self_], self_),
     ],
     hardsigmoid__boxed,
 );
@@ -368,6 +378,7 @@ pub static HARDSIGMOID_OUT: Operator<HardsigmoidOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, hardsigmoid_out_cpu as HardsigmoidOutFn),
         Kernel::new(DispatchKey::Meta, hardsigmoid_out_meta as HardsigmoidOutFn),
+        observed!(HARDSIGMOID_OUT: HardsigmoidOutFn, [self_, out], self_, out),
     ],
     hardsigmoid_out_boxed,
 );
@@ -409,6 +420,7 @@ pub static HARDSIGMOID_BACKWARD: Operator<HardsigmoidBackwardFn> = Operator::new
     &[
         Kernel::new(DispatchKey::Cpu, hardsigmoid_backward_cpu as HardsigmoidBackwardFn),
         Kernel::new(DispatchKey::Meta, hardsigmoid_backward_meta as HardsigmoidBackwardFn),
+        observed!(HARDSIGMOID_BACKWARD: HardsigmoidBackwardFn, [grad_output, self_], grad_output, self_),
     ],
     hardsigmoid_backward_boxed,
 );
@@ -450,6 +462,7 @@ pub static HARDSWISH: Operator<HardswishFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, hardswish_cpu as HardswishFn),
         Kernel::new(DispatchKey::Meta, hardswish_meta as HardswishFn),
+        observed!(HARDSWISH: HardswishFn, [self_], self_),
     ],
     hardswish_boxed,
 );
@@ -491,6 +504,7 @@ pub static HARDSWISH_: Operator<HardswishInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, hardswish__cpu as HardswishInPlaceFn),
         Kernel::new(DispatchKey::Meta, hardswish__meta as HardswishInPlaceFn),
+        observed!(HARDSWISH_: HardswishInPlaceFn, [self_], self_),
     ],
     hardswish__boxed,
 );
@@ -532,6 +546,7 @@ pub static HARDSWISH_OUT: Operator<HardswishOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, hardswish_out_cpu as HardswishOutFn),
         Kernel::new(DispatchKey::Meta, hardswish_out_meta as HardswishOutFn),
+        observed!(HARDSWISH_OUT: HardswishOutFn, [self_, out], self_, out),
     ],
     hardswish_out_boxed,
 );
@@ -573,6 +588,7 @@ pub static HARDSWISH_BACKWARD: Operator<HardswishBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, hardswish_backward_cpu as HardswishBackwardFn),
         Kernel::new(DispatchKey::Meta, hardswish_backward_meta as HardswishBackwardFn),
+        observed!(HARDSWISH_BACKWARD: HardswishBackwardFn, [grad_output, self_], grad_output, self_),
     ],
     hardswish_backward_boxed,
 );
@@ -611,7 +627,10 @@ pub type CeluFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
 pub static CELU: Operator<CeluFn> = Operator::new(
     "celu",
     "celu(Tensor self, Scalar alpha=1.0) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, celu_composite as CeluFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, celu_composite as CeluFn),
+        observed!(CELU: CeluFn, [self_], self_, alpha),
+    ],
     celu_boxed,
 );
 
@@ -640,7 +659,10 @@ pub type CeluOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Result<()>;
 pub static CELU_OUT: Operator<CeluOutFn> = Operator::new(
     "celu.out",
     "celu.out(Tensor self, Scalar alpha=1.0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, celu_out_composite as CeluOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, celu_out_composite as CeluOutFn),
+        observed!(CELU_OUT: CeluOutFn, [self_, out], self_, alpha, out),
+    ],
     celu_out_boxed,
 );
 
@@ -670,7 +692,10 @@ pub type CeluInPlaceFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<()>;
 pub static CELU_: Operator<CeluInPlaceFn> = Operator::new(
     "celu_",
     "celu_(Tensor(a!) self, Scalar alpha=1.0) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, celu__composite as CeluInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, celu__composite as CeluInPlaceFn),
+        observed!(CELU_: CeluInPlaceFn, [self_], self_, alpha),
+    ],
     celu__boxed,
 );
 
@@ -699,7 +724,10 @@ pub type SeluFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static SELU: Operator<SeluFn> = Operator::new(
     "selu",
     "selu(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, selu_composite as SeluFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, selu_composite as SeluFn),
+        observed!(SELU: SeluFn, [self_], self_),
+    ],
     selu_boxed,
 );
 
@@ -728,7 +756,10 @@ pub type SeluInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
 pub static SELU_: Operator<SeluInPlaceFn> = Operator::new(
     "selu_",
     "selu_(Tensor(a!) self) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, selu__composite as SeluInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, selu__composite as SeluInPlaceFn),
+        observed!(SELU_: SeluInPlaceFn, [self_], self_),
+    ],
     selu__boxed,
 );
 
@@ -757,7 +788,10 @@ pub type Relu6Fn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static RELU6: Operator<Relu6Fn> = Operator::new(
     "relu6",
     "relu6(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, relu6_composite as Relu6Fn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, relu6_composite as Relu6Fn),
+        observed!(RELU6: Relu6Fn, [self_], self_),
+    ],
     relu6_boxed,
 );
 
@@ -786,7 +820,10 @@ pub type Relu6InPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
 pub static RELU6_: Operator<Relu6InPlaceFn> = Operator::new(
     "relu6_",
     "relu6_(Tensor(a!) self) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, relu6__composite as Relu6InPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, relu6__composite as Relu6InPlaceFn),
+        observed!(RELU6_: Relu6InPlaceFn, [self_], self_),
+    ],
     relu6__boxed,
 );
 
@@ -818,6 +855,7 @@ pub static GLU: Operator<GluFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, glu_kernel as GluFn),
         Kernel::new(DispatchKey::Meta, glu_kernel as GluFn),
+        observed!(GLU: GluFn, [self_], self_, dim),
     ],
     glu_boxed,
 );
@@ -850,6 +888,7 @@ pub static GLU_OUT: Operator<GluOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, glu_out_kernel as GluOutFn),
         Kernel::new(DispatchKey::Meta, glu_out_kernel as GluOutFn),
+        observed!(GLU_OUT: GluOutFn, [self_, out], self_, dim, out),
     ],
     glu_out_boxed,
 );
@@ -880,7 +919,10 @@ pub type GluBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Ten
 pub static GLU_BACKWARD: Operator<GluBackwardFn> = Operator::new(
     "glu_backward",
     "glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, glu_backward_composite as GluBackwardFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, glu_backward_composite as GluBackwardFn),
+        observed!(GLU_BACKWARD: GluBackwardFn, [grad_output, self_], grad_output, self_, dim),
+    ],
     glu_backward_boxed,
 );
 
@@ -914,7 +956,10 @@ pub type PreluFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static PRELU: Operator<PreluFn> = Operator::new(
     "prelu",
     "prelu(Tensor self, Tensor weight) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, prelu_composite as PreluFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, prelu_composite as PreluFn),
+        observed!(PRELU: PreluFn, [self_, weight], self_, weight),
+    ],
     prelu_boxed,
 );
 
@@ -943,7 +988,10 @@ pub type PreluOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()
 pub static PRELU_OUT: Operator<PreluOutFn> = Operator::new(
     "prelu.out",
     "prelu.out(Tensor self, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, prelu_out_composite as PreluOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, prelu_out_composite as PreluOutFn),
+        observed!(PRELU_OUT: PreluOutFn, [self_, weight, out], self_, weight, out),
+    ],
     prelu_out_boxed,
 );
 
@@ -976,6 +1024,7 @@ pub static _PRELU_KERNEL: Operator<_PreluKernelFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, _prelu_kernel_cpu as _PreluKernelFn),
         Kernel::new(DispatchKey::Meta, _prelu_kernel_meta as _PreluKernelFn),
+        observed!(_PRELU_KERNEL: _PreluKernelFn, [self_, weight], self_, weight),
     ],
     _prelu_kernel_boxed,
 );
@@ -1017,6 +1066,7 @@ pub static _PRELU_KERNEL_BACKWARD: Operator<_PreluKernelBackwardFn> = Operator::
     &[
         Kernel::new(DispatchKey::Cpu, _prelu_kernel_backward_kernel as _PreluKernelBackwardFn),
         Kernel::new(DispatchKey::Meta, _prelu_kernel_backward_kernel as _PreluKernelBackwardFn),
+        observed!(_PRELU_KERNEL_BACKWARD: _PreluKernelBackwardFn, [grad_output, self_, weight], grad_output, self_, weight),
     ],
     _prelu_kernel_backward_boxed,
 );
@@ -1058,7 +1108,10 @@ pub type RreluWithNoiseFn =
 pub static RRELU_WITH_NOISE: Operator<RreluWithNoiseFn> = Operator::new(
     "rrelu_with_noise",
     "rrelu_with_noise(Tensor self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, rrelu_with_noise_composite as RreluWithNoiseFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, rrelu_with_noise_composite as RreluWithNoiseFn),
+        observed!(RRELU_WITH_NOISE: RreluWithNoiseFn, [self_, noise], self_, noise, lower, upper, training, generator),
+    ],
     rrelu_with_noise_boxed,
 );
 
@@ -1111,10 +1164,13 @@ pub type RreluWithNoiseInPlaceFn =
 pub static RRELU_WITH_NOISE_: Operator<RreluWithNoiseInPlaceFn> = Operator::new(
     "rrelu_with_noise_",
     "rrelu_with_noise_(Tensor(a!) self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        rrelu_with_noise__composite as RreluWithNoiseInPlaceFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            rrelu_with_noise__composite as RreluWithNoiseInPlaceFn,
+        ),
+        observed!(RRELU_WITH_NOISE_: RreluWithNoiseInPlaceFn, [self_, noise], self_, noise, lower, upper, training, generator),
+    ],
     rrelu_with_noise__boxed,
 );
 
@@ -1167,10 +1223,13 @@ pub type RreluWithNoiseBackwardFn =
 pub static RRELU_WITH_NOISE_BACKWARD: Operator<RreluWithNoiseBackwardFn> = Operator::new(
     "rrelu_with_noise_backward",
     "rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        rrelu_with_noise_backward_composite as RreluWithNoiseBackwardFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            rrelu_with_noise_backward_composite as RreluWithNoiseBackwardFn,
+        ),
+        observed!(RRELU_WITH_NOISE_BACKWARD: RreluWithNoiseBackwardFn, [grad_output, self_, noise], grad_output, self_, noise, lower, upper, training, self_is_result),
+    ],
     rrelu_with_noise_backward_boxed,
 );
 
@@ -1234,7 +1293,10 @@ pub type RreluFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, bool, Option<&Gen
 pub static RRELU: Operator<RreluFn> = Operator::new(
     "rrelu",
     "rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, rrelu_composite as RreluFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, rrelu_composite as RreluFn),
+        observed!(RRELU: RreluFn, [self_], self_, lower, upper, training, generator),
+    ],
     rrelu_boxed,
 );
 
@@ -1283,7 +1345,10 @@ pub type RreluInPlaceFn = fn(DispatchKeySet, &Tensor, Scalar, Scalar, bool, Opti
 pub static RRELU_: Operator<RreluInPlaceFn> = Operator::new(
     "rrelu_",
     "rrelu_(Tensor(a!) self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, rrelu__composite as RreluInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, rrelu__composite as RreluInPlaceFn),
+        observed!(RRELU_: RreluInPlaceFn, [self_], self_, lower, upper, training, generator),
+    ],
     rrelu__boxed,
 );
 

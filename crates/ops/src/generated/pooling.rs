@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::pooling`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -14,7 +16,10 @@ pub type MaxPool2dFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64
 pub static MAX_POOL2D: Operator<MaxPool2dFn> = Operator::new(
     "max_pool2d",
     "max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, max_pool2d_composite as MaxPool2dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_pool2d_composite as MaxPool2dFn),
+        observed!(MAX_POOL2D: MaxPool2dFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
+    ],
     max_pool2d_boxed,
 );
 
@@ -70,6 +75,7 @@ pub static MAX_POOL2D_WITH_INDICES: Operator<MaxPool2dWithIndicesFn> = Operator:
     &[
         Kernel::new(DispatchKey::Cpu, max_pool2d_with_indices_cpu as MaxPool2dWithIndicesFn),
         Kernel::new(DispatchKey::Meta, max_pool2d_with_indices_meta as MaxPool2dWithIndicesFn),
+        observed!(MAX_POOL2D_WITH_INDICES: MaxPool2dWithIndicesFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
     ],
     max_pool2d_with_indices_boxed,
 );
@@ -166,6 +172,7 @@ pub static MAX_POOL2D_WITH_INDICES_OUT: Operator<MaxPool2dWithIndicesOutFn> = Op
     &[
         Kernel::new(DispatchKey::Cpu, max_pool2d_with_indices_out_cpu as MaxPool2dWithIndicesOutFn),
         Kernel::new(DispatchKey::Meta, max_pool2d_with_indices_out_meta as MaxPool2dWithIndicesOutFn),
+        observed!(MAX_POOL2D_WITH_INDICES_OUT: MaxPool2dWithIndicesOutFn, [self_, out0, out1], self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1),
     ],
     max_pool2d_with_indices_out_boxed,
 );
@@ -278,6 +285,7 @@ pub static MAX_POOL2D_WITH_INDICES_BACKWARD: Operator<MaxPool2dWithIndicesBackwa
             DispatchKey::Meta,
             max_pool2d_with_indices_backward_meta as MaxPool2dWithIndicesBackwardFn,
         ),
+        observed!(MAX_POOL2D_WITH_INDICES_BACKWARD: MaxPool2dWithIndicesBackwardFn, [grad_output, self_, indices], grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices),
     ],
     max_pool2d_with_indices_backward_boxed,
 );
@@ -404,6 +412,7 @@ pub static MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT: Operator<MaxPool2dWithIn
                 DispatchKey::Meta,
                 max_pool2d_with_indices_backward_grad_input_meta as MaxPool2dWithIndicesBackwardGradInputFn,
             ),
+            observed!(MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT: MaxPool2dWithIndicesBackwardGradInputFn, [grad_output, self_, indices, grad_input], grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices, grad_input),
         ],
         max_pool2d_with_indices_backward_grad_input_boxed,
     );
@@ -526,6 +535,7 @@ pub static AVG_POOL2D: Operator<AvgPool2dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, avg_pool2d_cpu as AvgPool2dFn),
         Kernel::new(DispatchKey::Meta, avg_pool2d_meta as AvgPool2dFn),
+        observed!(AVG_POOL2D: AvgPool2dFn, [self_], self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
     ],
     avg_pool2d_boxed,
 );
@@ -627,6 +637,7 @@ pub static AVG_POOL2D_OUT: Operator<AvgPool2dOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, avg_pool2d_out_cpu as AvgPool2dOutFn),
         Kernel::new(DispatchKey::Meta, avg_pool2d_out_meta as AvgPool2dOutFn),
+        observed!(AVG_POOL2D_OUT: AvgPool2dOutFn, [self_, out], self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out),
     ],
     avg_pool2d_out_boxed,
 );
@@ -733,6 +744,7 @@ pub static AVG_POOL2D_BACKWARD: Operator<AvgPool2dBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, avg_pool2d_backward_cpu as AvgPool2dBackwardFn),
         Kernel::new(DispatchKey::Meta, avg_pool2d_backward_meta as AvgPool2dBackwardFn),
+        observed!(AVG_POOL2D_BACKWARD: AvgPool2dBackwardFn, [grad_output, self_], grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
     ],
     avg_pool2d_backward_boxed,
 );
@@ -861,6 +873,7 @@ pub static AVG_POOL2D_BACKWARD_GRAD_INPUT: Operator<AvgPool2dBackwardGradInputFn
     &[
         Kernel::new(DispatchKey::Cpu, avg_pool2d_backward_grad_input_cpu as AvgPool2dBackwardGradInputFn),
         Kernel::new(DispatchKey::Meta, avg_pool2d_backward_grad_input_meta as AvgPool2dBackwardGradInputFn),
+        observed!(AVG_POOL2D_BACKWARD_GRAD_INPUT: AvgPool2dBackwardGradInputFn, [grad_output, self_, grad_input], grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, grad_input),
     ],
     avg_pool2d_backward_grad_input_boxed,
 );
@@ -982,10 +995,13 @@ pub type AdaptiveAvgPool2dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Ten
 pub static ADAPTIVE_AVG_POOL2D: Operator<AdaptiveAvgPool2dFn> = Operator::new(
     "adaptive_avg_pool2d",
     "adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        adaptive_avg_pool2d_composite as AdaptiveAvgPool2dFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            adaptive_avg_pool2d_composite as AdaptiveAvgPool2dFn,
+        ),
+        observed!(ADAPTIVE_AVG_POOL2D: AdaptiveAvgPool2dFn, [self_], self_, output_size),
+    ],
     adaptive_avg_pool2d_boxed,
 );
 
@@ -1021,6 +1037,7 @@ pub static _ADAPTIVE_AVG_POOL2D: Operator<_AdaptiveAvgPool2dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool2d_cpu as _AdaptiveAvgPool2dFn),
         Kernel::new(DispatchKey::Meta, _adaptive_avg_pool2d_meta as _AdaptiveAvgPool2dFn),
+        observed!(_ADAPTIVE_AVG_POOL2D: _AdaptiveAvgPool2dFn, [self_], self_, output_size),
     ],
     _adaptive_avg_pool2d_boxed,
 );
@@ -1061,6 +1078,7 @@ pub static _ADAPTIVE_AVG_POOL2D_OUT: Operator<_AdaptiveAvgPool2dOutFn> = Operato
     &[
         Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool2d_out_cpu as _AdaptiveAvgPool2dOutFn),
         Kernel::new(DispatchKey::Meta, _adaptive_avg_pool2d_out_meta as _AdaptiveAvgPool2dOutFn),
+        observed!(_ADAPTIVE_AVG_POOL2D_OUT: _AdaptiveAvgPool2dOutFn, [self_, out], self_, output_size, out),
     ],
     _adaptive_avg_pool2d_out_boxed,
 );
@@ -1113,6 +1131,7 @@ pub static _ADAPTIVE_AVG_POOL2D_BACKWARD: Operator<_AdaptiveAvgPool2dBackwardFn>
     &[
         Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool2d_backward_cpu as _AdaptiveAvgPool2dBackwardFn),
         Kernel::new(DispatchKey::Meta, _adaptive_avg_pool2d_backward_meta as _AdaptiveAvgPool2dBackwardFn),
+        observed!(_ADAPTIVE_AVG_POOL2D_BACKWARD: _AdaptiveAvgPool2dBackwardFn, [grad_output, self_], grad_output, self_),
     ],
     _adaptive_avg_pool2d_backward_boxed,
 );
@@ -1167,6 +1186,7 @@ pub static _ADAPTIVE_AVG_POOL2D_BACKWARD_OUT: Operator<_AdaptiveAvgPool2dBackwar
             DispatchKey::Meta,
             _adaptive_avg_pool2d_backward_out_meta as _AdaptiveAvgPool2dBackwardOutFn,
         ),
+        observed!(_ADAPTIVE_AVG_POOL2D_BACKWARD_OUT: _AdaptiveAvgPool2dBackwardOutFn, [grad_output, self_, out], grad_output, self_, out),
     ],
     _adaptive_avg_pool2d_backward_out_boxed,
 );
@@ -1217,7 +1237,10 @@ pub type MaxPool3dFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64
 pub static MAX_POOL3D: Operator<MaxPool3dFn> = Operator::new(
     "max_pool3d",
     "max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, max_pool3d_composite as MaxPool3dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_pool3d_composite as MaxPool3dFn),
+        observed!(MAX_POOL3D: MaxPool3dFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
+    ],
     max_pool3d_boxed,
 );
 
@@ -1273,6 +1296,7 @@ pub static MAX_POOL3D_WITH_INDICES: Operator<MaxPool3dWithIndicesFn> = Operator:
     &[
         Kernel::new(DispatchKey::Cpu, max_pool3d_with_indices_cpu as MaxPool3dWithIndicesFn),
         Kernel::new(DispatchKey::Meta, max_pool3d_with_indices_meta as MaxPool3dWithIndicesFn),
+        observed!(MAX_POOL3D_WITH_INDICES: MaxPool3dWithIndicesFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
     ],
     max_pool3d_with_indices_boxed,
 );
@@ -1369,6 +1393,7 @@ pub static MAX_POOL3D_WITH_INDICES_OUT: Operator<MaxPool3dWithIndicesOutFn> = Op
     &[
         Kernel::new(DispatchKey::Cpu, max_pool3d_with_indices_out_cpu as MaxPool3dWithIndicesOutFn),
         Kernel::new(DispatchKey::Meta, max_pool3d_with_indices_out_meta as MaxPool3dWithIndicesOutFn),
+        observed!(MAX_POOL3D_WITH_INDICES_OUT: MaxPool3dWithIndicesOutFn, [self_, out0, out1], self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1),
     ],
     max_pool3d_with_indices_out_boxed,
 );
@@ -1481,6 +1506,7 @@ pub static MAX_POOL3D_WITH_INDICES_BACKWARD: Operator<MaxPool3dWithIndicesBackwa
             DispatchKey::Meta,
             max_pool3d_with_indices_backward_meta as MaxPool3dWithIndicesBackwardFn,
         ),
+        observed!(MAX_POOL3D_WITH_INDICES_BACKWARD: MaxPool3dWithIndicesBackwardFn, [grad_output, self_, indices], grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices),
     ],
     max_pool3d_with_indices_backward_boxed,
 );
@@ -1607,6 +1633,7 @@ pub static MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT: Operator<MaxPool3dWithIn
                 DispatchKey::Meta,
                 max_pool3d_with_indices_backward_grad_input_meta as MaxPool3dWithIndicesBackwardGradInputFn,
             ),
+            observed!(MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT: MaxPool3dWithIndicesBackwardGradInputFn, [grad_output, self_, indices, grad_input], grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices, grad_input),
         ],
         max_pool3d_with_indices_backward_grad_input_boxed,
     );
@@ -1729,6 +1756,7 @@ pub static AVG_POOL3D: Operator<AvgPool3dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, avg_pool3d_cpu as AvgPool3dFn),
         Kernel::new(DispatchKey::Meta, avg_pool3d_meta as AvgPool3dFn),
+        observed!(AVG_POOL3D: AvgPool3dFn, [self_], self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
     ],
     avg_pool3d_boxed,
 );
@@ -1830,6 +1858,7 @@ pub static AVG_POOL3D_OUT: Operator<AvgPool3dOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, avg_pool3d_out_cpu as AvgPool3dOutFn),
         Kernel::new(DispatchKey::Meta, avg_pool3d_out_meta as AvgPool3dOutFn),
+        observed!(AVG_POOL3D_OUT: AvgPool3dOutFn, [self_, out], self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out),
     ],
     avg_pool3d_out_boxed,
 );
@@ -1936,6 +1965,7 @@ pub static AVG_POOL3D_BACKWARD: Operator<AvgPool3dBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, avg_pool3d_backward_cpu as AvgPool3dBackwardFn),
         Kernel::new(DispatchKey::Meta, avg_pool3d_backward_meta as AvgPool3dBackwardFn),
+        observed!(AVG_POOL3D_BACKWARD: AvgPool3dBackwardFn, [grad_output, self_], grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
     ],
     avg_pool3d_backward_boxed,
 );
@@ -2064,6 +2094,7 @@ pub static AVG_POOL3D_BACKWARD_GRAD_INPUT: Operator<AvgPool3dBackwardGradInputFn
     &[
         Kernel::new(DispatchKey::Cpu, avg_pool3d_backward_grad_input_cpu as AvgPool3dBackwardGradInputFn),
         Kernel::new(DispatchKey::Meta, avg_pool3d_backward_grad_input_meta as AvgPool3dBackwardGradInputFn),
+        observed!(AVG_POOL3D_BACKWARD_GRAD_INPUT: AvgPool3dBackwardGradInputFn, [grad_output, self_, grad_input], grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, grad_input),
     ],
     avg_pool3d_backward_grad_input_boxed,
 );
@@ -2185,10 +2216,13 @@ pub type AdaptiveAvgPool3dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Ten
 pub static ADAPTIVE_AVG_POOL3D: Operator<AdaptiveAvgPool3dFn> = Operator::new(
     "adaptive_avg_pool3d",
     "adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        adaptive_avg_pool3d_composite as AdaptiveAvgPool3dFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            adaptive_avg_pool3d_composite as AdaptiveAvgPool3dFn,
+        ),
+        observed!(ADAPTIVE_AVG_POOL3D: AdaptiveAvgPool3dFn, [self_], self_, output_size),
+    ],
     adaptive_avg_pool3d_boxed,
 );
 
@@ -2221,10 +2255,13 @@ pub type AdaptiveAvgPool3dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -
 pub static ADAPTIVE_AVG_POOL3D_OUT: Operator<AdaptiveAvgPool3dOutFn> = Operator::new(
     "adaptive_avg_pool3d.out",
     "adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        adaptive_avg_pool3d_out_composite as AdaptiveAvgPool3dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            adaptive_avg_pool3d_out_composite as AdaptiveAvgPool3dOutFn,
+        ),
+        observed!(ADAPTIVE_AVG_POOL3D_OUT: AdaptiveAvgPool3dOutFn, [self_, out], self_, output_size, out),
+    ],
     adaptive_avg_pool3d_out_boxed,
 );
 
@@ -2263,6 +2300,7 @@ pub static _ADAPTIVE_AVG_POOL3D: Operator<_AdaptiveAvgPool3dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool3d_cpu as _AdaptiveAvgPool3dFn),
         Kernel::new(DispatchKey::Meta, _adaptive_avg_pool3d_meta as _AdaptiveAvgPool3dFn),
+        observed!(_ADAPTIVE_AVG_POOL3D: _AdaptiveAvgPool3dFn, [self_], self_, output_size),
     ],
     _adaptive_avg_pool3d_boxed,
 );
@@ -2303,6 +2341,7 @@ pub static _ADAPTIVE_AVG_POOL3D_OUT: Operator<_AdaptiveAvgPool3dOutFn> = Operato
     &[
         Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool3d_out_cpu as _AdaptiveAvgPool3dOutFn),
         Kernel::new(DispatchKey::Meta, _adaptive_avg_pool3d_out_meta as _AdaptiveAvgPool3dOutFn),
+        observed!(_ADAPTIVE_AVG_POOL3D_OUT: _AdaptiveAvgPool3dOutFn, [self_, out], self_, output_size, out),
     ],
     _adaptive_avg_pool3d_out_boxed,
 );
@@ -2355,6 +2394,7 @@ pub static _ADAPTIVE_AVG_POOL3D_BACKWARD: Operator<_AdaptiveAvgPool3dBackwardFn>
     &[
         Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool3d_backward_cpu as _AdaptiveAvgPool3dBackwardFn),
         Kernel::new(DispatchKey::Meta, _adaptive_avg_pool3d_backward_meta as _AdaptiveAvgPool3dBackwardFn),
+        observed!(_ADAPTIVE_AVG_POOL3D_BACKWARD: _AdaptiveAvgPool3dBackwardFn, [grad_output, self_], grad_output, self_),
     ],
     _adaptive_avg_pool3d_backward_boxed,
 );
@@ -2409,6 +2449,7 @@ pub static _ADAPTIVE_AVG_POOL3D_BACKWARD_OUT: Operator<_AdaptiveAvgPool3dBackwar
             DispatchKey::Meta,
             _adaptive_avg_pool3d_backward_out_meta as _AdaptiveAvgPool3dBackwardOutFn,
         ),
+        observed!(_ADAPTIVE_AVG_POOL3D_BACKWARD_OUT: _AdaptiveAvgPool3dBackwardOutFn, [grad_output, self_, out], grad_output, self_, out),
     ],
     _adaptive_avg_pool3d_backward_out_boxed,
 );
@@ -2462,6 +2503,7 @@ pub static ADAPTIVE_MAX_POOL2D: Operator<AdaptiveMaxPool2dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, adaptive_max_pool2d_cpu as AdaptiveMaxPool2dFn),
         Kernel::new(DispatchKey::Meta, adaptive_max_pool2d_meta as AdaptiveMaxPool2dFn),
+        observed!(ADAPTIVE_MAX_POOL2D: AdaptiveMaxPool2dFn, [self_], self_, output_size),
     ],
     adaptive_max_pool2d_boxed,
 );
@@ -2511,6 +2553,7 @@ pub static ADAPTIVE_MAX_POOL2D_OUT: Operator<AdaptiveMaxPool2dOutFn> = Operator:
     &[
         Kernel::new(DispatchKey::Cpu, adaptive_max_pool2d_out_cpu as AdaptiveMaxPool2dOutFn),
         Kernel::new(DispatchKey::Meta, adaptive_max_pool2d_out_meta as AdaptiveMaxPool2dOutFn),
+        observed!(ADAPTIVE_MAX_POOL2D_OUT: AdaptiveMaxPool2dOutFn, [self_, out0, out1], self_, output_size, out0, out1),
     ],
     adaptive_max_pool2d_out_boxed,
 );
@@ -2574,6 +2617,7 @@ pub static ADAPTIVE_MAX_POOL2D_BACKWARD: Operator<AdaptiveMaxPool2dBackwardFn> =
     &[
         Kernel::new(DispatchKey::Cpu, adaptive_max_pool2d_backward_cpu as AdaptiveMaxPool2dBackwardFn),
         Kernel::new(DispatchKey::Meta, adaptive_max_pool2d_backward_meta as AdaptiveMaxPool2dBackwardFn),
+        observed!(ADAPTIVE_MAX_POOL2D_BACKWARD: AdaptiveMaxPool2dBackwardFn, [grad_output, self_, indices], grad_output, self_, indices),
     ],
     adaptive_max_pool2d_backward_boxed,
 );
@@ -2638,6 +2682,7 @@ pub static ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT: Operator<AdaptiveMaxPool2dBa
                 DispatchKey::Meta,
                 adaptive_max_pool2d_backward_grad_input_meta as AdaptiveMaxPool2dBackwardGradInputFn,
             ),
+            observed!(ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT: AdaptiveMaxPool2dBackwardGradInputFn, [grad_output, self_, indices, grad_input], grad_output, self_, indices, grad_input),
         ],
         adaptive_max_pool2d_backward_grad_input_boxed,
     );
@@ -2705,6 +2750,7 @@ pub static ADAPTIVE_MAX_POOL3D: Operator<AdaptiveMaxPool3dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, adaptive_max_pool3d_cpu as AdaptiveMaxPool3dFn),
         Kernel::new(DispatchKey::Meta, adaptive_max_pool3d_meta as AdaptiveMaxPool3dFn),
+        observed!(ADAPTIVE_MAX_POOL3D: AdaptiveMaxPool3dFn, [self_], self_, output_size),
     ],
     adaptive_max_pool3d_boxed,
 );
@@ -2754,6 +2800,7 @@ pub static ADAPTIVE_MAX_POOL3D_OUT: Operator<AdaptiveMaxPool3dOutFn> = Operator:
     &[
         Kernel::new(DispatchKey::Cpu, adaptive_max_pool3d_out_cpu as AdaptiveMaxPool3dOutFn),
         Kernel::new(DispatchKey::Meta, adaptive_max_pool3d_out_meta as AdaptiveMaxPool3dOutFn),
+        observed!(ADAPTIVE_MAX_POOL3D_OUT: AdaptiveMaxPool3dOutFn, [self_, out0, out1], self_, output_size, out0, out1),
     ],
     adaptive_max_pool3d_out_boxed,
 );
@@ -2817,6 +2864,7 @@ pub static ADAPTIVE_MAX_POOL3D_BACKWARD: Operator<AdaptiveMaxPool3dBackwardFn> =
     &[
         Kernel::new(DispatchKey::Cpu, adaptive_max_pool3d_backward_cpu as AdaptiveMaxPool3dBackwardFn),
         Kernel::new(DispatchKey::Meta, adaptive_max_pool3d_backward_meta as AdaptiveMaxPool3dBackwardFn),
+        observed!(ADAPTIVE_MAX_POOL3D_BACKWARD: AdaptiveMaxPool3dBackwardFn, [grad_output, self_, indices], grad_output, self_, indices),
     ],
     adaptive_max_pool3d_backward_boxed,
 );
@@ -2881,6 +2929,7 @@ pub static ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT: Operator<AdaptiveMaxPool3dBa
                 DispatchKey::Meta,
                 adaptive_max_pool3d_backward_grad_input_meta as AdaptiveMaxPool3dBackwardGradInputFn,
             ),
+            observed!(ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT: AdaptiveMaxPool3dBackwardGradInputFn, [grad_output, self_, indices, grad_input], grad_output, self_, indices, grad_input),
         ],
         adaptive_max_pool3d_backward_grad_input_boxed,
     );
@@ -2945,7 +2994,10 @@ pub type MaxUnpool2dFn = fn(DispatchKeySet, &Tensor, &Tensor, &[i64]) -> Result<
 pub static MAX_UNPOOL2D: Operator<MaxUnpool2dFn> = Operator::new(
     "max_unpool2d",
     "max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool2d_composite as MaxUnpool2dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool2d_composite as MaxUnpool2dFn),
+        observed!(MAX_UNPOOL2D: MaxUnpool2dFn, [self_, indices], self_, indices, output_size),
+    ],
     max_unpool2d_boxed,
 );
 
@@ -2979,7 +3031,10 @@ pub type MaxUnpool2dOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &Tensor
 pub static MAX_UNPOOL2D_OUT: Operator<MaxUnpool2dOutFn> = Operator::new(
     "max_unpool2d.out",
     "max_unpool2d.out(Tensor self, Tensor indices, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool2d_out_composite as MaxUnpool2dOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool2d_out_composite as MaxUnpool2dOutFn),
+        observed!(MAX_UNPOOL2D_OUT: MaxUnpool2dOutFn, [self_, indices, out], self_, indices, output_size, out),
+    ],
     max_unpool2d_out_boxed,
 );
 
@@ -3016,7 +3071,10 @@ pub type MaxUnpool3dFn = fn(DispatchKeySet, &Tensor, &Tensor, &[i64], &[i64], &[
 pub static MAX_UNPOOL3D: Operator<MaxUnpool3dFn> = Operator::new(
     "max_unpool3d",
     "max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool3d_composite as MaxUnpool3dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool3d_composite as MaxUnpool3dFn),
+        observed!(MAX_UNPOOL3D: MaxUnpool3dFn, [self_, indices], self_, indices, output_size, stride, padding),
+    ],
     max_unpool3d_boxed,
 );
 
@@ -3066,7 +3124,10 @@ pub type MaxUnpool3dOutFn =
 pub static MAX_UNPOOL3D_OUT: Operator<MaxUnpool3dOutFn> = Operator::new(
     "max_unpool3d.out",
     "max_unpool3d.out(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool3d_out_composite as MaxUnpool3dOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool3d_out_composite as MaxUnpool3dOutFn),
+        observed!(MAX_UNPOOL3D_OUT: MaxUnpool3dOutFn, [self_, indices, out], self_, indices, output_size, stride, padding, out),
+    ],
     max_unpool3d_out_boxed,
 );
 

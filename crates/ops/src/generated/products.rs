@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::products`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::{convert_to_out, copy_to_out};
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -14,7 +16,10 @@ pub type KronFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static KRON: Operator<KronFn> = Operator::new(
     "kron",
     "kron(Tensor self, Tensor other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, kron_composite as KronFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, kron_composite as KronFn),
+        observed!(KRON: KronFn, [self_, other], self_, other),
+    ],
     kron_boxed,
 );
 
@@ -43,7 +48,10 @@ pub type KronOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>
 pub static KRON_OUT: Operator<KronOutFn> = Operator::new(
     "kron.out",
     "kron.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, kron_out_composite as KronOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, kron_out_composite as KronOutFn),
+        observed!(KRON_OUT: KronOutFn, [self_, other, out], self_, other, out),
+    ],
     kron_out_boxed,
 );
 
@@ -73,7 +81,10 @@ pub type TraceFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static TRACE: Operator<TraceFn> = Operator::new(
     "trace",
     "trace(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, trace_composite as TraceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, trace_composite as TraceFn),
+        observed!(TRACE: TraceFn, [self_], self_),
+    ],
     trace_boxed,
 );
 
@@ -102,7 +113,10 @@ pub type TraceOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
 pub static TRACE_OUT: Operator<TraceOutFn> = Operator::new(
     "trace.out",
     "trace.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, trace_out_composite as TraceOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, trace_out_composite as TraceOutFn),
+        observed!(TRACE_OUT: TraceOutFn, [self_, out], self_, out),
+    ],
     trace_out_boxed,
 );
 
@@ -132,7 +146,10 @@ pub type BlockDiagFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
 pub static BLOCK_DIAG: Operator<BlockDiagFn> = Operator::new(
     "block_diag",
     "block_diag(Tensor[] tensors) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, block_diag_composite as BlockDiagFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, block_diag_composite as BlockDiagFn),
+        observed!(BLOCK_DIAG: BlockDiagFn, [tensors], tensors),
+    ],
     block_diag_boxed,
 );
 
@@ -161,7 +178,10 @@ pub type BlockDiagOutFn = fn(DispatchKeySet, &[Tensor], &Tensor) -> Result<()>;
 pub static BLOCK_DIAG_OUT: Operator<BlockDiagOutFn> = Operator::new(
     "block_diag.out",
     "block_diag.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, block_diag_out_composite as BlockDiagOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, block_diag_out_composite as BlockDiagOutFn),
+        observed!(BLOCK_DIAG_OUT: BlockDiagOutFn, [tensors, out], tensors, out),
+    ],
     block_diag_out_boxed,
 );
 
@@ -191,7 +211,10 @@ pub type CartesianProdFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
 pub static CARTESIAN_PROD: Operator<CartesianProdFn> = Operator::new(
     "cartesian_prod",
     "cartesian_prod(Tensor[] tensors) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, cartesian_prod_composite as CartesianProdFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, cartesian_prod_composite as CartesianProdFn),
+        observed!(CARTESIAN_PROD: CartesianProdFn, [tensors], tensors),
+    ],
     cartesian_prod_boxed,
 );
 
@@ -220,7 +243,10 @@ pub type CombinationsFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<Tenso
 pub static COMBINATIONS: Operator<CombinationsFn> = Operator::new(
     "combinations",
     "combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, combinations_composite as CombinationsFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, combinations_composite as CombinationsFn),
+        observed!(COMBINATIONS: CombinationsFn, [self_], self_, r, with_replacement),
+    ],
     combinations_boxed,
 );
 
@@ -254,7 +280,10 @@ pub type LinalgCrossFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Ten
 pub static LINALG_CROSS: Operator<LinalgCrossFn> = Operator::new(
     "linalg_cross",
     "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_cross_composite as LinalgCrossFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_cross_composite as LinalgCrossFn),
+        observed!(LINALG_CROSS: LinalgCrossFn, [self_, other], self_, other, dim),
+    ],
     linalg_cross_boxed,
 );
 
@@ -283,7 +312,10 @@ pub type LinalgCrossOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, &Tensor) -
 pub static LINALG_CROSS_OUT: Operator<LinalgCrossOutFn> = Operator::new(
     "linalg_cross.out",
     "linalg_cross.out(Tensor self, Tensor other, *, int dim=-1, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_cross_out_composite as LinalgCrossOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_cross_out_composite as LinalgCrossOutFn),
+        observed!(LINALG_CROSS_OUT: LinalgCrossOutFn, [self_, other, out], self_, other, dim, out),
+    ],
     linalg_cross_out_boxed,
 );
 
@@ -320,7 +352,10 @@ pub type CrossFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<i64>) -> Result<T
 pub static CROSS: Operator<CrossFn> = Operator::new(
     "cross",
     "cross(Tensor self, Tensor other, int? dim=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, cross_composite as CrossFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, cross_composite as CrossFn),
+        observed!(CROSS: CrossFn, [self_, other], self_, other, dim),
+    ],
     cross_boxed,
 );
 
@@ -354,7 +389,10 @@ pub type CrossOutFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<i64>, &Tensor)
 pub static CROSS_OUT: Operator<CrossOutFn> = Operator::new(
     "cross.out",
     "cross.out(Tensor self, Tensor other, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, cross_out_composite as CrossOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, cross_out_composite as CrossOutFn),
+        observed!(CROSS_OUT: CrossOutFn, [self_, other, out], self_, other, dim, out),
+    ],
     cross_out_boxed,
 );
 
@@ -391,7 +429,10 @@ pub type LinalgVecdotFn = fn(DispatchKeySet, &Tensor, &Tensor, i64) -> Result<Te
 pub static LINALG_VECDOT: Operator<LinalgVecdotFn> = Operator::new(
     "linalg_vecdot",
     "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_vecdot_composite as LinalgVecdotFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_vecdot_composite as LinalgVecdotFn),
+        observed!(LINALG_VECDOT: LinalgVecdotFn, [x, y], x, y, dim),
+    ],
     linalg_vecdot_boxed,
 );
 
@@ -420,7 +461,10 @@ pub type LinalgVecdotOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, &Tensor) 
 pub static LINALG_VECDOT_OUT: Operator<LinalgVecdotOutFn> = Operator::new(
     "linalg_vecdot.out",
     "linalg_vecdot.out(Tensor x, Tensor y, *, int dim=-1, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_vecdot_out_composite as LinalgVecdotOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_vecdot_out_composite as LinalgVecdotOutFn),
+        observed!(LINALG_VECDOT_OUT: LinalgVecdotOutFn, [x, y, out], x, y, dim, out),
+    ],
     linalg_vecdot_out_boxed,
 );
 
@@ -457,10 +501,13 @@ pub type LinalgMatrixPowerFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor
 pub static LINALG_MATRIX_POWER: Operator<LinalgMatrixPowerFn> = Operator::new(
     "linalg_matrix_power",
     "linalg_matrix_power(Tensor self, int n) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        linalg_matrix_power_composite as LinalgMatrixPowerFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            linalg_matrix_power_composite as LinalgMatrixPowerFn,
+        ),
+        observed!(LINALG_MATRIX_POWER: LinalgMatrixPowerFn, [self_], self_, n),
+    ],
     linalg_matrix_power_boxed,
 );
 
@@ -489,10 +536,13 @@ pub type LinalgMatrixPowerOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> R
 pub static LINALG_MATRIX_POWER_OUT: Operator<LinalgMatrixPowerOutFn> = Operator::new(
     "linalg_matrix_power.out",
     "linalg_matrix_power.out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        linalg_matrix_power_out_composite as LinalgMatrixPowerOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            linalg_matrix_power_out_composite as LinalgMatrixPowerOutFn,
+        ),
+        observed!(LINALG_MATRIX_POWER_OUT: LinalgMatrixPowerOutFn, [self_, out], self_, n, out),
+    ],
     linalg_matrix_power_out_boxed,
 );
 
@@ -528,7 +578,10 @@ pub type MatrixPowerFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
 pub static MATRIX_POWER: Operator<MatrixPowerFn> = Operator::new(
     "matrix_power",
     "matrix_power(Tensor self, int n) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, matrix_power_composite as MatrixPowerFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, matrix_power_composite as MatrixPowerFn),
+        observed!(MATRIX_POWER: MatrixPowerFn, [self_], self_, n),
+    ],
     matrix_power_boxed,
 );
 
@@ -557,7 +610,10 @@ pub type MatrixPowerOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result<
 pub static MATRIX_POWER_OUT: Operator<MatrixPowerOutFn> = Operator::new(
     "matrix_power.out",
     "matrix_power.out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, matrix_power_out_composite as MatrixPowerOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, matrix_power_out_composite as MatrixPowerOutFn),
+        observed!(MATRIX_POWER_OUT: MatrixPowerOutFn, [self_, out], self_, n, out),
+    ],
     matrix_power_out_boxed,
 );
 
@@ -587,7 +643,10 @@ pub type LinalgMultiDotFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
 pub static LINALG_MULTI_DOT: Operator<LinalgMultiDotFn> = Operator::new(
     "linalg_multi_dot",
     "linalg_multi_dot(Tensor[] tensors) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_multi_dot_composite as LinalgMultiDotFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_multi_dot_composite as LinalgMultiDotFn),
+        observed!(LINALG_MULTI_DOT: LinalgMultiDotFn, [tensors], tensors),
+    ],
     linalg_multi_dot_boxed,
 );
 
@@ -616,10 +675,13 @@ pub type LinalgMultiDotOutFn = fn(DispatchKeySet, &[Tensor], &Tensor) -> Result<
 pub static LINALG_MULTI_DOT_OUT: Operator<LinalgMultiDotOutFn> = Operator::new(
     "linalg_multi_dot.out",
     "linalg_multi_dot.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        linalg_multi_dot_out_composite as LinalgMultiDotOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            linalg_multi_dot_out_composite as LinalgMultiDotOutFn,
+        ),
+        observed!(LINALG_MULTI_DOT_OUT: LinalgMultiDotOutFn, [tensors, out], tensors, out),
+    ],
     linalg_multi_dot_out_boxed,
 );
 
@@ -649,7 +711,10 @@ pub type ChainMatmulFn = fn(DispatchKeySet, &[Tensor]) -> Result<Tensor>;
 pub static CHAIN_MATMUL: Operator<ChainMatmulFn> = Operator::new(
     "chain_matmul",
     "chain_matmul(Tensor[] matrices) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, chain_matmul_composite as ChainMatmulFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, chain_matmul_composite as ChainMatmulFn),
+        observed!(CHAIN_MATMUL: ChainMatmulFn, [matrices], matrices),
+    ],
     chain_matmul_boxed,
 );
 
@@ -678,7 +743,10 @@ pub type ChainMatmulOutFn = fn(DispatchKeySet, &[Tensor], &Tensor) -> Result<()>
 pub static CHAIN_MATMUL_OUT: Operator<ChainMatmulOutFn> = Operator::new(
     "chain_matmul.out",
     "chain_matmul.out(Tensor[] matrices, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, chain_matmul_out_composite as ChainMatmulOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, chain_matmul_out_composite as ChainMatmulOutFn),
+        observed!(CHAIN_MATMUL_OUT: ChainMatmulOutFn, [matrices, out], matrices, out),
+    ],
     chain_matmul_out_boxed,
 );
 
@@ -708,7 +776,10 @@ pub type VanderFn = fn(DispatchKeySet, &Tensor, Option<i64>, bool) -> Result<Ten
 pub static VANDER: Operator<VanderFn> = Operator::new(
     "vander",
     "vander(Tensor x, int? N=None, bool increasing=False) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, vander_composite as VanderFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, vander_composite as VanderFn),
+        observed!(VANDER: VanderFn, [x], x, N, increasing),
+    ],
     vander_boxed,
 );
 
@@ -737,7 +808,10 @@ pub type LinalgVanderFn = fn(DispatchKeySet, &Tensor, Option<i64>) -> Result<Ten
 pub static LINALG_VANDER: Operator<LinalgVanderFn> = Operator::new(
     "linalg_vander",
     "linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_vander_composite as LinalgVanderFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_vander_composite as LinalgVanderFn),
+        observed!(LINALG_VANDER: LinalgVanderFn, [x], x, N),
+    ],
     linalg_vander_boxed,
 );
 

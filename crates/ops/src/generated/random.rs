@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::random`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Generator, Result};
@@ -17,6 +19,7 @@ pub static UNIFORM_: Operator<UniformInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, uniform__kernel as UniformInPlaceFn),
         Kernel::new(DispatchKey::Meta, uniform__kernel as UniformInPlaceFn),
+        observed!(UNIFORM_: UniformInPlaceFn, [self_], self_, from, to, generator),
     ],
     uniform__boxed,
 );
@@ -56,6 +59,7 @@ pub static NORMAL_: Operator<NormalInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, normal__kernel as NormalInPlaceFn),
         Kernel::new(DispatchKey::Meta, normal__kernel as NormalInPlaceFn),
+        observed!(NORMAL_: NormalInPlaceFn, [self_], self_, mean, std, generator),
     ],
     normal__boxed,
 );
@@ -95,6 +99,7 @@ pub static EXPONENTIAL_: Operator<ExponentialInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, exponential__kernel as ExponentialInPlaceFn),
         Kernel::new(DispatchKey::Meta, exponential__kernel as ExponentialInPlaceFn),
+        observed!(EXPONENTIAL_: ExponentialInPlaceFn, [self_], self_, lambd, generator),
     ],
     exponential__boxed,
 );
@@ -133,6 +138,7 @@ pub static CAUCHY_: Operator<CauchyInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, cauchy__kernel as CauchyInPlaceFn),
         Kernel::new(DispatchKey::Meta, cauchy__kernel as CauchyInPlaceFn),
+        observed!(CAUCHY_: CauchyInPlaceFn, [self_], self_, median, sigma, generator),
     ],
     cauchy__boxed,
 );
@@ -172,6 +178,7 @@ pub static LOG_NORMAL_: Operator<LogNormalInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, log_normal__kernel as LogNormalInPlaceFn),
         Kernel::new(DispatchKey::Meta, log_normal__kernel as LogNormalInPlaceFn),
+        observed!(LOG_NORMAL_: LogNormalInPlaceFn, [self_], self_, mean, std, generator),
     ],
     log_normal__boxed,
 );
@@ -211,6 +218,7 @@ pub static GEOMETRIC_: Operator<GeometricInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, geometric__kernel as GeometricInPlaceFn),
         Kernel::new(DispatchKey::Meta, geometric__kernel as GeometricInPlaceFn),
+        observed!(GEOMETRIC_: GeometricInPlaceFn, [self_], self_, p, generator),
     ],
     geometric__boxed,
 );
@@ -249,6 +257,7 @@ pub static RANDOM_: Operator<RandomInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, random__kernel as RandomInPlaceFn),
         Kernel::new(DispatchKey::Meta, random__kernel as RandomInPlaceFn),
+        observed!(RANDOM_: RandomInPlaceFn, [self_], self_, generator),
     ],
     random__boxed,
 );
@@ -281,6 +290,7 @@ pub static RANDOM__TO: Operator<RandomInPlaceToFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, random__to_kernel as RandomInPlaceToFn),
         Kernel::new(DispatchKey::Meta, random__to_kernel as RandomInPlaceToFn),
+        observed!(RANDOM__TO: RandomInPlaceToFn, [self_], self_, to, generator),
     ],
     random__to_boxed,
 );
@@ -320,6 +330,7 @@ pub static RANDOM__FROM: Operator<RandomInPlaceFromFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, random__from_kernel as RandomInPlaceFromFn),
         Kernel::new(DispatchKey::Meta, random__from_kernel as RandomInPlaceFromFn),
+        observed!(RANDOM__FROM: RandomInPlaceFromFn, [self_], self_, from, to, generator),
     ],
     random__from_boxed,
 );
@@ -364,6 +375,7 @@ pub static BERNOULLI__FLOAT: Operator<BernoulliInPlaceFloatFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, bernoulli__float_kernel as BernoulliInPlaceFloatFn),
         Kernel::new(DispatchKey::Meta, bernoulli__float_kernel as BernoulliInPlaceFloatFn),
+        observed!(BERNOULLI__FLOAT: BernoulliInPlaceFloatFn, [self_], self_, p, generator),
     ],
     bernoulli__float_boxed,
 );
@@ -402,6 +414,7 @@ pub static BERNOULLI__TENSOR: Operator<BernoulliInPlaceTensorFn> = Operator::new
     &[
         Kernel::new(DispatchKey::Cpu, bernoulli__tensor_kernel as BernoulliInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, bernoulli__tensor_kernel as BernoulliInPlaceTensorFn),
+        observed!(BERNOULLI__TENSOR: BernoulliInPlaceTensorFn, [self_, p], self_, p, generator),
     ],
     bernoulli__tensor_boxed,
 );
@@ -437,7 +450,10 @@ pub type BernoulliFn = fn(DispatchKeySet, &Tensor, Option<&Generator>) -> Result
 pub static BERNOULLI: Operator<BernoulliFn> = Operator::new(
     "bernoulli",
     "bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, bernoulli_composite as BernoulliFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, bernoulli_composite as BernoulliFn),
+        observed!(BERNOULLI: BernoulliFn, [self_], self_, generator),
+    ],
     bernoulli_boxed,
 );
 
@@ -470,7 +486,10 @@ pub type BernoulliOutFn = fn(DispatchKeySet, &Tensor, Option<&Generator>, &Tenso
 pub static BERNOULLI_OUT: Operator<BernoulliOutFn> = Operator::new(
     "bernoulli.out",
     "bernoulli.out(Tensor self, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, bernoulli_out_composite as BernoulliOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, bernoulli_out_composite as BernoulliOutFn),
+        observed!(BERNOULLI_OUT: BernoulliOutFn, [self_, out], self_, generator, out),
+    ],
     bernoulli_out_boxed,
 );
 
@@ -506,7 +525,10 @@ pub type BernoulliPFn = fn(DispatchKeySet, &Tensor, f64, Option<&Generator>) -> 
 pub static BERNOULLI_P: Operator<BernoulliPFn> = Operator::new(
     "bernoulli.p",
     "bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, bernoulli_p_composite as BernoulliPFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, bernoulli_p_composite as BernoulliPFn),
+        observed!(BERNOULLI_P: BernoulliPFn, [self_], self_, p, generator),
+    ],
     bernoulli_p_boxed,
 );
 

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::ranges`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys, observed,
 };
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
@@ -23,7 +23,10 @@ pub type ArangeFn = fn(
 pub static ARANGE: Operator<ArangeFn> = Operator::new(
     "arange",
     "arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_composite as ArangeFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_composite as ArangeFn),
+        observed!(ARANGE: ArangeFn, [], end, dtype, layout, device, pin_memory),
+    ],
     arange_boxed,
 );
 
@@ -72,7 +75,10 @@ pub type ArangeOutFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<()>;
 pub static ARANGE_OUT: Operator<ArangeOutFn> = Operator::new(
     "arange.out",
     "arange.out(Scalar end, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_out_composite as ArangeOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_out_composite as ArangeOutFn),
+        observed!(ARANGE_OUT: ArangeOutFn, [out], end, out),
+    ],
     arange_out_boxed,
 );
 
@@ -111,7 +117,10 @@ pub type ArangeStartFn = fn(
 pub static ARANGE_START: Operator<ArangeStartFn> = Operator::new(
     "arange.start",
     "arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_start_composite as ArangeStartFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_start_composite as ArangeStartFn),
+        observed!(ARANGE_START: ArangeStartFn, [], start, end, dtype, layout, device, pin_memory),
+    ],
     arange_start_boxed,
 );
 
@@ -172,7 +181,10 @@ pub type ArangeStartStepFn = fn(
 pub static ARANGE_START_STEP: Operator<ArangeStartStepFn> = Operator::new(
     "arange.start_step",
     "arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_start_step_composite as ArangeStartStepFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_start_step_composite as ArangeStartStepFn),
+        observed!(ARANGE_START_STEP: ArangeStartStepFn, [], start, end, step, dtype, layout, device, pin_memory),
+    ],
     arange_start_step_boxed,
 );
 
@@ -227,7 +239,10 @@ pub type ArangeStartOutFn = fn(DispatchKeySet, Scalar, Scalar, Scalar, &Tensor) 
 pub static ARANGE_START_OUT: Operator<ArangeStartOutFn> = Operator::new(
     "arange.start_out",
     "arange.start_out(Scalar start, Scalar end, Scalar step=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_start_out_composite as ArangeStartOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_start_out_composite as ArangeStartOutFn),
+        observed!(ARANGE_START_OUT: ArangeStartOutFn, [out], start, end, step, out),
+    ],
     arange_start_out_boxed,
 );
 
@@ -281,7 +296,10 @@ pub type LinspaceFn = fn(
 pub static LINSPACE: Operator<LinspaceFn> = Operator::new(
     "linspace",
     "linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, linspace_composite as LinspaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, linspace_composite as LinspaceFn),
+        observed!(LINSPACE: LinspaceFn, [], start, end, steps, dtype, layout, device, pin_memory),
+    ],
     linspace_boxed,
 );
 
@@ -336,7 +354,10 @@ pub type LinspaceOutFn = fn(DispatchKeySet, Scalar, Scalar, i64, &Tensor) -> Res
 pub static LINSPACE_OUT: Operator<LinspaceOutFn> = Operator::new(
     "linspace.out",
     "linspace.out(Scalar start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, linspace_out_composite as LinspaceOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, linspace_out_composite as LinspaceOutFn),
+        observed!(LINSPACE_OUT: LinspaceOutFn, [out], start, end, steps, out),
+    ],
     linspace_out_boxed,
 );
 
@@ -390,10 +411,13 @@ pub type LinspaceTensorTensorFn = fn(
 pub static LINSPACE_TENSOR_TENSOR: Operator<LinspaceTensorTensorFn> = Operator::new(
     "linspace.Tensor_Tensor",
     "linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        linspace_tensor_tensor_composite as LinspaceTensorTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            linspace_tensor_tensor_composite as LinspaceTensorTensorFn,
+        ),
+        observed!(LINSPACE_TENSOR_TENSOR: LinspaceTensorTensorFn, [start, end], start, end, steps, dtype, layout, device, pin_memory),
+    ],
     linspace_tensor_tensor_boxed,
 );
 
@@ -449,10 +473,13 @@ pub type LinspaceTensorTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, &
 pub static LINSPACE_TENSOR_TENSOR_OUT: Operator<LinspaceTensorTensorOutFn> = Operator::new(
     "linspace.Tensor_Tensor_out",
     "linspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        linspace_tensor_tensor_out_composite as LinspaceTensorTensorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            linspace_tensor_tensor_out_composite as LinspaceTensorTensorOutFn,
+        ),
+        observed!(LINSPACE_TENSOR_TENSOR_OUT: LinspaceTensorTensorOutFn, [start, end, out], start, end, steps, out),
+    ],
     linspace_tensor_tensor_out_boxed,
 );
 
@@ -512,10 +539,13 @@ pub type LinspaceTensorScalarFn = fn(
 pub static LINSPACE_TENSOR_SCALAR: Operator<LinspaceTensorScalarFn> = Operator::new(
     "linspace.Tensor_Scalar",
     "linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        linspace_tensor_scalar_composite as LinspaceTensorScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            linspace_tensor_scalar_composite as LinspaceTensorScalarFn,
+        ),
+        observed!(LINSPACE_TENSOR_SCALAR: LinspaceTensorScalarFn, [start], start, end, steps, dtype, layout, device, pin_memory),
+    ],
     linspace_tensor_scalar_boxed,
 );
 
@@ -570,10 +600,13 @@ pub type LinspaceTensorScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, i64, &T
 pub static LINSPACE_TENSOR_SCALAR_OUT: Operator<LinspaceTensorScalarOutFn> = Operator::new(
     "linspace.Tensor_Scalar_out",
     "linspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        linspace_tensor_scalar_out_composite as LinspaceTensorScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            linspace_tensor_scalar_out_composite as LinspaceTensorScalarOutFn,
+        ),
+        observed!(LINSPACE_TENSOR_SCALAR_OUT: LinspaceTensorScalarOutFn, [start, out], start, end, steps, out),
+    ],
     linspace_tensor_scalar_out_boxed,
 );
 
@@ -632,10 +665,13 @@ pub type LinspaceScalarTensorFn = fn(
 pub static LINSPACE_SCALAR_TENSOR: Operator<LinspaceScalarTensorFn> = Operator::new(
     "linspace.Scalar_Tensor",
     "linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        linspace_scalar_tensor_composite as LinspaceScalarTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            linspace_scalar_tensor_composite as LinspaceScalarTensorFn,
+        ),
+        observed!(LINSPACE_SCALAR_TENSOR: LinspaceScalarTensorFn, [end], start, end, steps, dtype, layout, device, pin_memory),
+    ],
     linspace_scalar_tensor_boxed,
 );
 
@@ -690,10 +726,13 @@ pub type LinspaceScalarTensorOutFn = fn(DispatchKeySet, Scalar, &Tensor, i64, &T
 pub static LINSPACE_SCALAR_TENSOR_OUT: Operator<LinspaceScalarTensorOutFn> = Operator::new(
     "linspace.Scalar_Tensor_out",
     "linspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        linspace_scalar_tensor_out_composite as LinspaceScalarTensorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            linspace_scalar_tensor_out_composite as LinspaceScalarTensorOutFn,
+        ),
+        observed!(LINSPACE_SCALAR_TENSOR_OUT: LinspaceScalarTensorOutFn, [end, out], start, end, steps, out),
+    ],
     linspace_scalar_tensor_out_boxed,
 );
 
@@ -752,7 +791,10 @@ pub type TrilIndicesFn = fn(
 pub static TRIL_INDICES: Operator<TrilIndicesFn> = Operator::new(
     "tril_indices",
     "tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, tril_indices_composite as TrilIndicesFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, tril_indices_composite as TrilIndicesFn),
+        observed!(TRIL_INDICES: TrilIndicesFn, [], row, col, offset, dtype, layout, device, pin_memory),
+    ],
     tril_indices_boxed,
 );
 
@@ -807,7 +849,10 @@ pub type TrilIndicesOutFn = fn(DispatchKeySet, i64, i64, i64, &Tensor) -> Result
 pub static TRIL_INDICES_OUT: Operator<TrilIndicesOutFn> = Operator::new(
     "tril_indices.out",
     "tril_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, tril_indices_out_composite as TrilIndicesOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, tril_indices_out_composite as TrilIndicesOutFn),
+        observed!(TRIL_INDICES_OUT: TrilIndicesOutFn, [out], row, col, offset, out),
+    ],
     tril_indices_out_boxed,
 );
 
@@ -861,7 +906,10 @@ pub type TriuIndicesFn = fn(
 pub static TRIU_INDICES: Operator<TriuIndicesFn> = Operator::new(
     "triu_indices",
     "triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, triu_indices_composite as TriuIndicesFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, triu_indices_composite as TriuIndicesFn),
+        observed!(TRIU_INDICES: TriuIndicesFn, [], row, col, offset, dtype, layout, device, pin_memory),
+    ],
     triu_indices_boxed,
 );
 
@@ -916,7 +964,10 @@ pub type TriuIndicesOutFn = fn(DispatchKeySet, i64, i64, i64, &Tensor) -> Result
 pub static TRIU_INDICES_OUT: Operator<TriuIndicesOutFn> = Operator::new(
     "triu_indices.out",
     "triu_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, triu_indices_out_composite as TriuIndicesOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, triu_indices_out_composite as TriuIndicesOutFn),
+        observed!(TRIU_INDICES_OUT: TriuIndicesOutFn, [out], row, col, offset, out),
+    ],
     triu_indices_out_boxed,
 );
 
@@ -971,7 +1022,10 @@ pub type LogspaceFn = fn(
 pub static LOGSPACE: Operator<LogspaceFn> = Operator::new(
     "logspace",
     "logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, logspace_composite as LogspaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, logspace_composite as LogspaceFn),
+        observed!(LOGSPACE: LogspaceFn, [], start, end, steps, base, dtype, layout, device, pin_memory),
+    ],
     logspace_boxed,
 );
 
@@ -1029,7 +1083,10 @@ pub type LogspaceOutFn = fn(DispatchKeySet, Scalar, Scalar, i64, f64, &Tensor) -
 pub static LOGSPACE_OUT: Operator<LogspaceOutFn> = Operator::new(
     "logspace.out",
     "logspace.out(Scalar start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, logspace_out_composite as LogspaceOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, logspace_out_composite as LogspaceOutFn),
+        observed!(LOGSPACE_OUT: LogspaceOutFn, [out], start, end, steps, base, out),
+    ],
     logspace_out_boxed,
 );
 
@@ -1092,10 +1149,13 @@ pub type LogspaceTensorTensorFn = fn(
 pub static LOGSPACE_TENSOR_TENSOR: Operator<LogspaceTensorTensorFn> = Operator::new(
     "logspace.Tensor_Tensor",
     "logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        logspace_tensor_tensor_composite as LogspaceTensorTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            logspace_tensor_tensor_composite as LogspaceTensorTensorFn,
+        ),
+        observed!(LOGSPACE_TENSOR_TENSOR: LogspaceTensorTensorFn, [start, end], start, end, steps, base, dtype, layout, device, pin_memory),
+    ],
     logspace_tensor_tensor_boxed,
 );
 
@@ -1154,10 +1214,13 @@ pub type LogspaceTensorTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, f
 pub static LOGSPACE_TENSOR_TENSOR_OUT: Operator<LogspaceTensorTensorOutFn> = Operator::new(
     "logspace.Tensor_Tensor_out",
     "logspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        logspace_tensor_tensor_out_composite as LogspaceTensorTensorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            logspace_tensor_tensor_out_composite as LogspaceTensorTensorOutFn,
+        ),
+        observed!(LOGSPACE_TENSOR_TENSOR_OUT: LogspaceTensorTensorOutFn, [start, end, out], start, end, steps, base, out),
+    ],
     logspace_tensor_tensor_out_boxed,
 );
 
@@ -1227,10 +1290,13 @@ pub type LogspaceTensorScalarFn = fn(
 pub static LOGSPACE_TENSOR_SCALAR: Operator<LogspaceTensorScalarFn> = Operator::new(
     "logspace.Tensor_Scalar",
     "logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        logspace_tensor_scalar_composite as LogspaceTensorScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            logspace_tensor_scalar_composite as LogspaceTensorScalarFn,
+        ),
+        observed!(LOGSPACE_TENSOR_SCALAR: LogspaceTensorScalarFn, [start], start, end, steps, base, dtype, layout, device, pin_memory),
+    ],
     logspace_tensor_scalar_boxed,
 );
 
@@ -1288,10 +1354,13 @@ pub type LogspaceTensorScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, i64, f6
 pub static LOGSPACE_TENSOR_SCALAR_OUT: Operator<LogspaceTensorScalarOutFn> = Operator::new(
     "logspace.Tensor_Scalar_out",
     "logspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        logspace_tensor_scalar_out_composite as LogspaceTensorScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            logspace_tensor_scalar_out_composite as LogspaceTensorScalarOutFn,
+        ),
+        observed!(LOGSPACE_TENSOR_SCALAR_OUT: LogspaceTensorScalarOutFn, [start, out], start, end, steps, base, out),
+    ],
     logspace_tensor_scalar_out_boxed,
 );
 
@@ -1360,10 +1429,13 @@ pub type LogspaceScalarTensorFn = fn(
 pub static LOGSPACE_SCALAR_TENSOR: Operator<LogspaceScalarTensorFn> = Operator::new(
     "logspace.Scalar_Tensor",
     "logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        logspace_scalar_tensor_composite as LogspaceScalarTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            logspace_scalar_tensor_composite as LogspaceScalarTensorFn,
+        ),
+        observed!(LOGSPACE_SCALAR_TENSOR: LogspaceScalarTensorFn, [end], start, end, steps, base, dtype, layout, device, pin_memory),
+    ],
     logspace_scalar_tensor_boxed,
 );
 
@@ -1421,10 +1493,13 @@ pub type LogspaceScalarTensorOutFn = fn(DispatchKeySet, Scalar, &Tensor, i64, f6
 pub static LOGSPACE_SCALAR_TENSOR_OUT: Operator<LogspaceScalarTensorOutFn> = Operator::new(
     "logspace.Scalar_Tensor_out",
     "logspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        logspace_scalar_tensor_out_composite as LogspaceScalarTensorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            logspace_scalar_tensor_out_composite as LogspaceScalarTensorOutFn,
+        ),
+        observed!(LOGSPACE_SCALAR_TENSOR_OUT: LogspaceScalarTensorOutFn, [end, out], start, end, steps, base, out),
+    ],
     logspace_scalar_tensor_out_boxed,
 );
 

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::rearrange`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -13,7 +15,10 @@ pub type NarrowFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Tensor>
 pub static NARROW: Operator<NarrowFn> = Operator::new(
     "narrow",
     "narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, narrow_composite as NarrowFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, narrow_composite as NarrowFn),
+        observed!(NARROW: NarrowFn, [self_], self_, dim, start, length),
+    ],
     narrow_boxed,
 );
 
@@ -49,7 +54,10 @@ pub type NarrowTensorFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, i64) -> Resu
 pub static NARROW_TENSOR: Operator<NarrowTensorFn> = Operator::new(
     "narrow.Tensor",
     "narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, narrow_tensor_composite as NarrowTensorFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, narrow_tensor_composite as NarrowTensorFn),
+        observed!(NARROW_TENSOR: NarrowTensorFn, [self_, start], self_, dim, start, length),
+    ],
     narrow_tensor_boxed,
 );
 
@@ -85,7 +93,10 @@ pub type ViewAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static VIEW_AS: Operator<ViewAsFn> = Operator::new(
     "view_as",
     "view_as(Tensor(a) self, Tensor other) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, view_as_composite as ViewAsFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, view_as_composite as ViewAsFn),
+        observed!(VIEW_AS: ViewAsFn, [self_, other], self_, other),
+    ],
     view_as_boxed,
 );
 
@@ -114,7 +125,10 @@ pub type ReshapeAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static RESHAPE_AS: Operator<ReshapeAsFn> = Operator::new(
     "reshape_as",
     "reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, reshape_as_composite as ReshapeAsFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, reshape_as_composite as ReshapeAsFn),
+        observed!(RESHAPE_AS: ReshapeAsFn, [self_, other], self_, other),
+    ],
     reshape_as_boxed,
 );
 
@@ -143,7 +157,10 @@ pub type ExpandAsFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static EXPAND_AS: Operator<ExpandAsFn> = Operator::new(
     "expand_as",
     "expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, expand_as_composite as ExpandAsFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, expand_as_composite as ExpandAsFn),
+        observed!(EXPAND_AS: ExpandAsFn, [self_, other], self_, other),
+    ],
     expand_as_boxed,
 );
 
@@ -172,7 +189,10 @@ pub type BroadcastToFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
 pub static BROADCAST_TO: Operator<BroadcastToFn> = Operator::new(
     "broadcast_to",
     "broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, broadcast_to_composite as BroadcastToFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, broadcast_to_composite as BroadcastToFn),
+        observed!(BROADCAST_TO: BroadcastToFn, [self_], self_, size),
+    ],
     broadcast_to_boxed,
 );
 
@@ -201,7 +221,13 @@ pub type BroadcastTensorsFn = fn(DispatchKeySet, &[Tensor]) -> Result<Vec<Tensor
 pub static BROADCAST_TENSORS: Operator<BroadcastTensorsFn> = Operator::new(
     "broadcast_tensors",
     "broadcast_tensors(Tensor[] tensors) -> Tensor[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, broadcast_tensors_composite as BroadcastTensorsFn)],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            broadcast_tensors_composite as BroadcastTensorsFn,
+        ),
+        observed!(BROADCAST_TENSORS: BroadcastTensorsFn, [tensors], tensors),
+    ],
     broadcast_tensors_boxed,
 );
 
@@ -230,10 +256,13 @@ pub type FlattenUsingIntsFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Te
 pub static FLATTEN_USING_INTS: Operator<FlattenUsingIntsFn> = Operator::new(
     "flatten.using_ints",
     "flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        flatten_using_ints_composite as FlattenUsingIntsFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            flatten_using_ints_composite as FlattenUsingIntsFn,
+        ),
+        observed!(FLATTEN_USING_INTS: FlattenUsingIntsFn, [self_], self_, start_dim, end_dim),
+    ],
     flatten_using_ints_boxed,
 );
 
@@ -267,7 +296,10 @@ pub type RavelFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static RAVEL: Operator<RavelFn> = Operator::new(
     "ravel",
     "ravel(Tensor(a) self) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, ravel_composite as RavelFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, ravel_composite as RavelFn),
+        observed!(RAVEL: RavelFn, [self_], self_),
+    ],
     ravel_boxed,
 );
 
@@ -296,7 +328,10 @@ pub type UnflattenIntFn = fn(DispatchKeySet, &Tensor, i64, &[i64]) -> Result<Ten
 pub static UNFLATTEN_INT: Operator<UnflattenIntFn> = Operator::new(
     "unflatten.int",
     "unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, unflatten_int_composite as UnflattenIntFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, unflatten_int_composite as UnflattenIntFn),
+        observed!(UNFLATTEN_INT: UnflattenIntFn, [self_], self_, dim, sizes),
+    ],
     unflatten_int_boxed,
 );
 
@@ -325,7 +360,10 @@ pub type MovedimIntlistFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64]) -> Resul
 pub static MOVEDIM_INTLIST: Operator<MovedimIntlistFn> = Operator::new(
     "movedim.intlist",
     "movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, movedim_intlist_composite as MovedimIntlistFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, movedim_intlist_composite as MovedimIntlistFn),
+        observed!(MOVEDIM_INTLIST: MovedimIntlistFn, [self_], self_, source, destination),
+    ],
     movedim_intlist_boxed,
 );
 
@@ -359,7 +397,10 @@ pub type MovedimIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
 pub static MOVEDIM_INT: Operator<MovedimIntFn> = Operator::new(
     "movedim.int",
     "movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, movedim_int_composite as MovedimIntFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, movedim_int_composite as MovedimIntFn),
+        observed!(MOVEDIM_INT: MovedimIntFn, [self_], self_, source, destination),
+    ],
     movedim_int_boxed,
 );
 
@@ -393,7 +434,10 @@ pub type MoveaxisIntlistFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64]) -> Resu
 pub static MOVEAXIS_INTLIST: Operator<MoveaxisIntlistFn> = Operator::new(
     "moveaxis.intlist",
     "moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, moveaxis_intlist_composite as MoveaxisIntlistFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, moveaxis_intlist_composite as MoveaxisIntlistFn),
+        observed!(MOVEAXIS_INTLIST: MoveaxisIntlistFn, [self_], self_, source, destination),
+    ],
     moveaxis_intlist_boxed,
 );
 
@@ -427,7 +471,10 @@ pub type MoveaxisIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>
 pub static MOVEAXIS_INT: Operator<MoveaxisIntFn> = Operator::new(
     "moveaxis.int",
     "moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, moveaxis_int_composite as MoveaxisIntFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, moveaxis_int_composite as MoveaxisIntFn),
+        observed!(MOVEAXIS_INT: MoveaxisIntFn, [self_], self_, source, destination),
+    ],
     moveaxis_int_boxed,
 );
 
@@ -461,7 +508,10 @@ pub type SwapaxesFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
 pub static SWAPAXES: Operator<SwapaxesFn> = Operator::new(
     "swapaxes",
     "swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, swapaxes_composite as SwapaxesFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, swapaxes_composite as SwapaxesFn),
+        observed!(SWAPAXES: SwapaxesFn, [self_], self_, axis0, axis1),
+    ],
     swapaxes_boxed,
 );
 
@@ -490,7 +540,10 @@ pub type SwapdimsFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
 pub static SWAPDIMS: Operator<SwapdimsFn> = Operator::new(
     "swapdims",
     "swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, swapdims_composite as SwapdimsFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, swapdims_composite as SwapdimsFn),
+        observed!(SWAPDIMS: SwapdimsFn, [self_], self_, dim0, dim1),
+    ],
     swapdims_boxed,
 );
 
@@ -519,7 +572,10 @@ pub type NumpyTFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static NUMPY_T: Operator<NumpyTFn> = Operator::new(
     "numpy_T",
     "numpy_T(Tensor(a) self) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, numpy_T_composite as NumpyTFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, numpy_T_composite as NumpyTFn),
+        observed!(NUMPY_T: NumpyTFn, [self_], self_),
+    ],
     numpy_T_boxed,
 );
 
@@ -548,7 +604,10 @@ pub type MTFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static MT: Operator<MTFn> = Operator::new(
     "mT",
     "mT(Tensor(a) self) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, mT_composite as MTFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, mT_composite as MTFn),
+        observed!(MT: MTFn, [self_], self_),
+    ],
     mT_boxed,
 );
 
@@ -577,7 +636,10 @@ pub type AdjointFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static ADJOINT: Operator<AdjointFn> = Operator::new(
     "adjoint",
     "adjoint(Tensor(a) self) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, adjoint_composite as AdjointFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, adjoint_composite as AdjointFn),
+        observed!(ADJOINT: AdjointFn, [self_], self_),
+    ],
     adjoint_boxed,
 );
 

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::reduce`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::{convert_to_out, copy_to_out};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar, ScalarType};
@@ -14,7 +16,10 @@ pub type SumFn = fn(DispatchKeySet, &Tensor, Option<ScalarType>) -> Result<Tenso
 pub static SUM: Operator<SumFn> = Operator::new(
     "sum",
     "sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, sum_composite as SumFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, sum_composite as SumFn),
+        observed!(SUM: SumFn, [self_], self_, dtype),
+    ],
     sum_boxed,
 );
 
@@ -43,7 +48,10 @@ pub type SumOutFn = fn(DispatchKeySet, &Tensor, Option<ScalarType>, &Tensor) -> 
 pub static SUM_OUT: Operator<SumOutFn> = Operator::new(
     "sum.out",
     "sum.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, sum_out_composite as SumOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, sum_out_composite as SumOutFn),
+        observed!(SUM_OUT: SumOutFn, [self_, out], self_, dtype, out),
+    ],
     sum_out_boxed,
 );
 
@@ -83,6 +91,7 @@ pub static SUM_DIM_INTLIST: Operator<SumDimIntlistFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, sum_dim_intlist_cpu as SumDimIntlistFn),
         Kernel::new(DispatchKey::Meta, sum_dim_intlist_meta as SumDimIntlistFn),
+        observed!(SUM_DIM_INTLIST: SumDimIntlistFn, [self_], self_, dim, keepdim, dtype),
     ],
     sum_dim_intlist_boxed,
 );
@@ -147,6 +156,7 @@ pub static SUM_INTLIST_OUT: Operator<SumIntlistOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, sum_intlist_out_cpu as SumIntlistOutFn),
         Kernel::new(DispatchKey::Meta, sum_intlist_out_meta as SumIntlistOutFn),
+        observed!(SUM_INTLIST_OUT: SumIntlistOutFn, [self_, out], self_, dim, keepdim, dtype, out),
     ],
     sum_intlist_out_boxed,
 );
@@ -215,6 +225,7 @@ pub static NANSUM: Operator<NansumFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nansum_cpu as NansumFn),
         Kernel::new(DispatchKey::Meta, nansum_meta as NansumFn),
+        observed!(NANSUM: NansumFn, [self_], self_, dim, keepdim, dtype),
     ],
     nansum_boxed,
 );
@@ -279,6 +290,7 @@ pub static NANSUM_OUT: Operator<NansumOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nansum_out_cpu as NansumOutFn),
         Kernel::new(DispatchKey::Meta, nansum_out_meta as NansumOutFn),
+        observed!(NANSUM_OUT: NansumOutFn, [self_, out], self_, dim, keepdim, dtype, out),
     ],
     nansum_out_boxed,
 );
@@ -344,7 +356,10 @@ pub type MeanFn = fn(DispatchKeySet, &Tensor, Option<ScalarType>) -> Result<Tens
 pub static MEAN: Operator<MeanFn> = Operator::new(
     "mean",
     "mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, mean_composite as MeanFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, mean_composite as MeanFn),
+        observed!(MEAN: MeanFn, [self_], self_, dtype),
+    ],
     mean_boxed,
 );
 
@@ -373,7 +388,10 @@ pub type MeanDtypeOutFn = fn(DispatchKeySet, &Tensor, Option<ScalarType>, &Tenso
 pub static MEAN_DTYPE_OUT: Operator<MeanDtypeOutFn> = Operator::new(
     "mean.dtype_out",
     "mean.dtype_out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, mean_dtype_out_composite as MeanDtypeOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, mean_dtype_out_composite as MeanDtypeOutFn),
+        observed!(MEAN_DTYPE_OUT: MeanDtypeOutFn, [self_, out], self_, dtype, out),
+    ],
     mean_dtype_out_boxed,
 );
 
@@ -412,6 +430,7 @@ pub static MEAN_DIM: Operator<MeanDimFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, mean_dim_cpu as MeanDimFn),
         Kernel::new(DispatchKey::Meta, mean_dim_meta as MeanDimFn),
+        observed!(MEAN_DIM: MeanDimFn, [self_], self_, dim, keepdim, dtype),
     ],
     mean_dim_boxed,
 );
@@ -476,6 +495,7 @@ pub static MEAN_OUT: Operator<MeanOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, mean_out_cpu as MeanOutFn),
         Kernel::new(DispatchKey::Meta, mean_out_meta as MeanOutFn),
+        observed!(MEAN_OUT: MeanOutFn, [self_, out], self_, dim, keepdim, dtype, out),
     ],
     mean_out_boxed,
 );
@@ -544,6 +564,7 @@ pub static PROD: Operator<ProdFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, prod_kernel as ProdFn),
         Kernel::new(DispatchKey::Meta, prod_kernel as ProdFn),
+        observed!(PROD: ProdFn, [self_], self_, dtype),
     ],
     prod_boxed,
 );
@@ -576,6 +597,7 @@ pub static PROD_OUT: Operator<ProdOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, prod_out_kernel as ProdOutFn),
         Kernel::new(DispatchKey::Meta, prod_out_kernel as ProdOutFn),
+        observed!(PROD_OUT: ProdOutFn, [self_, out], self_, dtype, out),
     ],
     prod_out_boxed,
 );
@@ -615,6 +637,7 @@ pub static PROD_DIM_INT: Operator<ProdDimIntFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, prod_dim_int_cpu as ProdDimIntFn),
         Kernel::new(DispatchKey::Meta, prod_dim_int_meta as ProdDimIntFn),
+        observed!(PROD_DIM_INT: ProdDimIntFn, [self_], self_, dim, keepdim, dtype),
     ],
     prod_dim_int_boxed,
 );
@@ -668,6 +691,7 @@ pub static PROD_INT_OUT: Operator<ProdIntOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, prod_int_out_cpu as ProdIntOutFn),
         Kernel::new(DispatchKey::Meta, prod_int_out_meta as ProdIntOutFn),
+        observed!(PROD_INT_OUT: ProdIntOutFn, [self_, out], self_, dim, keepdim, dtype, out),
     ],
     prod_int_out_boxed,
 );
@@ -733,7 +757,11 @@ pub type AnyFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static ANY: Operator<AnyFn> = Operator::new(
     "any",
     "any(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, any_cpu as AnyFn), Kernel::new(DispatchKey::Meta, any_meta as AnyFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, any_cpu as AnyFn),
+        Kernel::new(DispatchKey::Meta, any_meta as AnyFn),
+        observed!(ANY: AnyFn, [self_], self_),
+    ],
     any_boxed,
 );
 
@@ -773,6 +801,7 @@ pub static ANY_ALL_OUT: Operator<AnyAllOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, any_all_out_cpu as AnyAllOutFn),
         Kernel::new(DispatchKey::Meta, any_all_out_meta as AnyAllOutFn),
+        observed!(ANY_ALL_OUT: AnyAllOutFn, [self_, out], self_, out),
     ],
     any_all_out_boxed,
 );
@@ -814,6 +843,7 @@ pub static ANY_DIM: Operator<AnyDimFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, any_dim_cpu as AnyDimFn),
         Kernel::new(DispatchKey::Meta, any_dim_meta as AnyDimFn),
+        observed!(ANY_DIM: AnyDimFn, [self_], self_, dim, keepdim),
     ],
     any_dim_boxed,
 );
@@ -854,6 +884,7 @@ pub static ANY_OUT: Operator<AnyOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, any_out_cpu as AnyOutFn),
         Kernel::new(DispatchKey::Meta, any_out_meta as AnyOutFn),
+        observed!(ANY_OUT: AnyOutFn, [self_, out], self_, dim, keepdim, out),
     ],
     any_out_boxed,
 );
@@ -896,6 +927,7 @@ pub static ANY_DIMS: Operator<AnyDimsFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, any_dims_cpu as AnyDimsFn),
         Kernel::new(DispatchKey::Meta, any_dims_meta as AnyDimsFn),
+        observed!(ANY_DIMS: AnyDimsFn, [self_], self_, dim, keepdim),
     ],
     any_dims_boxed,
 );
@@ -941,6 +973,7 @@ pub static ANY_DIMS_OUT: Operator<AnyDimsOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, any_dims_out_cpu as AnyDimsOutFn),
         Kernel::new(DispatchKey::Meta, any_dims_out_meta as AnyDimsOutFn),
+        observed!(ANY_DIMS_OUT: AnyDimsOutFn, [self_, out], self_, dim, keepdim, out),
     ],
     any_dims_out_boxed,
 );
@@ -992,7 +1025,11 @@ pub type AllFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static ALL: Operator<AllFn> = Operator::new(
     "all",
     "all(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, all_cpu as AllFn), Kernel::new(DispatchKey::Meta, all_meta as AllFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, all_cpu as AllFn),
+        Kernel::new(DispatchKey::Meta, all_meta as AllFn),
+        observed!(ALL: AllFn, [self_], self_),
+    ],
     all_boxed,
 );
 
@@ -1032,6 +1069,7 @@ pub static ALL_ALL_OUT: Operator<AllAllOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, all_all_out_cpu as AllAllOutFn),
         Kernel::new(DispatchKey::Meta, all_all_out_meta as AllAllOutFn),
+        observed!(ALL_ALL_OUT: AllAllOutFn, [self_, out], self_, out),
     ],
     all_all_out_boxed,
 );
@@ -1073,6 +1111,7 @@ pub static ALL_DIM: Operator<AllDimFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, all_dim_cpu as AllDimFn),
         Kernel::new(DispatchKey::Meta, all_dim_meta as AllDimFn),
+        observed!(ALL_DIM: AllDimFn, [self_], self_, dim, keepdim),
     ],
     all_dim_boxed,
 );
@@ -1113,6 +1152,7 @@ pub static ALL_OUT: Operator<AllOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, all_out_cpu as AllOutFn),
         Kernel::new(DispatchKey::Meta, all_out_meta as AllOutFn),
+        observed!(ALL_OUT: AllOutFn, [self_, out], self_, dim, keepdim, out),
     ],
     all_out_boxed,
 );
@@ -1155,6 +1195,7 @@ pub static ALL_DIMS: Operator<AllDimsFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, all_dims_cpu as AllDimsFn),
         Kernel::new(DispatchKey::Meta, all_dims_meta as AllDimsFn),
+        observed!(ALL_DIMS: AllDimsFn, [self_], self_, dim, keepdim),
     ],
     all_dims_boxed,
 );
@@ -1200,6 +1241,7 @@ pub static ALL_DIMS_OUT: Operator<AllDimsOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, all_dims_out_cpu as AllDimsOutFn),
         Kernel::new(DispatchKey::Meta, all_dims_out_meta as AllDimsOutFn),
+        observed!(ALL_DIMS_OUT: AllDimsOutFn, [self_, out], self_, dim, keepdim, out),
     ],
     all_dims_out_boxed,
 );
@@ -1251,7 +1293,10 @@ pub type CountNonzeroFn = fn(DispatchKeySet, &Tensor, Option<i64>) -> Result<Ten
 pub static COUNT_NONZERO: Operator<CountNonzeroFn> = Operator::new(
     "count_nonzero",
     "count_nonzero(Tensor self, int? dim=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, count_nonzero_composite as CountNonzeroFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, count_nonzero_composite as CountNonzeroFn),
+        observed!(COUNT_NONZERO: CountNonzeroFn, [self_], self_, dim),
+    ],
     count_nonzero_boxed,
 );
 
@@ -1280,7 +1325,10 @@ pub type CountNonzeroOutFn = fn(DispatchKeySet, &Tensor, Option<i64>, &Tensor) -
 pub static COUNT_NONZERO_OUT: Operator<CountNonzeroOutFn> = Operator::new(
     "count_nonzero.out",
     "count_nonzero.out(Tensor self, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, count_nonzero_out_composite as CountNonzeroOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, count_nonzero_out_composite as CountNonzeroOutFn),
+        observed!(COUNT_NONZERO_OUT: CountNonzeroOutFn, [self_, out], self_, dim, out),
+    ],
     count_nonzero_out_boxed,
 );
 
@@ -1319,6 +1367,7 @@ pub static COUNT_NONZERO_DIM_INTLIST: Operator<CountNonzeroDimIntlistFn> = Opera
     &[
         Kernel::new(DispatchKey::Cpu, count_nonzero_dim_intlist_kernel as CountNonzeroDimIntlistFn),
         Kernel::new(DispatchKey::Meta, count_nonzero_dim_intlist_kernel as CountNonzeroDimIntlistFn),
+        observed!(COUNT_NONZERO_DIM_INTLIST: CountNonzeroDimIntlistFn, [self_], self_, dim),
     ],
     count_nonzero_dim_intlist_boxed,
 );
@@ -1351,6 +1400,7 @@ pub static COUNT_NONZERO_DIM_INTLIST_OUT: Operator<CountNonzeroDimIntlistOutFn> 
     &[
         Kernel::new(DispatchKey::Cpu, count_nonzero_dim_intlist_out_kernel as CountNonzeroDimIntlistOutFn),
         Kernel::new(DispatchKey::Meta, count_nonzero_dim_intlist_out_kernel as CountNonzeroDimIntlistOutFn),
+        observed!(COUNT_NONZERO_DIM_INTLIST_OUT: CountNonzeroDimIntlistOutFn, [self_, out], self_, dim, out),
     ],
     count_nonzero_dim_intlist_out_boxed,
 );
@@ -1387,7 +1437,10 @@ pub type LogsumexpFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Result<Tenso
 pub static LOGSUMEXP: Operator<LogsumexpFn> = Operator::new(
     "logsumexp",
     "logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, logsumexp_composite as LogsumexpFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, logsumexp_composite as LogsumexpFn),
+        observed!(LOGSUMEXP: LogsumexpFn, [self_], self_, dim, keepdim),
+    ],
     logsumexp_boxed,
 );
 
@@ -1416,7 +1469,10 @@ pub type LogsumexpOutFn = fn(DispatchKeySet, &Tensor, &[i64], bool, &Tensor) -> 
 pub static LOGSUMEXP_OUT: Operator<LogsumexpOutFn> = Operator::new(
     "logsumexp.out",
     "logsumexp.out(Tensor self, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, logsumexp_out_composite as LogsumexpOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, logsumexp_out_composite as LogsumexpOutFn),
+        observed!(LOGSUMEXP_OUT: LogsumexpOutFn, [self_, out], self_, dim, keepdim, out),
+    ],
     logsumexp_out_boxed,
 );
 
@@ -1453,7 +1509,11 @@ pub type MaxFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static MAX: Operator<MaxFn> = Operator::new(
     "max",
     "max(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, max_cpu as MaxFn), Kernel::new(DispatchKey::Meta, max_meta as MaxFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, max_cpu as MaxFn),
+        Kernel::new(DispatchKey::Meta, max_meta as MaxFn),
+        observed!(MAX: MaxFn, [self_], self_),
+    ],
     max_boxed,
 );
 
@@ -1493,6 +1553,7 @@ pub static MAX_UNARY_OUT: Operator<MaxUnaryOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, max_unary_out_cpu as MaxUnaryOutFn),
         Kernel::new(DispatchKey::Meta, max_unary_out_meta as MaxUnaryOutFn),
+        observed!(MAX_UNARY_OUT: MaxUnaryOutFn, [self_, out], self_, out),
     ],
     max_unary_out_boxed,
 );
@@ -1534,6 +1595,7 @@ pub static MAX_DIM: Operator<MaxDimFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, max_dim_cpu as MaxDimFn),
         Kernel::new(DispatchKey::Meta, max_dim_meta as MaxDimFn),
+        observed!(MAX_DIM: MaxDimFn, [self_], self_, dim, keepdim),
     ],
     max_dim_boxed,
 );
@@ -1575,6 +1637,7 @@ pub static MAX_DIM_MAX: Operator<MaxDimMaxFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, max_dim_max_cpu as MaxDimMaxFn),
         Kernel::new(DispatchKey::Meta, max_dim_max_meta as MaxDimMaxFn),
+        observed!(MAX_DIM_MAX: MaxDimMaxFn, [self_, values, indices], self_, dim, keepdim, values, indices),
     ],
     max_dim_max_boxed,
 );
@@ -1638,7 +1701,10 @@ pub type MaxOtherFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static MAX_OTHER: Operator<MaxOtherFn> = Operator::new(
     "max.other",
     "max.other(Tensor self, Tensor other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, max_other_composite as MaxOtherFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_other_composite as MaxOtherFn),
+        observed!(MAX_OTHER: MaxOtherFn, [self_, other], self_, other),
+    ],
     max_other_boxed,
 );
 
@@ -1667,7 +1733,10 @@ pub type MaxOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
 pub static MAX_OUT: Operator<MaxOutFn> = Operator::new(
     "max.out",
     "max.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, max_out_composite as MaxOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_out_composite as MaxOutFn),
+        observed!(MAX_OUT: MaxOutFn, [self_, other, out], self_, other, out),
+    ],
     max_out_boxed,
 );
 
@@ -1697,7 +1766,11 @@ pub type AmaxFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Result<Tensor>;
 pub static AMAX: Operator<AmaxFn> = Operator::new(
     "amax",
     "amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, amax_cpu as AmaxFn), Kernel::new(DispatchKey::Meta, amax_meta as AmaxFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, amax_cpu as AmaxFn),
+        Kernel::new(DispatchKey::Meta, amax_meta as AmaxFn),
+        observed!(AMAX: AmaxFn, [self_], self_, dim, keepdim),
+    ],
     amax_boxed,
 );
 
@@ -1737,6 +1810,7 @@ pub static AMAX_OUT: Operator<AmaxOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, amax_out_cpu as AmaxOutFn),
         Kernel::new(DispatchKey::Meta, amax_out_meta as AmaxOutFn),
+        observed!(AMAX_OUT: AmaxOutFn, [self_, out], self_, dim, keepdim, out),
     ],
     amax_out_boxed,
 );
@@ -1791,6 +1865,7 @@ pub static ARGMAX: Operator<ArgmaxFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, argmax_cpu as ArgmaxFn),
         Kernel::new(DispatchKey::Meta, argmax_meta as ArgmaxFn),
+        observed!(ARGMAX: ArgmaxFn, [self_], self_, dim, keepdim),
     ],
     argmax_boxed,
 );
@@ -1831,6 +1906,7 @@ pub static ARGMAX_OUT: Operator<ArgmaxOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, argmax_out_cpu as ArgmaxOutFn),
         Kernel::new(DispatchKey::Meta, argmax_out_meta as ArgmaxOutFn),
+        observed!(ARGMAX_OUT: ArgmaxOutFn, [self_, out], self_, dim, keepdim, out),
     ],
     argmax_out_boxed,
 );
@@ -1882,7 +1958,11 @@ pub type MinFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static MIN: Operator<MinFn> = Operator::new(
     "min",
     "min(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, min_cpu as MinFn), Kernel::new(DispatchKey::Meta, min_meta as MinFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, min_cpu as MinFn),
+        Kernel::new(DispatchKey::Meta, min_meta as MinFn),
+        observed!(MIN: MinFn, [self_], self_),
+    ],
     min_boxed,
 );
 
@@ -1922,6 +2002,7 @@ pub static MIN_UNARY_OUT: Operator<MinUnaryOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, min_unary_out_cpu as MinUnaryOutFn),
         Kernel::new(DispatchKey::Meta, min_unary_out_meta as MinUnaryOutFn),
+        observed!(MIN_UNARY_OUT: MinUnaryOutFn, [self_, out], self_, out),
     ],
     min_unary_out_boxed,
 );
@@ -1963,6 +2044,7 @@ pub static MIN_DIM: Operator<MinDimFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, min_dim_cpu as MinDimFn),
         Kernel::new(DispatchKey::Meta, min_dim_meta as MinDimFn),
+        observed!(MIN_DIM: MinDimFn, [self_], self_, dim, keepdim),
     ],
     min_dim_boxed,
 );
@@ -2004,6 +2086,7 @@ pub static MIN_DIM_MIN: Operator<MinDimMinFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, min_dim_min_cpu as MinDimMinFn),
         Kernel::new(DispatchKey::Meta, min_dim_min_meta as MinDimMinFn),
+        observed!(MIN_DIM_MIN: MinDimMinFn, [self_, values, indices], self_, dim, keepdim, values, indices),
     ],
     min_dim_min_boxed,
 );
@@ -2067,7 +2150,10 @@ pub type MinOtherFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
 pub static MIN_OTHER: Operator<MinOtherFn> = Operator::new(
     "min.other",
     "min.other(Tensor self, Tensor other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, min_other_composite as MinOtherFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, min_other_composite as MinOtherFn),
+        observed!(MIN_OTHER: MinOtherFn, [self_, other], self_, other),
+    ],
     min_other_boxed,
 );
 
@@ -2096,7 +2182,10 @@ pub type MinOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Tensor) -> Result<()>;
 pub static MIN_OUT: Operator<MinOutFn> = Operator::new(
     "min.out",
     "min.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, min_out_composite as MinOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, min_out_composite as MinOutFn),
+        observed!(MIN_OUT: MinOutFn, [self_, other, out], self_, other, out),
+    ],
     min_out_boxed,
 );
 
@@ -2126,7 +2215,11 @@ pub type AminFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Result<Tensor>;
 pub static AMIN: Operator<AminFn> = Operator::new(
     "amin",
     "amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, amin_cpu as AminFn), Kernel::new(DispatchKey::Meta, amin_meta as AminFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, amin_cpu as AminFn),
+        Kernel::new(DispatchKey::Meta, amin_meta as AminFn),
+        observed!(AMIN: AminFn, [self_], self_, dim, keepdim),
+    ],
     amin_boxed,
 );
 
@@ -2166,6 +2259,7 @@ pub static AMIN_OUT: Operator<AminOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, amin_out_cpu as AminOutFn),
         Kernel::new(DispatchKey::Meta, amin_out_meta as AminOutFn),
+        observed!(AMIN_OUT: AminOutFn, [self_, out], self_, dim, keepdim, out),
     ],
     amin_out_boxed,
 );
@@ -2220,6 +2314,7 @@ pub static ARGMIN: Operator<ArgminFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, argmin_cpu as ArgminFn),
         Kernel::new(DispatchKey::Meta, argmin_meta as ArgminFn),
+        observed!(ARGMIN: ArgminFn, [self_], self_, dim, keepdim),
     ],
     argmin_boxed,
 );
@@ -2260,6 +2355,7 @@ pub static ARGMIN_OUT: Operator<ArgminOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, argmin_out_cpu as ArgminOutFn),
         Kernel::new(DispatchKey::Meta, argmin_out_meta as ArgminOutFn),
+        observed!(ARGMIN_OUT: ArgminOutFn, [self_, out], self_, dim, keepdim, out),
     ],
     argmin_out_boxed,
 );
@@ -2314,6 +2410,7 @@ pub static AMINMAX: Operator<AminmaxFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, aminmax_cpu as AminmaxFn),
         Kernel::new(DispatchKey::Meta, aminmax_meta as AminmaxFn),
+        observed!(AMINMAX: AminmaxFn, [self_], self_, dim, keepdim),
     ],
     aminmax_boxed,
 );
@@ -2365,6 +2462,7 @@ pub static AMINMAX_OUT: Operator<AminmaxOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, aminmax_out_cpu as AminmaxOutFn),
         Kernel::new(DispatchKey::Meta, aminmax_out_meta as AminmaxOutFn),
+        observed!(AMINMAX_OUT: AminmaxOutFn, [self_, min, max], self_, dim, keepdim, min, max),
     ],
     aminmax_out_boxed,
 );
@@ -2434,7 +2532,10 @@ pub type VarFn = fn(DispatchKeySet, &Tensor, bool) -> Result<Tensor>;
 pub static VAR: Operator<VarFn> = Operator::new(
     "var",
     "var(Tensor self, bool unbiased=True) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, var_composite as VarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, var_composite as VarFn),
+        observed!(VAR: VarFn, [self_], self_, unbiased),
+    ],
     var_boxed,
 );
 
@@ -2463,7 +2564,10 @@ pub type VarDimFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, bool) -> R
 pub static VAR_DIM: Operator<VarDimFn> = Operator::new(
     "var.dim",
     "var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, var_dim_composite as VarDimFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, var_dim_composite as VarDimFn),
+        observed!(VAR_DIM: VarDimFn, [self_], self_, dim, unbiased, keepdim),
+    ],
     var_dim_boxed,
 );
 
@@ -2499,7 +2603,10 @@ pub type VarOutFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, bool, &Ten
 pub static VAR_OUT: Operator<VarOutFn> = Operator::new(
     "var.out",
     "var.out(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, var_out_composite as VarOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, var_out_composite as VarOutFn),
+        observed!(VAR_OUT: VarOutFn, [self_, out], self_, dim, unbiased, keepdim, out),
+    ],
     var_out_boxed,
 );
 
@@ -2553,6 +2660,7 @@ pub static VAR_CORRECTION: Operator<VarCorrectionFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, var_correction_cpu as VarCorrectionFn),
         Kernel::new(DispatchKey::Meta, var_correction_meta as VarCorrectionFn),
+        observed!(VAR_CORRECTION: VarCorrectionFn, [self_], self_, dim, correction, keepdim),
     ],
     var_correction_boxed,
 );
@@ -2617,6 +2725,7 @@ pub static VAR_CORRECTION_OUT: Operator<VarCorrectionOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, var_correction_out_cpu as VarCorrectionOutFn),
         Kernel::new(DispatchKey::Meta, var_correction_out_meta as VarCorrectionOutFn),
+        observed!(VAR_CORRECTION_OUT: VarCorrectionOutFn, [self_, out], self_, dim, correction, keepdim, out),
     ],
     var_correction_out_boxed,
 );
@@ -2682,7 +2791,10 @@ pub type VarMeanFn = fn(DispatchKeySet, &Tensor, bool) -> Result<(Tensor, Tensor
 pub static VAR_MEAN: Operator<VarMeanFn> = Operator::new(
     "var_mean",
     "var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, var_mean_composite as VarMeanFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, var_mean_composite as VarMeanFn),
+        observed!(VAR_MEAN: VarMeanFn, [self_], self_, unbiased),
+    ],
     var_mean_boxed,
 );
 
@@ -2711,7 +2823,10 @@ pub type VarMeanDimFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, bool) 
 pub static VAR_MEAN_DIM: Operator<VarMeanDimFn> = Operator::new(
     "var_mean.dim",
     "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, var_mean_dim_composite as VarMeanDimFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, var_mean_dim_composite as VarMeanDimFn),
+        observed!(VAR_MEAN_DIM: VarMeanDimFn, [self_], self_, dim, unbiased, keepdim),
+    ],
     var_mean_dim_boxed,
 );
 
@@ -2756,6 +2871,7 @@ pub static VAR_MEAN_CORRECTION: Operator<VarMeanCorrectionFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, var_mean_correction_kernel as VarMeanCorrectionFn),
         Kernel::new(DispatchKey::Meta, var_mean_correction_kernel as VarMeanCorrectionFn),
+        observed!(VAR_MEAN_CORRECTION: VarMeanCorrectionFn, [self_], self_, dim, correction, keepdim),
     ],
     var_mean_correction_boxed,
 );
@@ -2806,6 +2922,7 @@ pub static VAR_MEAN_CORRECTION_OUT: Operator<VarMeanCorrectionOutFn> = Operator:
     &[
         Kernel::new(DispatchKey::Cpu, var_mean_correction_out_kernel as VarMeanCorrectionOutFn),
         Kernel::new(DispatchKey::Meta, var_mean_correction_out_kernel as VarMeanCorrectionOutFn),
+        observed!(VAR_MEAN_CORRECTION_OUT: VarMeanCorrectionOutFn, [self_, out0, out1], self_, dim, correction, keepdim, out0, out1),
     ],
     var_mean_correction_out_boxed,
 );
@@ -2860,7 +2977,10 @@ pub type StdFn = fn(DispatchKeySet, &Tensor, bool) -> Result<Tensor>;
 pub static STD: Operator<StdFn> = Operator::new(
     "std",
     "std(Tensor self, bool unbiased=True) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, std_composite as StdFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, std_composite as StdFn),
+        observed!(STD: StdFn, [self_], self_, unbiased),
+    ],
     std_boxed,
 );
 
@@ -2889,7 +3009,10 @@ pub type StdDimFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, bool) -> R
 pub static STD_DIM: Operator<StdDimFn> = Operator::new(
     "std.dim",
     "std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, std_dim_composite as StdDimFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, std_dim_composite as StdDimFn),
+        observed!(STD_DIM: StdDimFn, [self_], self_, dim, unbiased, keepdim),
+    ],
     std_dim_boxed,
 );
 
@@ -2925,7 +3048,10 @@ pub type StdOutFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, bool, &Ten
 pub static STD_OUT: Operator<StdOutFn> = Operator::new(
     "std.out",
     "std.out(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, std_out_composite as StdOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, std_out_composite as StdOutFn),
+        observed!(STD_OUT: StdOutFn, [self_, out], self_, dim, unbiased, keepdim, out),
+    ],
     std_out_boxed,
 );
 
@@ -2979,6 +3105,7 @@ pub static STD_CORRECTION: Operator<StdCorrectionFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, std_correction_cpu as StdCorrectionFn),
         Kernel::new(DispatchKey::Meta, std_correction_meta as StdCorrectionFn),
+        observed!(STD_CORRECTION: StdCorrectionFn, [self_], self_, dim, correction, keepdim),
     ],
     std_correction_boxed,
 );
@@ -3043,6 +3170,7 @@ pub static STD_CORRECTION_OUT: Operator<StdCorrectionOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, std_correction_out_cpu as StdCorrectionOutFn),
         Kernel::new(DispatchKey::Meta, std_correction_out_meta as StdCorrectionOutFn),
+        observed!(STD_CORRECTION_OUT: StdCorrectionOutFn, [self_, out], self_, dim, correction, keepdim, out),
     ],
     std_correction_out_boxed,
 );
@@ -3108,7 +3236,10 @@ pub type StdMeanFn = fn(DispatchKeySet, &Tensor, bool) -> Result<(Tensor, Tensor
 pub static STD_MEAN: Operator<StdMeanFn> = Operator::new(
     "std_mean",
     "std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, std_mean_composite as StdMeanFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, std_mean_composite as StdMeanFn),
+        observed!(STD_MEAN: StdMeanFn, [self_], self_, unbiased),
+    ],
     std_mean_boxed,
 );
 
@@ -3137,7 +3268,10 @@ pub type StdMeanDimFn = fn(DispatchKeySet, &Tensor, Option<&[i64]>, bool, bool) 
 pub static STD_MEAN_DIM: Operator<StdMeanDimFn> = Operator::new(
     "std_mean.dim",
     "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, std_mean_dim_composite as StdMeanDimFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, std_mean_dim_composite as StdMeanDimFn),
+        observed!(STD_MEAN_DIM: StdMeanDimFn, [self_], self_, dim, unbiased, keepdim),
+    ],
     std_mean_dim_boxed,
 );
 
@@ -3182,6 +3316,7 @@ pub static STD_MEAN_CORRECTION: Operator<StdMeanCorrectionFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, std_mean_correction_kernel as StdMeanCorrectionFn),
         Kernel::new(DispatchKey::Meta, std_mean_correction_kernel as StdMeanCorrectionFn),
+        observed!(STD_MEAN_CORRECTION: StdMeanCorrectionFn, [self_], self_, dim, correction, keepdim),
     ],
     std_mean_correction_boxed,
 );
@@ -3232,6 +3367,7 @@ pub static STD_MEAN_CORRECTION_OUT: Operator<StdMeanCorrectionOutFn> = Operator:
     &[
         Kernel::new(DispatchKey::Cpu, std_mean_correction_out_kernel as StdMeanCorrectionOutFn),
         Kernel::new(DispatchKey::Meta, std_mean_correction_out_kernel as StdMeanCorrectionOutFn),
+        observed!(STD_MEAN_CORRECTION_OUT: StdMeanCorrectionOutFn, [self_, out0, out1], self_, dim, correction, keepdim, out0, out1),
     ],
     std_mean_correction_out_boxed,
 );
@@ -3290,6 +3426,7 @@ pub static LINALG_VECTOR_NORM: Operator<LinalgVectorNormFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, linalg_vector_norm_cpu as LinalgVectorNormFn),
         Kernel::new(DispatchKey::Meta, linalg_vector_norm_meta as LinalgVectorNormFn),
+        observed!(LINALG_VECTOR_NORM: LinalgVectorNormFn, [self_], self_, ord, dim, keepdim, dtype),
     ],
     linalg_vector_norm_boxed,
 );
@@ -3358,6 +3495,7 @@ pub static LINALG_VECTOR_NORM_OUT: Operator<LinalgVectorNormOutFn> = Operator::n
     &[
         Kernel::new(DispatchKey::Cpu, linalg_vector_norm_out_cpu as LinalgVectorNormOutFn),
         Kernel::new(DispatchKey::Meta, linalg_vector_norm_out_meta as LinalgVectorNormOutFn),
+        observed!(LINALG_VECTOR_NORM_OUT: LinalgVectorNormOutFn, [self_, out], self_, ord, dim, keepdim, dtype, out),
     ],
     linalg_vector_norm_out_boxed,
 );
@@ -3427,7 +3565,10 @@ pub type NormScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tensor>;
 pub static NORM_SCALAR: Operator<NormScalarFn> = Operator::new(
     "norm.Scalar",
     "norm.Scalar(Tensor self, Scalar p=2) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, norm_scalar_composite as NormScalarFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, norm_scalar_composite as NormScalarFn),
+        observed!(NORM_SCALAR: NormScalarFn, [self_], self_, p),
+    ],
     norm_scalar_boxed,
 );
 
@@ -3456,7 +3597,10 @@ pub type NormScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) -> Resul
 pub static NORM_SCALAR_OUT: Operator<NormScalarOutFn> = Operator::new(
     "norm.Scalar_out",
     "norm.Scalar_out(Tensor self, Scalar p=2, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, norm_scalar_out_composite as NormScalarOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, norm_scalar_out_composite as NormScalarOutFn),
+        observed!(NORM_SCALAR_OUT: NormScalarOutFn, [self_, out], self_, p, out),
+    ],
     norm_scalar_out_boxed,
 );
 
@@ -3487,10 +3631,13 @@ pub type NormScalaroptDtypeFn = fn(DispatchKeySet, &Tensor, Option<Scalar>, Scal
 pub static NORM_SCALAROPT_DTYPE: Operator<NormScalaroptDtypeFn> = Operator::new(
     "norm.ScalarOpt_dtype",
     "norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        norm_scalaropt_dtype_composite as NormScalaroptDtypeFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            norm_scalaropt_dtype_composite as NormScalaroptDtypeFn,
+        ),
+        observed!(NORM_SCALAROPT_DTYPE: NormScalaroptDtypeFn, [self_], self_, p, dtype),
+    ],
     norm_scalaropt_dtype_boxed,
 );
 
@@ -3526,10 +3673,13 @@ pub type NormScalaroptDtypeOutFn =
 pub static NORM_SCALAROPT_DTYPE_OUT: Operator<NormScalaroptDtypeOutFn> = Operator::new(
     "norm.ScalarOpt_dtype_out",
     "norm.ScalarOpt_dtype_out(Tensor self, Scalar? p, *, ScalarType dtype, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        norm_scalaropt_dtype_out_composite as NormScalaroptDtypeOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            norm_scalaropt_dtype_out_composite as NormScalaroptDtypeOutFn,
+        ),
+        observed!(NORM_SCALAROPT_DTYPE_OUT: NormScalaroptDtypeOutFn, [self_, out], self_, p, dtype, out),
+    ],
     norm_scalaropt_dtype_out_boxed,
 );
 
@@ -3579,6 +3729,7 @@ pub static NORM_SCALAROPT_DIM: Operator<NormScalaroptDimFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, norm_scalaropt_dim_cpu as NormScalaroptDimFn),
         Kernel::new(DispatchKey::Meta, norm_scalaropt_dim_meta as NormScalaroptDimFn),
+        observed!(NORM_SCALAROPT_DIM: NormScalaroptDimFn, [self_], self_, p, dim, keepdim),
     ],
     norm_scalaropt_dim_boxed,
 );
@@ -3637,6 +3788,7 @@ pub static NORM_OUT: Operator<NormOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, norm_out_cpu as NormOutFn),
         Kernel::new(DispatchKey::Meta, norm_out_meta as NormOutFn),
+        observed!(NORM_OUT: NormOutFn, [self_, out], self_, p, dim, keepdim, out),
     ],
     norm_out_boxed,
 );
@@ -3700,6 +3852,7 @@ pub static NORM_SCALAROPT_DIM_DTYPE: Operator<NormScalaroptDimDtypeFn> = Operato
     &[
         Kernel::new(DispatchKey::Cpu, norm_scalaropt_dim_dtype_cpu as NormScalaroptDimDtypeFn),
         Kernel::new(DispatchKey::Meta, norm_scalaropt_dim_dtype_meta as NormScalaroptDimDtypeFn),
+        observed!(NORM_SCALAROPT_DIM_DTYPE: NormScalaroptDimDtypeFn, [self_], self_, p, dim, keepdim, dtype),
     ],
     norm_scalaropt_dim_dtype_boxed,
 );
@@ -3768,6 +3921,7 @@ pub static NORM_DTYPE_OUT: Operator<NormDtypeOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, norm_dtype_out_cpu as NormDtypeOutFn),
         Kernel::new(DispatchKey::Meta, norm_dtype_out_meta as NormDtypeOutFn),
+        observed!(NORM_DTYPE_OUT: NormDtypeOutFn, [self_, out], self_, p, dim, keepdim, dtype, out),
     ],
     norm_dtype_out_boxed,
 );

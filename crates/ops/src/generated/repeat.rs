@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::repeat`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -14,7 +16,10 @@ pub type RepeatFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
 pub static REPEAT: Operator<RepeatFn> = Operator::new(
     "repeat",
     "repeat(Tensor self, SymInt[] repeats) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, repeat_composite as RepeatFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, repeat_composite as RepeatFn),
+        observed!(REPEAT: RepeatFn, [self_], self_, repeats),
+    ],
     repeat_boxed,
 );
 
@@ -43,7 +48,10 @@ pub type RepeatOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()
 pub static REPEAT_OUT: Operator<RepeatOutFn> = Operator::new(
     "repeat.out",
     "repeat.out(Tensor self, SymInt[] repeats, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, repeat_out_composite as RepeatOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, repeat_out_composite as RepeatOutFn),
+        observed!(REPEAT_OUT: RepeatOutFn, [self_, out], self_, repeats, out),
+    ],
     repeat_out_boxed,
 );
 
@@ -73,7 +81,10 @@ pub type TileFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
 pub static TILE: Operator<TileFn> = Operator::new(
     "tile",
     "tile(Tensor self, SymInt[] dims) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, tile_composite as TileFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, tile_composite as TileFn),
+        observed!(TILE: TileFn, [self_], self_, dims),
+    ],
     tile_boxed,
 );
 
@@ -102,7 +113,10 @@ pub type RepeatInterleaveTensorFn = fn(DispatchKeySet, &Tensor, Option<i64>) -> 
 pub static REPEAT_INTERLEAVE_TENSOR: Operator<RepeatInterleaveTensorFn> = Operator::new(
     "repeat_interleave.Tensor",
     "repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, repeat_interleave_tensor_cpu as RepeatInterleaveTensorFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, repeat_interleave_tensor_cpu as RepeatInterleaveTensorFn),
+        observed!(REPEAT_INTERLEAVE_TENSOR: RepeatInterleaveTensorFn, [repeats], repeats, output_size),
+    ],
     repeat_interleave_tensor_boxed,
 );
 
@@ -136,10 +150,13 @@ pub type RepeatInterleaveSelfTensorFn =
 pub static REPEAT_INTERLEAVE_SELF_TENSOR: Operator<RepeatInterleaveSelfTensorFn> = Operator::new(
     "repeat_interleave.self_Tensor",
     "repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        repeat_interleave_self_tensor_composite as RepeatInterleaveSelfTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            repeat_interleave_self_tensor_composite as RepeatInterleaveSelfTensorFn,
+        ),
+        observed!(REPEAT_INTERLEAVE_SELF_TENSOR: RepeatInterleaveSelfTensorFn, [self_, repeats], self_, repeats, dim, output_size),
+    ],
     repeat_interleave_self_tensor_boxed,
 );
 
@@ -186,10 +203,13 @@ pub type RepeatInterleaveSelfIntFn =
 pub static REPEAT_INTERLEAVE_SELF_INT: Operator<RepeatInterleaveSelfIntFn> = Operator::new(
     "repeat_interleave.self_int",
     "repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        repeat_interleave_self_int_composite as RepeatInterleaveSelfIntFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            repeat_interleave_self_int_composite as RepeatInterleaveSelfIntFn,
+        ),
+        observed!(REPEAT_INTERLEAVE_SELF_INT: RepeatInterleaveSelfIntFn, [self_], self_, repeats, dim, output_size),
+    ],
     repeat_interleave_self_int_boxed,
 );
 
@@ -238,6 +258,7 @@ pub static FLIP: Operator<FlipFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, flip_kernel as FlipFn),
         Kernel::new(DispatchKey::Meta, flip_kernel as FlipFn),
+        observed!(FLIP: FlipFn, [self_], self_, dims),
     ],
     flip_boxed,
 );
@@ -270,6 +291,7 @@ pub static FLIP_OUT: Operator<FlipOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, flip_out_kernel as FlipOutFn),
         Kernel::new(DispatchKey::Meta, flip_out_kernel as FlipOutFn),
+        observed!(FLIP_OUT: FlipOutFn, [self_, out], self_, dims, out),
     ],
     flip_out_boxed,
 );
@@ -300,7 +322,10 @@ pub type FliplrFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static FLIPLR: Operator<FliplrFn> = Operator::new(
     "fliplr",
     "fliplr(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, fliplr_composite as FliplrFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, fliplr_composite as FliplrFn),
+        observed!(FLIPLR: FliplrFn, [self_], self_),
+    ],
     fliplr_boxed,
 );
 
@@ -329,7 +354,10 @@ pub type FlipudFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static FLIPUD: Operator<FlipudFn> = Operator::new(
     "flipud",
     "flipud(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, flipud_composite as FlipudFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, flipud_composite as FlipudFn),
+        observed!(FLIPUD: FlipudFn, [self_], self_),
+    ],
     flipud_boxed,
 );
 
@@ -361,6 +389,7 @@ pub static ROLL: Operator<RollFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, roll_kernel as RollFn),
         Kernel::new(DispatchKey::Meta, roll_kernel as RollFn),
+        observed!(ROLL: RollFn, [self_], self_, shifts, dims),
     ],
     roll_boxed,
 );
@@ -393,6 +422,7 @@ pub static ROLL_OUT: Operator<RollOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, roll_out_kernel as RollOutFn),
         Kernel::new(DispatchKey::Meta, roll_out_kernel as RollOutFn),
+        observed!(ROLL_OUT: RollOutFn, [self_, out], self_, shifts, dims, out),
     ],
     roll_out_boxed,
 );
@@ -430,7 +460,10 @@ pub type Rot90Fn = fn(DispatchKeySet, &Tensor, i64, &[i64]) -> Result<Tensor>;
 pub static ROT90: Operator<Rot90Fn> = Operator::new(
     "rot90",
     "rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, rot90_composite as Rot90Fn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, rot90_composite as Rot90Fn),
+        observed!(ROT90: Rot90Fn, [self_], self_, k, dims),
+    ],
     rot90_boxed,
 );
 
@@ -459,7 +492,10 @@ pub type Rot90OutFn = fn(DispatchKeySet, &Tensor, i64, &[i64], &Tensor) -> Resul
 pub static ROT90_OUT: Operator<Rot90OutFn> = Operator::new(
     "rot90.out",
     "rot90.out(Tensor self, int k=1, int[] dims=[0,1], *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, rot90_out_composite as Rot90OutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, rot90_out_composite as Rot90OutFn),
+        observed!(ROT90_OUT: Rot90OutFn, [self_, out], self_, k, dims, out),
+    ],
     rot90_out_boxed,
 );
 
@@ -496,7 +532,10 @@ pub type ConstantPadNdFn = fn(DispatchKeySet, &Tensor, &[i64], Scalar) -> Result
 pub static CONSTANT_PAD_ND: Operator<ConstantPadNdFn> = Operator::new(
     "constant_pad_nd",
     "constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, constant_pad_nd_composite as ConstantPadNdFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, constant_pad_nd_composite as ConstantPadNdFn),
+        observed!(CONSTANT_PAD_ND: ConstantPadNdFn, [self_], self_, pad, value),
+    ],
     constant_pad_nd_boxed,
 );
 
@@ -530,10 +569,13 @@ pub type ConstantPadNdOutFn = fn(DispatchKeySet, &Tensor, &[i64], Scalar, &Tenso
 pub static CONSTANT_PAD_ND_OUT: Operator<ConstantPadNdOutFn> = Operator::new(
     "constant_pad_nd.out",
     "constant_pad_nd.out(Tensor self, SymInt[] pad, Scalar value=0, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        constant_pad_nd_out_composite as ConstantPadNdOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            constant_pad_nd_out_composite as ConstantPadNdOutFn,
+        ),
+        observed!(CONSTANT_PAD_ND_OUT: ConstantPadNdOutFn, [self_, out], self_, pad, value, out),
+    ],
     constant_pad_nd_out_boxed,
 );
 

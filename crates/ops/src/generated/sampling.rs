@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::sampling`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys, observed,
 };
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
@@ -23,7 +23,10 @@ pub type RandFn = fn(
 pub static RAND: Operator<RandFn> = Operator::new(
     "rand",
     "rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, rand_composite as RandFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, rand_composite as RandFn),
+        observed!(RAND: RandFn, [], size, dtype, layout, device, pin_memory),
+    ],
     rand_boxed,
 );
 
@@ -72,7 +75,10 @@ pub type RandOutFn = fn(DispatchKeySet, &[i64], &Tensor) -> Result<()>;
 pub static RAND_OUT: Operator<RandOutFn> = Operator::new(
     "rand.out",
     "rand.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, rand_out_composite as RandOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, rand_out_composite as RandOutFn),
+        observed!(RAND_OUT: RandOutFn, [out], size, out),
+    ],
     rand_out_boxed,
 );
 
@@ -111,7 +117,10 @@ pub type RandGeneratorFn = fn(
 pub static RAND_GENERATOR: Operator<RandGeneratorFn> = Operator::new(
     "rand.generator",
     "rand.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, rand_generator_composite as RandGeneratorFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, rand_generator_composite as RandGeneratorFn),
+        observed!(RAND_GENERATOR: RandGeneratorFn, [], size, generator, dtype, layout, device, pin_memory),
+    ],
     rand_generator_boxed,
 );
 
@@ -163,10 +172,13 @@ pub type RandGeneratorOutFn = fn(DispatchKeySet, &[i64], Option<&Generator>, &Te
 pub static RAND_GENERATOR_OUT: Operator<RandGeneratorOutFn> = Operator::new(
     "rand.generator_out",
     "rand.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        rand_generator_out_composite as RandGeneratorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            rand_generator_out_composite as RandGeneratorOutFn,
+        ),
+        observed!(RAND_GENERATOR_OUT: RandGeneratorOutFn, [out], size, generator, out),
+    ],
     rand_generator_out_boxed,
 );
 
@@ -217,7 +229,10 @@ pub type RandLikeFn = fn(
 pub static RAND_LIKE: Operator<RandLikeFn> = Operator::new(
     "rand_like",
     "rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, rand_like_composite as RandLikeFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, rand_like_composite as RandLikeFn),
+        observed!(RAND_LIKE: RandLikeFn, [self_], self_, dtype, layout, device, pin_memory, memory_format),
+    ],
     rand_like_boxed,
 );
 
@@ -276,7 +291,10 @@ pub type RandnFn = fn(
 pub static RANDN: Operator<RandnFn> = Operator::new(
     "randn",
     "randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, randn_composite as RandnFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, randn_composite as RandnFn),
+        observed!(RANDN: RandnFn, [], size, dtype, layout, device, pin_memory),
+    ],
     randn_boxed,
 );
 
@@ -325,7 +343,10 @@ pub type RandnOutFn = fn(DispatchKeySet, &[i64], &Tensor) -> Result<()>;
 pub static RANDN_OUT: Operator<RandnOutFn> = Operator::new(
     "randn.out",
     "randn.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, randn_out_composite as RandnOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, randn_out_composite as RandnOutFn),
+        observed!(RANDN_OUT: RandnOutFn, [out], size, out),
+    ],
     randn_out_boxed,
 );
 
@@ -364,7 +385,10 @@ pub type RandnGeneratorFn = fn(
 pub static RANDN_GENERATOR: Operator<RandnGeneratorFn> = Operator::new(
     "randn.generator",
     "randn.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, randn_generator_composite as RandnGeneratorFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, randn_generator_composite as RandnGeneratorFn),
+        observed!(RANDN_GENERATOR: RandnGeneratorFn, [], size, generator, dtype, layout, device, pin_memory),
+    ],
     randn_generator_boxed,
 );
 
@@ -416,10 +440,13 @@ pub type RandnGeneratorOutFn = fn(DispatchKeySet, &[i64], Option<&Generator>, &T
 pub static RANDN_GENERATOR_OUT: Operator<RandnGeneratorOutFn> = Operator::new(
     "randn.generator_out",
     "randn.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        randn_generator_out_composite as RandnGeneratorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            randn_generator_out_composite as RandnGeneratorOutFn,
+        ),
+        observed!(RANDN_GENERATOR_OUT: RandnGeneratorOutFn, [out], size, generator, out),
+    ],
     randn_generator_out_boxed,
 );
 
@@ -470,7 +497,10 @@ pub type RandnLikeFn = fn(
 pub static RANDN_LIKE: Operator<RandnLikeFn> = Operator::new(
     "randn_like",
     "randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, randn_like_composite as RandnLikeFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, randn_like_composite as RandnLikeFn),
+        observed!(RANDN_LIKE: RandnLikeFn, [self_], self_, dtype, layout, device, pin_memory, memory_format),
+    ],
     randn_like_boxed,
 );
 
@@ -530,7 +560,10 @@ pub type RandintFn = fn(
 pub static RANDINT: Operator<RandintFn> = Operator::new(
     "randint",
     "randint(SymInt high, SymInt[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_composite as RandintFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_composite as RandintFn),
+        observed!(RANDINT: RandintFn, [], high, size, dtype, layout, device, pin_memory),
+    ],
     randint_boxed,
 );
 
@@ -582,7 +615,10 @@ pub type RandintOutFn = fn(DispatchKeySet, i64, &[i64], &Tensor) -> Result<()>;
 pub static RANDINT_OUT: Operator<RandintOutFn> = Operator::new(
     "randint.out",
     "randint.out(SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_out_composite as RandintOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_out_composite as RandintOutFn),
+        observed!(RANDINT_OUT: RandintOutFn, [out], high, size, out),
+    ],
     randint_out_boxed,
 );
 
@@ -628,7 +664,13 @@ pub type RandintGeneratorFn = fn(
 pub static RANDINT_GENERATOR: Operator<RandintGeneratorFn> = Operator::new(
     "randint.generator",
     "randint.generator(SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_generator_composite as RandintGeneratorFn)],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            randint_generator_composite as RandintGeneratorFn,
+        ),
+        observed!(RANDINT_GENERATOR: RandintGeneratorFn, [], high, size, generator, dtype, layout, device, pin_memory),
+    ],
     randint_generator_boxed,
 );
 
@@ -683,10 +725,13 @@ pub type RandintGeneratorOutFn = fn(DispatchKeySet, i64, &[i64], Option<&Generat
 pub static RANDINT_GENERATOR_OUT: Operator<RandintGeneratorOutFn> = Operator::new(
     "randint.generator_out",
     "randint.generator_out(SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        randint_generator_out_composite as RandintGeneratorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            randint_generator_out_composite as RandintGeneratorOutFn,
+        ),
+        observed!(RANDINT_GENERATOR_OUT: RandintGeneratorOutFn, [out], high, size, generator, out),
+    ],
     randint_generator_out_boxed,
 );
 
@@ -750,7 +795,10 @@ pub type RandintLowFn = fn(
 pub static RANDINT_LOW: Operator<RandintLowFn> = Operator::new(
     "randint.low",
     "randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_low_composite as RandintLowFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_low_composite as RandintLowFn),
+        observed!(RANDINT_LOW: RandintLowFn, [], low, high, size, dtype, layout, device, pin_memory),
+    ],
     randint_low_boxed,
 );
 
@@ -805,7 +853,10 @@ pub type RandintLowOutFn = fn(DispatchKeySet, i64, i64, &[i64], &Tensor) -> Resu
 pub static RANDINT_LOW_OUT: Operator<RandintLowOutFn> = Operator::new(
     "randint.low_out",
     "randint.low_out(SymInt low, SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_low_out_composite as RandintLowOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_low_out_composite as RandintLowOutFn),
+        observed!(RANDINT_LOW_OUT: RandintLowOutFn, [out], low, high, size, out),
+    ],
     randint_low_out_boxed,
 );
 
@@ -860,10 +911,13 @@ pub type RandintLowGeneratorFn = fn(
 pub static RANDINT_LOW_GENERATOR: Operator<RandintLowGeneratorFn> = Operator::new(
     "randint.low_generator",
     "randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        randint_low_generator_composite as RandintLowGeneratorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            randint_low_generator_composite as RandintLowGeneratorFn,
+        ),
+        observed!(RANDINT_LOW_GENERATOR: RandintLowGeneratorFn, [], low, high, size, generator, dtype, layout, device, pin_memory),
+    ],
     randint_low_generator_boxed,
 );
 
@@ -922,10 +976,13 @@ pub type RandintLowGeneratorOutFn =
 pub static RANDINT_LOW_GENERATOR_OUT: Operator<RandintLowGeneratorOutFn> = Operator::new(
     "randint.low_generator_out",
     "randint.low_generator_out(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        randint_low_generator_out_composite as RandintLowGeneratorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            randint_low_generator_out_composite as RandintLowGeneratorOutFn,
+        ),
+        observed!(RANDINT_LOW_GENERATOR_OUT: RandintLowGeneratorOutFn, [out], low, high, size, generator, out),
+    ],
     randint_low_generator_out_boxed,
 );
 
@@ -994,10 +1051,13 @@ pub type NormalFloatFloatFn = fn(
 pub static NORMAL_FLOAT_FLOAT: Operator<NormalFloatFloatFn> = Operator::new(
     "normal.float_float",
     "normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        normal_float_float_composite as NormalFloatFloatFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            normal_float_float_composite as NormalFloatFloatFn,
+        ),
+        observed!(NORMAL_FLOAT_FLOAT: NormalFloatFloatFn, [], mean, std, size, generator, dtype, layout, device, pin_memory),
+    ],
     normal_float_float_boxed,
 );
 
@@ -1056,10 +1116,13 @@ pub type NormalFloatFloatOutFn =
 pub static NORMAL_FLOAT_FLOAT_OUT: Operator<NormalFloatFloatOutFn> = Operator::new(
     "normal.float_float_out",
     "normal.float_float_out(float mean, float std, SymInt[] size, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        normal_float_float_out_composite as NormalFloatFloatOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            normal_float_float_out_composite as NormalFloatFloatOutFn,
+        ),
+        observed!(NORMAL_FLOAT_FLOAT_OUT: NormalFloatFloatOutFn, [out], mean, std, size, generator, out),
+    ],
     normal_float_float_out_boxed,
 );
 
@@ -1118,10 +1181,13 @@ pub type NormalTensorFloatFn = fn(DispatchKeySet, &Tensor, f64, Option<&Generato
 pub static NORMAL_TENSOR_FLOAT: Operator<NormalTensorFloatFn> = Operator::new(
     "normal.Tensor_float",
     "normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        normal_tensor_float_composite as NormalTensorFloatFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            normal_tensor_float_composite as NormalTensorFloatFn,
+        ),
+        observed!(NORMAL_TENSOR_FLOAT: NormalTensorFloatFn, [mean], mean, std, generator),
+    ],
     normal_tensor_float_boxed,
 );
 
@@ -1156,10 +1222,13 @@ pub type NormalTensorFloatOutFn = fn(DispatchKeySet, &Tensor, f64, Option<&Gener
 pub static NORMAL_TENSOR_FLOAT_OUT: Operator<NormalTensorFloatOutFn> = Operator::new(
     "normal.Tensor_float_out",
     "normal.Tensor_float_out(Tensor mean, float std=1, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        normal_tensor_float_out_composite as NormalTensorFloatOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            normal_tensor_float_out_composite as NormalTensorFloatOutFn,
+        ),
+        observed!(NORMAL_TENSOR_FLOAT_OUT: NormalTensorFloatOutFn, [mean, out], mean, std, generator, out),
+    ],
     normal_tensor_float_out_boxed,
 );
 
@@ -1206,10 +1275,13 @@ pub type NormalFloatTensorFn = fn(DispatchKeySet, f64, &Tensor, Option<&Generato
 pub static NORMAL_FLOAT_TENSOR: Operator<NormalFloatTensorFn> = Operator::new(
     "normal.float_Tensor",
     "normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        normal_float_tensor_composite as NormalFloatTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            normal_float_tensor_composite as NormalFloatTensorFn,
+        ),
+        observed!(NORMAL_FLOAT_TENSOR: NormalFloatTensorFn, [std], mean, std, generator),
+    ],
     normal_float_tensor_boxed,
 );
 
@@ -1244,10 +1316,13 @@ pub type NormalFloatTensorOutFn = fn(DispatchKeySet, f64, &Tensor, Option<&Gener
 pub static NORMAL_FLOAT_TENSOR_OUT: Operator<NormalFloatTensorOutFn> = Operator::new(
     "normal.float_Tensor_out",
     "normal.float_Tensor_out(float mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        normal_float_tensor_out_composite as NormalFloatTensorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            normal_float_tensor_out_composite as NormalFloatTensorOutFn,
+        ),
+        observed!(NORMAL_FLOAT_TENSOR_OUT: NormalFloatTensorOutFn, [std, out], mean, std, generator, out),
+    ],
     normal_float_tensor_out_boxed,
 );
 
@@ -1294,10 +1369,13 @@ pub type NormalTensorTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Gen
 pub static NORMAL_TENSOR_TENSOR: Operator<NormalTensorTensorFn> = Operator::new(
     "normal.Tensor_Tensor",
     "normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        normal_tensor_tensor_composite as NormalTensorTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            normal_tensor_tensor_composite as NormalTensorTensorFn,
+        ),
+        observed!(NORMAL_TENSOR_TENSOR: NormalTensorTensorFn, [mean, std], mean, std, generator),
+    ],
     normal_tensor_tensor_boxed,
 );
 
@@ -1333,10 +1411,13 @@ pub type NormalTensorTensorOutFn =
 pub static NORMAL_TENSOR_TENSOR_OUT: Operator<NormalTensorTensorOutFn> = Operator::new(
     "normal.Tensor_Tensor_out",
     "normal.Tensor_Tensor_out(Tensor mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        normal_tensor_tensor_out_composite as NormalTensorTensorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            normal_tensor_tensor_out_composite as NormalTensorTensorOutFn,
+        ),
+        observed!(NORMAL_TENSOR_TENSOR_OUT: NormalTensorTensorOutFn, [mean, std, out], mean, std, generator, out),
+    ],
     normal_tensor_tensor_out_boxed,
 );
 
@@ -1390,7 +1471,10 @@ pub type RandpermFn = fn(
 pub static RANDPERM: Operator<RandpermFn> = Operator::new(
     "randperm",
     "randperm(SymInt n, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, randperm_composite as RandpermFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, randperm_composite as RandpermFn),
+        observed!(RANDPERM: RandpermFn, [], n, dtype, layout, device, pin_memory),
+    ],
     randperm_boxed,
 );
 
@@ -1439,7 +1523,10 @@ pub type RandpermOutFn = fn(DispatchKeySet, i64, &Tensor) -> Result<()>;
 pub static RANDPERM_OUT: Operator<RandpermOutFn> = Operator::new(
     "randperm.out",
     "randperm.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, randperm_out_composite as RandpermOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, randperm_out_composite as RandpermOutFn),
+        observed!(RANDPERM_OUT: RandpermOutFn, [out], n, out),
+    ],
     randperm_out_boxed,
 );
 
@@ -1478,10 +1565,13 @@ pub type RandpermGeneratorFn = fn(
 pub static RANDPERM_GENERATOR: Operator<RandpermGeneratorFn> = Operator::new(
     "randperm.generator",
     "randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        randperm_generator_composite as RandpermGeneratorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            randperm_generator_composite as RandpermGeneratorFn,
+        ),
+        observed!(RANDPERM_GENERATOR: RandpermGeneratorFn, [], n, generator, dtype, layout, device, pin_memory),
+    ],
     randperm_generator_boxed,
 );
 
@@ -1533,10 +1623,13 @@ pub type RandpermGeneratorOutFn = fn(DispatchKeySet, i64, Option<&Generator>, &T
 pub static RANDPERM_GENERATOR_OUT: Operator<RandpermGeneratorOutFn> = Operator::new(
     "randperm.generator_out",
     "randperm.generator_out(SymInt n, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        randperm_generator_out_composite as RandpermGeneratorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            randperm_generator_out_composite as RandpermGeneratorOutFn,
+        ),
+        observed!(RANDPERM_GENERATOR_OUT: RandpermGeneratorOutFn, [out], n, generator, out),
+    ],
     randperm_generator_out_boxed,
 );
 
@@ -1582,6 +1675,7 @@ pub static MULTINOMIAL: Operator<MultinomialFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, multinomial_kernel as MultinomialFn),
         Kernel::new(DispatchKey::Meta, multinomial_kernel as MultinomialFn),
+        observed!(MULTINOMIAL: MultinomialFn, [self_], self_, num_samples, replacement, generator),
     ],
     multinomial_boxed,
 );
@@ -1626,6 +1720,7 @@ pub static MULTINOMIAL_OUT: Operator<MultinomialOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, multinomial_out_kernel as MultinomialOutFn),
         Kernel::new(DispatchKey::Meta, multinomial_out_kernel as MultinomialOutFn),
+        observed!(MULTINOMIAL_OUT: MultinomialOutFn, [self_, out], self_, num_samples, replacement, generator, out),
     ],
     multinomial_out_boxed,
 );
@@ -1685,7 +1780,10 @@ pub type RandintLikeFn = fn(
 pub static RANDINT_LIKE: Operator<RandintLikeFn> = Operator::new(
     "randint_like",
     "randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_like_composite as RandintLikeFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_like_composite as RandintLikeFn),
+        observed!(RANDINT_LIKE: RandintLikeFn, [self_], self_, high, dtype, layout, device, pin_memory, memory_format),
+    ],
     randint_like_boxed,
 );
 
@@ -1750,10 +1848,13 @@ pub type RandintLikeGeneratorFn = fn(
 pub static RANDINT_LIKE_GENERATOR: Operator<RandintLikeGeneratorFn> = Operator::new(
     "randint_like.generator",
     "randint_like.generator(Tensor self, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        randint_like_generator_composite as RandintLikeGeneratorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            randint_like_generator_composite as RandintLikeGeneratorFn,
+        ),
+        observed!(RANDINT_LIKE_GENERATOR: RandintLikeGeneratorFn, [self_], self_, high, generator, dtype, layout, device, pin_memory, memory_format),
+    ],
     randint_like_generator_boxed,
 );
 
@@ -1830,10 +1931,13 @@ pub type RandintLikeLowDtypeFn = fn(
 pub static RANDINT_LIKE_LOW_DTYPE: Operator<RandintLikeLowDtypeFn> = Operator::new(
     "randint_like.low_dtype",
     "randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        randint_like_low_dtype_composite as RandintLikeLowDtypeFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            randint_like_low_dtype_composite as RandintLikeLowDtypeFn,
+        ),
+        observed!(RANDINT_LIKE_LOW_DTYPE: RandintLikeLowDtypeFn, [self_], self_, low, high, dtype, layout, device, pin_memory, memory_format),
+    ],
     randint_like_low_dtype_boxed,
 );
 
@@ -1902,10 +2006,13 @@ pub type RandintLikeLowGeneratorDtypeFn = fn(
 pub static RANDINT_LIKE_LOW_GENERATOR_DTYPE: Operator<RandintLikeLowGeneratorDtypeFn> = Operator::new(
     "randint_like.low_generator_dtype",
     "randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        randint_like_low_generator_dtype_composite as RandintLikeLowGeneratorDtypeFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            randint_like_low_generator_dtype_composite as RandintLikeLowGeneratorDtypeFn,
+        ),
+        observed!(RANDINT_LIKE_LOW_GENERATOR_DTYPE: RandintLikeLowGeneratorDtypeFn, [self_], self_, low, high, generator, dtype, layout, device, pin_memory, memory_format),
+    ],
     randint_like_low_generator_dtype_boxed,
 );
 

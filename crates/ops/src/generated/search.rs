@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::search`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -18,6 +20,7 @@ pub static SEARCHSORTED_TENSOR: Operator<SearchsortedTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, searchsorted_tensor_kernel as SearchsortedTensorFn),
         Kernel::new(DispatchKey::Meta, searchsorted_tensor_kernel as SearchsortedTensorFn),
+        observed!(SEARCHSORTED_TENSOR: SearchsortedTensorFn, [sorted_sequence, self_, sorter], sorted_sequence, self_, out_int32, right, side, sorter),
     ],
     searchsorted_tensor_boxed,
 );
@@ -75,6 +78,7 @@ pub static SEARCHSORTED_TENSOR_OUT: Operator<SearchsortedTensorOutFn> = Operator
     &[
         Kernel::new(DispatchKey::Cpu, searchsorted_tensor_out_kernel as SearchsortedTensorOutFn),
         Kernel::new(DispatchKey::Meta, searchsorted_tensor_out_kernel as SearchsortedTensorOutFn),
+        observed!(SEARCHSORTED_TENSOR_OUT: SearchsortedTensorOutFn, [sorted_sequence, self_, sorter, out], sorted_sequence, self_, out_int32, right, side, sorter, out),
     ],
     searchsorted_tensor_out_boxed,
 );
@@ -136,6 +140,7 @@ pub static SEARCHSORTED_SCALAR: Operator<SearchsortedScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, searchsorted_scalar_kernel as SearchsortedScalarFn),
         Kernel::new(DispatchKey::Meta, searchsorted_scalar_kernel as SearchsortedScalarFn),
+        observed!(SEARCHSORTED_SCALAR: SearchsortedScalarFn, [sorted_sequence, sorter], sorted_sequence, self_, out_int32, right, side, sorter),
     ],
     searchsorted_scalar_boxed,
 );
@@ -192,6 +197,7 @@ pub static SEARCHSORTED_SCALAR_OUT: Operator<SearchsortedScalarOutFn> = Operator
     &[
         Kernel::new(DispatchKey::Cpu, searchsorted_scalar_out_kernel as SearchsortedScalarOutFn),
         Kernel::new(DispatchKey::Meta, searchsorted_scalar_out_kernel as SearchsortedScalarOutFn),
+        observed!(SEARCHSORTED_SCALAR_OUT: SearchsortedScalarOutFn, [sorted_sequence, sorter, out], sorted_sequence, self_, out_int32, right, side, sorter, out),
     ],
     searchsorted_scalar_out_boxed,
 );
@@ -252,6 +258,7 @@ pub static BUCKETIZE_TENSOR: Operator<BucketizeTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, bucketize_tensor_kernel as BucketizeTensorFn),
         Kernel::new(DispatchKey::Meta, bucketize_tensor_kernel as BucketizeTensorFn),
+        observed!(BUCKETIZE_TENSOR: BucketizeTensorFn, [self_, boundaries], self_, boundaries, out_int32, right),
     ],
     bucketize_tensor_boxed,
 );
@@ -291,6 +298,7 @@ pub static BUCKETIZE_TENSOR_OUT: Operator<BucketizeTensorOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, bucketize_tensor_out_kernel as BucketizeTensorOutFn),
         Kernel::new(DispatchKey::Meta, bucketize_tensor_out_kernel as BucketizeTensorOutFn),
+        observed!(BUCKETIZE_TENSOR_OUT: BucketizeTensorOutFn, [self_, boundaries, out], self_, boundaries, out_int32, right, out),
     ],
     bucketize_tensor_out_boxed,
 );
@@ -345,6 +353,7 @@ pub static BUCKETIZE_SCALAR: Operator<BucketizeScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, bucketize_scalar_kernel as BucketizeScalarFn),
         Kernel::new(DispatchKey::Meta, bucketize_scalar_kernel as BucketizeScalarFn),
+        observed!(BUCKETIZE_SCALAR: BucketizeScalarFn, [boundaries], self_, boundaries, out_int32, right),
     ],
     bucketize_scalar_boxed,
 );

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::sets`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -14,10 +16,13 @@ pub type IsinTensorTensorFn = fn(DispatchKeySet, &Tensor, &Tensor, bool, bool) -
 pub static ISIN_TENSOR_TENSOR: Operator<IsinTensorTensorFn> = Operator::new(
     "isin.Tensor_Tensor",
     "isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        isin_tensor_tensor_composite as IsinTensorTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            isin_tensor_tensor_composite as IsinTensorTensorFn,
+        ),
+        observed!(ISIN_TENSOR_TENSOR: IsinTensorTensorFn, [elements, test_elements], elements, test_elements, assume_unique, invert),
+    ],
     isin_tensor_tensor_boxed,
 );
 
@@ -58,10 +63,13 @@ pub type IsinTensorTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, bool, bool
 pub static ISIN_TENSOR_TENSOR_OUT: Operator<IsinTensorTensorOutFn> = Operator::new(
     "isin.Tensor_Tensor_out",
     "isin.Tensor_Tensor_out(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        isin_tensor_tensor_out_composite as IsinTensorTensorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            isin_tensor_tensor_out_composite as IsinTensorTensorOutFn,
+        ),
+        observed!(ISIN_TENSOR_TENSOR_OUT: IsinTensorTensorOutFn, [elements, test_elements, out], elements, test_elements, assume_unique, invert, out),
+    ],
     isin_tensor_tensor_out_boxed,
 );
 
@@ -112,10 +120,13 @@ pub type IsinTensorScalarFn = fn(DispatchKeySet, &Tensor, Scalar, bool, bool) ->
 pub static ISIN_TENSOR_SCALAR: Operator<IsinTensorScalarFn> = Operator::new(
     "isin.Tensor_Scalar",
     "isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        isin_tensor_scalar_composite as IsinTensorScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            isin_tensor_scalar_composite as IsinTensorScalarFn,
+        ),
+        observed!(ISIN_TENSOR_SCALAR: IsinTensorScalarFn, [elements], elements, test_element, assume_unique, invert),
+    ],
     isin_tensor_scalar_boxed,
 );
 
@@ -156,10 +167,13 @@ pub type IsinTensorScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, bool, bool,
 pub static ISIN_TENSOR_SCALAR_OUT: Operator<IsinTensorScalarOutFn> = Operator::new(
     "isin.Tensor_Scalar_out",
     "isin.Tensor_Scalar_out(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        isin_tensor_scalar_out_composite as IsinTensorScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            isin_tensor_scalar_out_composite as IsinTensorScalarOutFn,
+        ),
+        observed!(ISIN_TENSOR_SCALAR_OUT: IsinTensorScalarOutFn, [elements, out], elements, test_element, assume_unique, invert, out),
+    ],
     isin_tensor_scalar_out_boxed,
 );
 
@@ -209,10 +223,13 @@ pub type IsinScalarTensorFn = fn(DispatchKeySet, Scalar, &Tensor, bool, bool) ->
 pub static ISIN_SCALAR_TENSOR: Operator<IsinScalarTensorFn> = Operator::new(
     "isin.Scalar_Tensor",
     "isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        isin_scalar_tensor_composite as IsinScalarTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            isin_scalar_tensor_composite as IsinScalarTensorFn,
+        ),
+        observed!(ISIN_SCALAR_TENSOR: IsinScalarTensorFn, [test_elements], element, test_elements, assume_unique, invert),
+    ],
     isin_scalar_tensor_boxed,
 );
 
@@ -253,10 +270,13 @@ pub type IsinScalarTensorOutFn = fn(DispatchKeySet, Scalar, &Tensor, bool, bool,
 pub static ISIN_SCALAR_TENSOR_OUT: Operator<IsinScalarTensorOutFn> = Operator::new(
     "isin.Scalar_Tensor_out",
     "isin.Scalar_Tensor_out(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        isin_scalar_tensor_out_composite as IsinScalarTensorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            isin_scalar_tensor_out_composite as IsinScalarTensorOutFn,
+        ),
+        observed!(ISIN_SCALAR_TENSOR_OUT: IsinScalarTensorOutFn, [test_elements, out], element, test_elements, assume_unique, invert, out),
+    ],
     isin_scalar_tensor_out_boxed,
 );
 
@@ -309,6 +329,7 @@ pub static NONZERO_STATIC: Operator<NonzeroStaticFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nonzero_static_kernel as NonzeroStaticFn),
         Kernel::new(DispatchKey::Meta, nonzero_static_kernel as NonzeroStaticFn),
+        observed!(NONZERO_STATIC: NonzeroStaticFn, [self_], self_, size, fill_value),
     ],
     nonzero_static_boxed,
 );
@@ -346,6 +367,7 @@ pub static NONZERO_STATIC_OUT: Operator<NonzeroStaticOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nonzero_static_out_kernel as NonzeroStaticOutFn),
         Kernel::new(DispatchKey::Meta, nonzero_static_out_kernel as NonzeroStaticOutFn),
+        observed!(NONZERO_STATIC_OUT: NonzeroStaticOutFn, [self_, out], self_, size, fill_value, out),
     ],
     nonzero_static_out_boxed,
 );
@@ -383,7 +405,10 @@ pub type IndexReduceFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tensor, &str
 pub static INDEX_REDUCE: Operator<IndexReduceFn> = Operator::new(
     "index_reduce",
     "index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, index_reduce_composite as IndexReduceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, index_reduce_composite as IndexReduceFn),
+        observed!(INDEX_REDUCE: IndexReduceFn, [self_, index, source], self_, dim, index, source, reduce, include_self),
+    ],
     index_reduce_boxed,
 );
 
@@ -435,7 +460,10 @@ pub type IndexReduceInPlaceFn = fn(DispatchKeySet, &Tensor, i64, &Tensor, &Tenso
 pub static INDEX_REDUCE_: Operator<IndexReduceInPlaceFn> = Operator::new(
     "index_reduce_",
     "index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, index_reduce__composite as IndexReduceInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, index_reduce__composite as IndexReduceInPlaceFn),
+        observed!(INDEX_REDUCE_: IndexReduceInPlaceFn, [self_, index, source], self_, dim, index, source, reduce, include_self),
+    ],
     index_reduce__boxed,
 );
 
@@ -489,7 +517,10 @@ pub type IndexReduceOutFn =
 pub static INDEX_REDUCE_OUT: Operator<IndexReduceOutFn> = Operator::new(
     "index_reduce.out",
     "index_reduce.out(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, index_reduce_out_composite as IndexReduceOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, index_reduce_out_composite as IndexReduceOutFn),
+        observed!(INDEX_REDUCE_OUT: IndexReduceOutFn, [self_, index, source, out], self_, dim, index, source, reduce, include_self, out),
+    ],
     index_reduce_out_boxed,
 );
 

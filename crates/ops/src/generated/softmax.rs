@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::softmax`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Result, ScalarType};
@@ -14,7 +16,10 @@ pub type SoftmaxIntFn = fn(DispatchKeySet, &Tensor, i64, Option<ScalarType>) -> 
 pub static SOFTMAX_INT: Operator<SoftmaxIntFn> = Operator::new(
     "softmax.int",
     "softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, softmax_int_composite as SoftmaxIntFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, softmax_int_composite as SoftmaxIntFn),
+        observed!(SOFTMAX_INT: SoftmaxIntFn, [self_], self_, dim, dtype),
+    ],
     softmax_int_boxed,
 );
 
@@ -49,7 +54,10 @@ pub type SoftmaxIntOutFn = fn(DispatchKeySet, &Tensor, i64, Option<ScalarType>, 
 pub static SOFTMAX_INT_OUT: Operator<SoftmaxIntOutFn> = Operator::new(
     "softmax.int_out",
     "softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, softmax_int_out_composite as SoftmaxIntOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, softmax_int_out_composite as SoftmaxIntOutFn),
+        observed!(SOFTMAX_INT_OUT: SoftmaxIntOutFn, [self_, out], self_, dim, dtype, out),
+    ],
     softmax_int_out_boxed,
 );
 
@@ -94,6 +102,7 @@ pub static _SOFTMAX: Operator<_SoftmaxFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, _softmax_cpu as _SoftmaxFn),
         Kernel::new(DispatchKey::Meta, _softmax_meta as _SoftmaxFn),
+        observed!(_SOFTMAX: _SoftmaxFn, [self_], self_, dim, half_to_float),
     ],
     _softmax_boxed,
 );
@@ -134,6 +143,7 @@ pub static _SOFTMAX_OUT: Operator<_SoftmaxOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, _softmax_out_cpu as _SoftmaxOutFn),
         Kernel::new(DispatchKey::Meta, _softmax_out_meta as _SoftmaxOutFn),
+        observed!(_SOFTMAX_OUT: _SoftmaxOutFn, [self_, out], self_, dim, half_to_float, out),
     ],
     _softmax_out_boxed,
 );
@@ -188,6 +198,7 @@ pub static _SOFTMAX_BACKWARD_DATA: Operator<_SoftmaxBackwardDataFn> = Operator::
     &[
         Kernel::new(DispatchKey::Cpu, _softmax_backward_data_cpu as _SoftmaxBackwardDataFn),
         Kernel::new(DispatchKey::Meta, _softmax_backward_data_meta as _SoftmaxBackwardDataFn),
+        observed!(_SOFTMAX_BACKWARD_DATA: _SoftmaxBackwardDataFn, [grad_output, output], grad_output, output, dim, input_dtype),
     ],
     _softmax_backward_data_boxed,
 );
@@ -252,6 +263,7 @@ pub static _SOFTMAX_BACKWARD_DATA_OUT: Operator<_SoftmaxBackwardDataOutFn> = Ope
     &[
         Kernel::new(DispatchKey::Cpu, _softmax_backward_data_out_cpu as _SoftmaxBackwardDataOutFn),
         Kernel::new(DispatchKey::Meta, _softmax_backward_data_out_meta as _SoftmaxBackwardDataOutFn),
+        observed!(_SOFTMAX_BACKWARD_DATA_OUT: _SoftmaxBackwardDataOutFn, [grad_output, output, out], grad_output, output, dim, input_dtype, out),
     ],
     _softmax_backward_data_out_boxed,
 );
@@ -318,7 +330,10 @@ pub type LogSoftmaxIntFn = fn(DispatchKeySet, &Tensor, i64, Option<ScalarType>) 
 pub static LOG_SOFTMAX_INT: Operator<LogSoftmaxIntFn> = Operator::new(
     "log_softmax.int",
     "log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, log_softmax_int_composite as LogSoftmaxIntFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, log_softmax_int_composite as LogSoftmaxIntFn),
+        observed!(LOG_SOFTMAX_INT: LogSoftmaxIntFn, [self_], self_, dim, dtype),
+    ],
     log_softmax_int_boxed,
 );
 
@@ -353,10 +368,13 @@ pub type LogSoftmaxIntOutFn = fn(DispatchKeySet, &Tensor, i64, Option<ScalarType
 pub static LOG_SOFTMAX_INT_OUT: Operator<LogSoftmaxIntOutFn> = Operator::new(
     "log_softmax.int_out",
     "log_softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        log_softmax_int_out_composite as LogSoftmaxIntOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            log_softmax_int_out_composite as LogSoftmaxIntOutFn,
+        ),
+        observed!(LOG_SOFTMAX_INT_OUT: LogSoftmaxIntOutFn, [self_, out], self_, dim, dtype, out),
+    ],
     log_softmax_int_out_boxed,
 );
 
@@ -401,6 +419,7 @@ pub static _LOG_SOFTMAX: Operator<_LogSoftmaxFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, _log_softmax_cpu as _LogSoftmaxFn),
         Kernel::new(DispatchKey::Meta, _log_softmax_meta as _LogSoftmaxFn),
+        observed!(_LOG_SOFTMAX: _LogSoftmaxFn, [self_], self_, dim, half_to_float),
     ],
     _log_softmax_boxed,
 );
@@ -441,6 +460,7 @@ pub static _LOG_SOFTMAX_OUT: Operator<_LogSoftmaxOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, _log_softmax_out_cpu as _LogSoftmaxOutFn),
         Kernel::new(DispatchKey::Meta, _log_softmax_out_meta as _LogSoftmaxOutFn),
+        observed!(_LOG_SOFTMAX_OUT: _LogSoftmaxOutFn, [self_, out], self_, dim, half_to_float, out),
     ],
     _log_softmax_out_boxed,
 );
@@ -495,6 +515,7 @@ pub static _LOG_SOFTMAX_BACKWARD_DATA: Operator<_LogSoftmaxBackwardDataFn> = Ope
     &[
         Kernel::new(DispatchKey::Cpu, _log_softmax_backward_data_cpu as _LogSoftmaxBackwardDataFn),
         Kernel::new(DispatchKey::Meta, _log_softmax_backward_data_meta as _LogSoftmaxBackwardDataFn),
+        observed!(_LOG_SOFTMAX_BACKWARD_DATA: _LogSoftmaxBackwardDataFn, [grad_output, output], grad_output, output, dim, input_dtype),
     ],
     _log_softmax_backward_data_boxed,
 );
@@ -559,6 +580,7 @@ pub static _LOG_SOFTMAX_BACKWARD_DATA_OUT: Operator<_LogSoftmaxBackwardDataOutFn
     &[
         Kernel::new(DispatchKey::Cpu, _log_softmax_backward_data_out_cpu as _LogSoftmaxBackwardDataOutFn),
         Kernel::new(DispatchKey::Meta, _log_softmax_backward_data_out_meta as _LogSoftmaxBackwardDataOutFn),
+        observed!(_LOG_SOFTMAX_BACKWARD_DATA_OUT: _LogSoftmaxBackwardDataOutFn, [grad_output, output, out], grad_output, output, dim, input_dtype, out),
     ],
     _log_softmax_backward_data_out_boxed,
 );

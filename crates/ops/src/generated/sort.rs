@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::sort`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -17,6 +19,7 @@ pub static SORT: Operator<SortFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, sort_kernel as SortFn),
         Kernel::new(DispatchKey::Meta, sort_kernel as SortFn),
+        observed!(SORT: SortFn, [self_], self_, dim, descending),
     ],
     sort_boxed,
 );
@@ -54,6 +57,7 @@ pub static SORT_VALUES: Operator<SortValuesFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, sort_values_kernel as SortValuesFn),
         Kernel::new(DispatchKey::Meta, sort_values_kernel as SortValuesFn),
+        observed!(SORT_VALUES: SortValuesFn, [self_, values, indices], self_, dim, descending, values, indices),
     ],
     sort_values_boxed,
 );
@@ -108,6 +112,7 @@ pub static SORT_STABLE: Operator<SortStableFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, sort_stable_cpu as SortStableFn),
         Kernel::new(DispatchKey::Meta, sort_stable_meta as SortStableFn),
+        observed!(SORT_STABLE: SortStableFn, [self_], self_, stable, dim, descending),
     ],
     sort_stable_boxed,
 );
@@ -168,6 +173,7 @@ pub static SORT_VALUES_STABLE: Operator<SortValuesStableFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, sort_values_stable_cpu as SortValuesStableFn),
         Kernel::new(DispatchKey::Meta, sort_values_stable_meta as SortValuesStableFn),
+        observed!(SORT_VALUES_STABLE: SortValuesStableFn, [self_, values, indices], self_, stable, dim, descending, values, indices),
     ],
     sort_values_stable_boxed,
 );
@@ -241,7 +247,10 @@ pub type ArgsortFn = fn(DispatchKeySet, &Tensor, i64, bool) -> Result<Tensor>;
 pub static ARGSORT: Operator<ArgsortFn> = Operator::new(
     "argsort",
     "argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, argsort_composite as ArgsortFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, argsort_composite as ArgsortFn),
+        observed!(ARGSORT: ArgsortFn, [self_], self_, dim, descending),
+    ],
     argsort_boxed,
 );
 
@@ -270,7 +279,10 @@ pub type ArgsortStableFn = fn(DispatchKeySet, &Tensor, bool, i64, bool) -> Resul
 pub static ARGSORT_STABLE: Operator<ArgsortStableFn> = Operator::new(
     "argsort.stable",
     "argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, argsort_stable_composite as ArgsortStableFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, argsort_stable_composite as ArgsortStableFn),
+        observed!(ARGSORT_STABLE: ArgsortStableFn, [self_], self_, stable, dim, descending),
+    ],
     argsort_stable_boxed,
 );
 
@@ -306,10 +318,13 @@ pub type ArgsortStableOutFn = fn(DispatchKeySet, &Tensor, bool, i64, bool, &Tens
 pub static ARGSORT_STABLE_OUT: Operator<ArgsortStableOutFn> = Operator::new(
     "argsort.stable_out",
     "argsort.stable_out(Tensor self, *, bool stable, int dim=-1, bool descending=False, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        argsort_stable_out_composite as ArgsortStableOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            argsort_stable_out_composite as ArgsortStableOutFn,
+        ),
+        observed!(ARGSORT_STABLE_OUT: ArgsortStableOutFn, [self_, out], self_, stable, dim, descending, out),
+    ],
     argsort_stable_out_boxed,
 );
 
@@ -359,7 +374,10 @@ pub type MsortFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static MSORT: Operator<MsortFn> = Operator::new(
     "msort",
     "msort(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, msort_composite as MsortFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, msort_composite as MsortFn),
+        observed!(MSORT: MsortFn, [self_], self_),
+    ],
     msort_boxed,
 );
 
@@ -388,7 +406,10 @@ pub type MsortOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
 pub static MSORT_OUT: Operator<MsortOutFn> = Operator::new(
     "msort.out",
     "msort.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, msort_out_composite as MsortOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, msort_out_composite as MsortOutFn),
+        observed!(MSORT_OUT: MsortOutFn, [self_, out], self_, out),
+    ],
     msort_out_boxed,
 );
 
@@ -418,7 +439,11 @@ pub type TopkFn = fn(DispatchKeySet, &Tensor, i64, i64, bool, bool) -> Result<(T
 pub static TOPK: Operator<TopkFn> = Operator::new(
     "topk",
     "topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
-    &[Kernel::new(DispatchKey::Cpu, topk_cpu as TopkFn), Kernel::new(DispatchKey::Meta, topk_meta as TopkFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, topk_cpu as TopkFn),
+        Kernel::new(DispatchKey::Meta, topk_meta as TopkFn),
+        observed!(TOPK: TopkFn, [self_], self_, k, dim, largest, sorted),
+    ],
     topk_boxed,
 );
 
@@ -474,6 +499,7 @@ pub static TOPK_VALUES: Operator<TopkValuesFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, topk_values_cpu as TopkValuesFn),
         Kernel::new(DispatchKey::Meta, topk_values_meta as TopkValuesFn),
+        observed!(TOPK_VALUES: TopkValuesFn, [self_, values, indices], self_, k, dim, largest, sorted, values, indices),
     ],
     topk_values_boxed,
 );

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::spatial`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -14,7 +16,10 @@ pub type PixelShuffleFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
 pub static PIXEL_SHUFFLE: Operator<PixelShuffleFn> = Operator::new(
     "pixel_shuffle",
     "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, pixel_shuffle_composite as PixelShuffleFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, pixel_shuffle_composite as PixelShuffleFn),
+        observed!(PIXEL_SHUFFLE: PixelShuffleFn, [self_], self_, upscale_factor),
+    ],
     pixel_shuffle_boxed,
 );
 
@@ -43,7 +48,10 @@ pub type PixelShuffleOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Result
 pub static PIXEL_SHUFFLE_OUT: Operator<PixelShuffleOutFn> = Operator::new(
     "pixel_shuffle.out",
     "pixel_shuffle.out(Tensor self, int upscale_factor, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, pixel_shuffle_out_composite as PixelShuffleOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, pixel_shuffle_out_composite as PixelShuffleOutFn),
+        observed!(PIXEL_SHUFFLE_OUT: PixelShuffleOutFn, [self_, out], self_, upscale_factor, out),
+    ],
     pixel_shuffle_out_boxed,
 );
 
@@ -78,7 +86,10 @@ pub type PixelUnshuffleFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
 pub static PIXEL_UNSHUFFLE: Operator<PixelUnshuffleFn> = Operator::new(
     "pixel_unshuffle",
     "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, pixel_unshuffle_composite as PixelUnshuffleFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, pixel_unshuffle_composite as PixelUnshuffleFn),
+        observed!(PIXEL_UNSHUFFLE: PixelUnshuffleFn, [self_], self_, downscale_factor),
+    ],
     pixel_unshuffle_boxed,
 );
 
@@ -107,10 +118,13 @@ pub type PixelUnshuffleOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Resu
 pub static PIXEL_UNSHUFFLE_OUT: Operator<PixelUnshuffleOutFn> = Operator::new(
     "pixel_unshuffle.out",
     "pixel_unshuffle.out(Tensor self, int downscale_factor, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        pixel_unshuffle_out_composite as PixelUnshuffleOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            pixel_unshuffle_out_composite as PixelUnshuffleOutFn,
+        ),
+        observed!(PIXEL_UNSHUFFLE_OUT: PixelUnshuffleOutFn, [self_, out], self_, downscale_factor, out),
+    ],
     pixel_unshuffle_out_boxed,
 );
 
@@ -146,7 +160,10 @@ pub type ChannelShuffleFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
 pub static CHANNEL_SHUFFLE: Operator<ChannelShuffleFn> = Operator::new(
     "channel_shuffle",
     "channel_shuffle(Tensor self, SymInt groups) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, channel_shuffle_composite as ChannelShuffleFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, channel_shuffle_composite as ChannelShuffleFn),
+        observed!(CHANNEL_SHUFFLE: ChannelShuffleFn, [self_], self_, groups),
+    ],
     channel_shuffle_boxed,
 );
 
@@ -175,10 +192,13 @@ pub type ChannelShuffleOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Resu
 pub static CHANNEL_SHUFFLE_OUT: Operator<ChannelShuffleOutFn> = Operator::new(
     "channel_shuffle.out",
     "channel_shuffle.out(Tensor self, SymInt groups, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        channel_shuffle_out_composite as ChannelShuffleOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            channel_shuffle_out_composite as ChannelShuffleOutFn,
+        ),
+        observed!(CHANNEL_SHUFFLE_OUT: ChannelShuffleOutFn, [self_, out], self_, groups, out),
+    ],
     channel_shuffle_out_boxed,
 );
 
@@ -214,10 +234,13 @@ pub type NativeChannelShuffleFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Ten
 pub static NATIVE_CHANNEL_SHUFFLE: Operator<NativeChannelShuffleFn> = Operator::new(
     "native_channel_shuffle",
     "native_channel_shuffle(Tensor self, SymInt groups) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        native_channel_shuffle_composite as NativeChannelShuffleFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            native_channel_shuffle_composite as NativeChannelShuffleFn,
+        ),
+        observed!(NATIVE_CHANNEL_SHUFFLE: NativeChannelShuffleFn, [self_], self_, groups),
+    ],
     native_channel_shuffle_boxed,
 );
 
@@ -246,7 +269,10 @@ pub type Im2colFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64]) 
 pub static IM2COL: Operator<Im2colFn> = Operator::new(
     "im2col",
     "im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, im2col_composite as Im2colFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, im2col_composite as Im2colFn),
+        observed!(IM2COL: Im2colFn, [self_], self_, kernel_size, dilation, padding, stride),
+    ],
     im2col_boxed,
 );
 
@@ -289,7 +315,10 @@ pub type Im2colOutFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64
 pub static IM2COL_OUT: Operator<Im2colOutFn> = Operator::new(
     "im2col.out",
     "im2col.out(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, im2col_out_composite as Im2colOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, im2col_out_composite as Im2colOutFn),
+        observed!(IM2COL_OUT: Im2colOutFn, [self_, out], self_, kernel_size, dilation, padding, stride, out),
+    ],
     im2col_out_boxed,
 );
 
@@ -342,7 +371,10 @@ pub type Col2imFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], 
 pub static COL2IM: Operator<Col2imFn> = Operator::new(
     "col2im",
     "col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, col2im_composite as Col2imFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, col2im_composite as Col2imFn),
+        observed!(COL2IM: Col2imFn, [self_], self_, output_size, kernel_size, dilation, padding, stride),
+    ],
     col2im_boxed,
 );
 
@@ -395,7 +427,10 @@ pub type Col2imOutFn =
 pub static COL2IM_OUT: Operator<Col2imOutFn> = Operator::new(
     "col2im.out",
     "col2im.out(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, col2im_out_composite as Col2imOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, col2im_out_composite as Col2imOutFn),
+        observed!(COL2IM_OUT: Col2imOutFn, [self_, out], self_, output_size, kernel_size, dilation, padding, stride, out),
+    ],
     col2im_out_boxed,
 );
 
@@ -451,7 +486,10 @@ pub type ReflectionPad1dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tenso
 pub static REFLECTION_PAD1D: Operator<ReflectionPad1dFn> = Operator::new(
     "reflection_pad1d",
     "reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, reflection_pad1d_composite as ReflectionPad1dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, reflection_pad1d_composite as ReflectionPad1dFn),
+        observed!(REFLECTION_PAD1D: ReflectionPad1dFn, [self_], self_, padding),
+    ],
     reflection_pad1d_boxed,
 );
 
@@ -480,10 +518,13 @@ pub type ReflectionPad1dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> 
 pub static REFLECTION_PAD1D_OUT: Operator<ReflectionPad1dOutFn> = Operator::new(
     "reflection_pad1d.out",
     "reflection_pad1d.out(Tensor self, SymInt[2] padding, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        reflection_pad1d_out_composite as ReflectionPad1dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            reflection_pad1d_out_composite as ReflectionPad1dOutFn,
+        ),
+        observed!(REFLECTION_PAD1D_OUT: ReflectionPad1dOutFn, [self_, out], self_, padding, out),
+    ],
     reflection_pad1d_out_boxed,
 );
 
@@ -519,7 +560,10 @@ pub type ReflectionPad2dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tenso
 pub static REFLECTION_PAD2D: Operator<ReflectionPad2dFn> = Operator::new(
     "reflection_pad2d",
     "reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, reflection_pad2d_composite as ReflectionPad2dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, reflection_pad2d_composite as ReflectionPad2dFn),
+        observed!(REFLECTION_PAD2D: ReflectionPad2dFn, [self_], self_, padding),
+    ],
     reflection_pad2d_boxed,
 );
 
@@ -548,10 +592,13 @@ pub type ReflectionPad2dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> 
 pub static REFLECTION_PAD2D_OUT: Operator<ReflectionPad2dOutFn> = Operator::new(
     "reflection_pad2d.out",
     "reflection_pad2d.out(Tensor self, SymInt[4] padding, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        reflection_pad2d_out_composite as ReflectionPad2dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            reflection_pad2d_out_composite as ReflectionPad2dOutFn,
+        ),
+        observed!(REFLECTION_PAD2D_OUT: ReflectionPad2dOutFn, [self_, out], self_, padding, out),
+    ],
     reflection_pad2d_out_boxed,
 );
 
@@ -587,7 +634,10 @@ pub type ReflectionPad3dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tenso
 pub static REFLECTION_PAD3D: Operator<ReflectionPad3dFn> = Operator::new(
     "reflection_pad3d",
     "reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, reflection_pad3d_composite as ReflectionPad3dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, reflection_pad3d_composite as ReflectionPad3dFn),
+        observed!(REFLECTION_PAD3D: ReflectionPad3dFn, [self_], self_, padding),
+    ],
     reflection_pad3d_boxed,
 );
 
@@ -616,10 +666,13 @@ pub type ReflectionPad3dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> 
 pub static REFLECTION_PAD3D_OUT: Operator<ReflectionPad3dOutFn> = Operator::new(
     "reflection_pad3d.out",
     "reflection_pad3d.out(Tensor self, SymInt[6] padding, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        reflection_pad3d_out_composite as ReflectionPad3dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            reflection_pad3d_out_composite as ReflectionPad3dOutFn,
+        ),
+        observed!(REFLECTION_PAD3D_OUT: ReflectionPad3dOutFn, [self_, out], self_, padding, out),
+    ],
     reflection_pad3d_out_boxed,
 );
 
@@ -655,7 +708,13 @@ pub type ReplicationPad1dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tens
 pub static REPLICATION_PAD1D: Operator<ReplicationPad1dFn> = Operator::new(
     "replication_pad1d",
     "replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, replication_pad1d_composite as ReplicationPad1dFn)],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            replication_pad1d_composite as ReplicationPad1dFn,
+        ),
+        observed!(REPLICATION_PAD1D: ReplicationPad1dFn, [self_], self_, padding),
+    ],
     replication_pad1d_boxed,
 );
 
@@ -684,10 +743,13 @@ pub type ReplicationPad1dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) ->
 pub static REPLICATION_PAD1D_OUT: Operator<ReplicationPad1dOutFn> = Operator::new(
     "replication_pad1d.out",
     "replication_pad1d.out(Tensor self, SymInt[2] padding, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        replication_pad1d_out_composite as ReplicationPad1dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            replication_pad1d_out_composite as ReplicationPad1dOutFn,
+        ),
+        observed!(REPLICATION_PAD1D_OUT: ReplicationPad1dOutFn, [self_, out], self_, padding, out),
+    ],
     replication_pad1d_out_boxed,
 );
 
@@ -723,7 +785,13 @@ pub type ReplicationPad2dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tens
 pub static REPLICATION_PAD2D: Operator<ReplicationPad2dFn> = Operator::new(
     "replication_pad2d",
     "replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, replication_pad2d_composite as ReplicationPad2dFn)],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            replication_pad2d_composite as ReplicationPad2dFn,
+        ),
+        observed!(REPLICATION_PAD2D: ReplicationPad2dFn, [self_], self_, padding),
+    ],
     replication_pad2d_boxed,
 );
 
@@ -752,10 +820,13 @@ pub type ReplicationPad2dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) ->
 pub static REPLICATION_PAD2D_OUT: Operator<ReplicationPad2dOutFn> = Operator::new(
     "replication_pad2d.out",
     "replication_pad2d.out(Tensor self, SymInt[4] padding, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        replication_pad2d_out_composite as ReplicationPad2dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            replication_pad2d_out_composite as ReplicationPad2dOutFn,
+        ),
+        observed!(REPLICATION_PAD2D_OUT: ReplicationPad2dOutFn, [self_, out], self_, padding, out),
+    ],
     replication_pad2d_out_boxed,
 );
 
@@ -791,7 +862,13 @@ pub type ReplicationPad3dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tens
 pub static REPLICATION_PAD3D: Operator<ReplicationPad3dFn> = Operator::new(
     "replication_pad3d",
     "replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, replication_pad3d_composite as ReplicationPad3dFn)],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            replication_pad3d_composite as ReplicationPad3dFn,
+        ),
+        observed!(REPLICATION_PAD3D: ReplicationPad3dFn, [self_], self_, padding),
+    ],
     replication_pad3d_boxed,
 );
 
@@ -820,10 +897,13 @@ pub type ReplicationPad3dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) ->
 pub static REPLICATION_PAD3D_OUT: Operator<ReplicationPad3dOutFn> = Operator::new(
     "replication_pad3d.out",
     "replication_pad3d.out(Tensor self, SymInt[6] padding, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        replication_pad3d_out_composite as ReplicationPad3dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            replication_pad3d_out_composite as ReplicationPad3dOutFn,
+        ),
+        observed!(REPLICATION_PAD3D_OUT: ReplicationPad3dOutFn, [self_, out], self_, padding, out),
+    ],
     replication_pad3d_out_boxed,
 );
 
@@ -860,10 +940,13 @@ pub type MaxPool1dWithIndicesFn =
 pub static MAX_POOL1D_WITH_INDICES: Operator<MaxPool1dWithIndicesFn> = Operator::new(
     "max_pool1d_with_indices",
     "max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        max_pool1d_with_indices_composite as MaxPool1dWithIndicesFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            max_pool1d_with_indices_composite as MaxPool1dWithIndicesFn,
+        ),
+        observed!(MAX_POOL1D_WITH_INDICES: MaxPool1dWithIndicesFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
+    ],
     max_pool1d_with_indices_boxed,
 );
 
@@ -915,7 +998,10 @@ pub type MaxPool1dFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64
 pub static MAX_POOL1D: Operator<MaxPool1dFn> = Operator::new(
     "max_pool1d",
     "max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, max_pool1d_composite as MaxPool1dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_pool1d_composite as MaxPool1dFn),
+        observed!(MAX_POOL1D: MaxPool1dFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
+    ],
     max_pool1d_boxed,
 );
 
@@ -967,7 +1053,10 @@ pub type AvgPool1dFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], bool,
 pub static AVG_POOL1D: Operator<AvgPool1dFn> = Operator::new(
     "avg_pool1d",
     "avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, avg_pool1d_composite as AvgPool1dFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, avg_pool1d_composite as AvgPool1dFn),
+        observed!(AVG_POOL1D: AvgPool1dFn, [self_], self_, kernel_size, stride, padding, ceil_mode, count_include_pad),
+    ],
     avg_pool1d_boxed,
 );
 
@@ -1020,7 +1109,10 @@ pub type AvgPool1dOutFn =
 pub static AVG_POOL1D_OUT: Operator<AvgPool1dOutFn> = Operator::new(
     "avg_pool1d.out",
     "avg_pool1d.out(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, avg_pool1d_out_composite as AvgPool1dOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, avg_pool1d_out_composite as AvgPool1dOutFn),
+        observed!(AVG_POOL1D_OUT: AvgPool1dOutFn, [self_, out], self_, kernel_size, stride, padding, ceil_mode, count_include_pad, out),
+    ],
     avg_pool1d_out_boxed,
 );
 
@@ -1077,10 +1169,13 @@ pub type AdaptiveAvgPool1dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Ten
 pub static ADAPTIVE_AVG_POOL1D: Operator<AdaptiveAvgPool1dFn> = Operator::new(
     "adaptive_avg_pool1d",
     "adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        adaptive_avg_pool1d_composite as AdaptiveAvgPool1dFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            adaptive_avg_pool1d_composite as AdaptiveAvgPool1dFn,
+        ),
+        observed!(ADAPTIVE_AVG_POOL1D: AdaptiveAvgPool1dFn, [self_], self_, output_size),
+    ],
     adaptive_avg_pool1d_boxed,
 );
 
@@ -1113,10 +1208,13 @@ pub type AdaptiveAvgPool1dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -
 pub static ADAPTIVE_AVG_POOL1D_OUT: Operator<AdaptiveAvgPool1dOutFn> = Operator::new(
     "adaptive_avg_pool1d.out",
     "adaptive_avg_pool1d.out(Tensor self, int[1] output_size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        adaptive_avg_pool1d_out_composite as AdaptiveAvgPool1dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            adaptive_avg_pool1d_out_composite as AdaptiveAvgPool1dOutFn,
+        ),
+        observed!(ADAPTIVE_AVG_POOL1D_OUT: AdaptiveAvgPool1dOutFn, [self_, out], self_, output_size, out),
+    ],
     adaptive_avg_pool1d_out_boxed,
 );
 
@@ -1152,10 +1250,13 @@ pub type AdaptiveMaxPool1dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<(Te
 pub static ADAPTIVE_MAX_POOL1D: Operator<AdaptiveMaxPool1dFn> = Operator::new(
     "adaptive_max_pool1d",
     "adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        adaptive_max_pool1d_composite as AdaptiveMaxPool1dFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            adaptive_max_pool1d_composite as AdaptiveMaxPool1dFn,
+        ),
+        observed!(ADAPTIVE_MAX_POOL1D: AdaptiveMaxPool1dFn, [self_], self_, output_size),
+    ],
     adaptive_max_pool1d_boxed,
 );
 

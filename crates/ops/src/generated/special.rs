@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::special`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -15,7 +17,10 @@ pub type PositiveFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static POSITIVE: Operator<PositiveFn> = Operator::new(
     "positive",
     "positive(Tensor(a) self) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, positive_composite as PositiveFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, positive_composite as PositiveFn),
+        observed!(POSITIVE: PositiveFn, [self_], self_),
+    ],
     positive_boxed,
 );
 
@@ -44,7 +49,11 @@ pub type SincFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static SINC: Operator<SincFn> = Operator::new(
     "sinc",
     "sinc(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, sinc_cpu as SincFn), Kernel::new(DispatchKey::Meta, sinc_meta as SincFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, sinc_cpu as SincFn),
+        Kernel::new(DispatchKey::Meta, sinc_meta as SincFn),
+        observed!(SINC: SincFn, [self_], self_),
+    ],
     sinc_boxed,
 );
 
@@ -85,6 +94,7 @@ pub static SINC_: Operator<SincInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, sinc__cpu as SincInPlaceFn),
         Kernel::new(DispatchKey::Meta, sinc__meta as SincInPlaceFn),
+        observed!(SINC_: SincInPlaceFn, [self_], self_),
     ],
     sinc__boxed,
 );
@@ -126,6 +136,7 @@ pub static SINC_OUT: Operator<SincOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, sinc_out_cpu as SincOutFn),
         Kernel::new(DispatchKey::Meta, sinc_out_meta as SincOutFn),
+        observed!(SINC_OUT: SincOutFn, [self_, out], self_, out),
     ],
     sinc_out_boxed,
 );
@@ -167,6 +178,7 @@ pub static LOGIT: Operator<LogitFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logit_cpu as LogitFn),
         Kernel::new(DispatchKey::Meta, logit_meta as LogitFn),
+        observed!(LOGIT: LogitFn, [self_], self_, eps),
     ],
     logit_boxed,
 );
@@ -208,6 +220,7 @@ pub static LOGIT_: Operator<LogitInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logit__cpu as LogitInPlaceFn),
         Kernel::new(DispatchKey::Meta, logit__meta as LogitInPlaceFn),
+        observed!(LOGIT_: LogitInPlaceFn, [self_], self_, eps),
     ],
     logit__boxed,
 );
@@ -249,6 +262,7 @@ pub static LOGIT_OUT: Operator<LogitOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logit_out_cpu as LogitOutFn),
         Kernel::new(DispatchKey::Meta, logit_out_meta as LogitOutFn),
+        observed!(LOGIT_OUT: LogitOutFn, [self_, out], self_, eps, out),
     ],
     logit_out_boxed,
 );
@@ -291,6 +305,7 @@ pub static XLOGY_TENSOR: Operator<XlogyTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, xlogy_tensor_cpu as XlogyTensorFn),
         Kernel::new(DispatchKey::Meta, xlogy_tensor_meta as XlogyTensorFn),
+        observed!(XLOGY_TENSOR: XlogyTensorFn, [self_, other], self_, other),
     ],
     xlogy_tensor_boxed,
 );
@@ -332,6 +347,7 @@ pub static XLOGY__TENSOR: Operator<XlogyInPlaceTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, xlogy__tensor_cpu as XlogyInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, xlogy__tensor_meta as XlogyInPlaceTensorFn),
+        observed!(XLOGY__TENSOR: XlogyInPlaceTensorFn, [self_, other], self_, other),
     ],
     xlogy__tensor_boxed,
 );
@@ -373,6 +389,7 @@ pub static XLOGY_OUTTENSOR: Operator<XlogyOuttensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, xlogy_outtensor_cpu as XlogyOuttensorFn),
         Kernel::new(DispatchKey::Meta, xlogy_outtensor_meta as XlogyOuttensorFn),
+        observed!(XLOGY_OUTTENSOR: XlogyOuttensorFn, [self_, other, out], self_, other, out),
     ],
     xlogy_outtensor_boxed,
 );
@@ -412,7 +429,10 @@ pub type XlogyScalarSelfFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tenso
 pub static XLOGY_SCALAR_SELF: Operator<XlogyScalarSelfFn> = Operator::new(
     "xlogy.Scalar_Self",
     "xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, xlogy_scalar_self_composite as XlogyScalarSelfFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, xlogy_scalar_self_composite as XlogyScalarSelfFn),
+        observed!(XLOGY_SCALAR_SELF: XlogyScalarSelfFn, [other], self_, other),
+    ],
     xlogy_scalar_self_boxed,
 );
 
@@ -441,10 +461,13 @@ pub type XlogyOutscalarSelfFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) -> 
 pub static XLOGY_OUTSCALAR_SELF: Operator<XlogyOutscalarSelfFn> = Operator::new(
     "xlogy.OutScalar_Self",
     "xlogy.OutScalar_Self(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        xlogy_outscalar_self_composite as XlogyOutscalarSelfFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            xlogy_outscalar_self_composite as XlogyOutscalarSelfFn,
+        ),
+        observed!(XLOGY_OUTSCALAR_SELF: XlogyOutscalarSelfFn, [other, out], self_, other, out),
+    ],
     xlogy_outscalar_self_boxed,
 );
 
@@ -480,10 +503,13 @@ pub type XlogyScalarOtherFn = fn(DispatchKeySet, &Tensor, Scalar) -> Result<Tens
 pub static XLOGY_SCALAR_OTHER: Operator<XlogyScalarOtherFn> = Operator::new(
     "xlogy.Scalar_Other",
     "xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        xlogy_scalar_other_composite as XlogyScalarOtherFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            xlogy_scalar_other_composite as XlogyScalarOtherFn,
+        ),
+        observed!(XLOGY_SCALAR_OTHER: XlogyScalarOtherFn, [self_], self_, other),
+    ],
     xlogy_scalar_other_boxed,
 );
 
@@ -512,10 +538,13 @@ pub type XlogyOutscalarOtherFn = fn(DispatchKeySet, &Tensor, Scalar, &Tensor) ->
 pub static XLOGY_OUTSCALAR_OTHER: Operator<XlogyOutscalarOtherFn> = Operator::new(
     "xlogy.OutScalar_Other",
     "xlogy.OutScalar_Other(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        xlogy_outscalar_other_composite as XlogyOutscalarOtherFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            xlogy_outscalar_other_composite as XlogyOutscalarOtherFn,
+        ),
+        observed!(XLOGY_OUTSCALAR_OTHER: XlogyOutscalarOtherFn, [self_, out], self_, other, out),
+    ],
     xlogy_outscalar_other_boxed,
 );
 
@@ -551,10 +580,13 @@ pub type XlogyInPlaceScalarOtherFn = fn(DispatchKeySet, &Tensor, Scalar) -> Resu
 pub static XLOGY__SCALAR_OTHER: Operator<XlogyInPlaceScalarOtherFn> = Operator::new(
     "xlogy_.Scalar_Other",
     "xlogy_.Scalar_Other(Tensor(a!) self, Scalar other) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        xlogy__scalar_other_composite as XlogyInPlaceScalarOtherFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            xlogy__scalar_other_composite as XlogyInPlaceScalarOtherFn,
+        ),
+        observed!(XLOGY__SCALAR_OTHER: XlogyInPlaceScalarOtherFn, [self_], self_, other),
+    ],
     xlogy__scalar_other_boxed,
 );
 
@@ -586,6 +618,7 @@ pub static SPECIAL_XLOG1PY: Operator<SpecialXlog1pyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_xlog1py_cpu as SpecialXlog1pyFn),
         Kernel::new(DispatchKey::Meta, special_xlog1py_meta as SpecialXlog1pyFn),
+        observed!(SPECIAL_XLOG1PY: SpecialXlog1pyFn, [self_, other], self_, other),
     ],
     special_xlog1py_boxed,
 );
@@ -627,6 +660,7 @@ pub static SPECIAL_XLOG1PY_OUT: Operator<SpecialXlog1pyOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_xlog1py_out_cpu as SpecialXlog1pyOutFn),
         Kernel::new(DispatchKey::Meta, special_xlog1py_out_meta as SpecialXlog1pyOutFn),
+        observed!(SPECIAL_XLOG1PY_OUT: SpecialXlog1pyOutFn, [self_, other, out], self_, other, out),
     ],
     special_xlog1py_out_boxed,
 );
@@ -676,10 +710,13 @@ pub type SpecialXlog1pySelfScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Res
 pub static SPECIAL_XLOG1PY_SELF_SCALAR: Operator<SpecialXlog1pySelfScalarFn> = Operator::new(
     "special_xlog1py.self_scalar",
     "special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_xlog1py_self_scalar_composite as SpecialXlog1pySelfScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_xlog1py_self_scalar_composite as SpecialXlog1pySelfScalarFn,
+        ),
+        observed!(SPECIAL_XLOG1PY_SELF_SCALAR: SpecialXlog1pySelfScalarFn, [other], self_, other),
+    ],
     special_xlog1py_self_scalar_boxed,
 );
 
@@ -712,10 +749,13 @@ pub type SpecialXlog1pySelfScalarOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Te
 pub static SPECIAL_XLOG1PY_SELF_SCALAR_OUT: Operator<SpecialXlog1pySelfScalarOutFn> = Operator::new(
     "special_xlog1py.self_scalar_out",
     "special_xlog1py.self_scalar_out(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_xlog1py_self_scalar_out_composite as SpecialXlog1pySelfScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_xlog1py_self_scalar_out_composite as SpecialXlog1pySelfScalarOutFn,
+        ),
+        observed!(SPECIAL_XLOG1PY_SELF_SCALAR_OUT: SpecialXlog1pySelfScalarOutFn, [other, out], self_, other, out),
+    ],
     special_xlog1py_self_scalar_out_boxed,
 );
 
@@ -751,10 +791,13 @@ pub type SpecialXlog1pyOtherScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Re
 pub static SPECIAL_XLOG1PY_OTHER_SCALAR: Operator<SpecialXlog1pyOtherScalarFn> = Operator::new(
     "special_xlog1py.other_scalar",
     "special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_xlog1py_other_scalar_composite as SpecialXlog1pyOtherScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_xlog1py_other_scalar_composite as SpecialXlog1pyOtherScalarFn,
+        ),
+        observed!(SPECIAL_XLOG1PY_OTHER_SCALAR: SpecialXlog1pyOtherScalarFn, [self_], self_, other),
+    ],
     special_xlog1py_other_scalar_boxed,
 );
 
@@ -787,10 +830,13 @@ pub type SpecialXlog1pyOtherScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &T
 pub static SPECIAL_XLOG1PY_OTHER_SCALAR_OUT: Operator<SpecialXlog1pyOtherScalarOutFn> = Operator::new(
     "special_xlog1py.other_scalar_out",
     "special_xlog1py.other_scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        special_xlog1py_other_scalar_out_composite as SpecialXlog1pyOtherScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            special_xlog1py_other_scalar_out_composite as SpecialXlog1pyOtherScalarOutFn,
+        ),
+        observed!(SPECIAL_XLOG1PY_OTHER_SCALAR_OUT: SpecialXlog1pyOtherScalarOutFn, [self_, out], self_, other, out),
+    ],
     special_xlog1py_other_scalar_out_boxed,
 );
 
@@ -829,6 +875,7 @@ pub static LOGADDEXP: Operator<LogaddexpFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logaddexp_cpu as LogaddexpFn),
         Kernel::new(DispatchKey::Meta, logaddexp_meta as LogaddexpFn),
+        observed!(LOGADDEXP: LogaddexpFn, [self_, other], self_, other),
     ],
     logaddexp_boxed,
 );
@@ -870,6 +917,7 @@ pub static LOGADDEXP_OUT: Operator<LogaddexpOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logaddexp_out_cpu as LogaddexpOutFn),
         Kernel::new(DispatchKey::Meta, logaddexp_out_meta as LogaddexpOutFn),
+        observed!(LOGADDEXP_OUT: LogaddexpOutFn, [self_, other, out], self_, other, out),
     ],
     logaddexp_out_boxed,
 );
@@ -911,6 +959,7 @@ pub static LOGADDEXP2: Operator<Logaddexp2Fn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logaddexp2_cpu as Logaddexp2Fn),
         Kernel::new(DispatchKey::Meta, logaddexp2_meta as Logaddexp2Fn),
+        observed!(LOGADDEXP2: Logaddexp2Fn, [self_, other], self_, other),
     ],
     logaddexp2_boxed,
 );
@@ -952,6 +1001,7 @@ pub static LOGADDEXP2_OUT: Operator<Logaddexp2OutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, logaddexp2_out_cpu as Logaddexp2OutFn),
         Kernel::new(DispatchKey::Meta, logaddexp2_out_meta as Logaddexp2OutFn),
+        observed!(LOGADDEXP2_OUT: Logaddexp2OutFn, [self_, other, out], self_, other, out),
     ],
     logaddexp2_out_boxed,
 );
@@ -993,6 +1043,7 @@ pub static HEAVISIDE: Operator<HeavisideFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, heaviside_cpu as HeavisideFn),
         Kernel::new(DispatchKey::Meta, heaviside_meta as HeavisideFn),
+        observed!(HEAVISIDE: HeavisideFn, [self_, values], self_, values),
     ],
     heaviside_boxed,
 );
@@ -1034,6 +1085,7 @@ pub static HEAVISIDE_: Operator<HeavisideInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, heaviside__cpu as HeavisideInPlaceFn),
         Kernel::new(DispatchKey::Meta, heaviside__meta as HeavisideInPlaceFn),
+        observed!(HEAVISIDE_: HeavisideInPlaceFn, [self_, values], self_, values),
     ],
     heaviside__boxed,
 );
@@ -1075,6 +1127,7 @@ pub static HEAVISIDE_OUT: Operator<HeavisideOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, heaviside_out_cpu as HeavisideOutFn),
         Kernel::new(DispatchKey::Meta, heaviside_out_meta as HeavisideOutFn),
+        observed!(HEAVISIDE_OUT: HeavisideOutFn, [self_, values, out], self_, values, out),
     ],
     heaviside_out_boxed,
 );
@@ -1116,6 +1169,7 @@ pub static NEXTAFTER: Operator<NextafterFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nextafter_cpu as NextafterFn),
         Kernel::new(DispatchKey::Meta, nextafter_meta as NextafterFn),
+        observed!(NEXTAFTER: NextafterFn, [self_, other], self_, other),
     ],
     nextafter_boxed,
 );
@@ -1157,6 +1211,7 @@ pub static NEXTAFTER_: Operator<NextafterInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nextafter__cpu as NextafterInPlaceFn),
         Kernel::new(DispatchKey::Meta, nextafter__meta as NextafterInPlaceFn),
+        observed!(NEXTAFTER_: NextafterInPlaceFn, [self_, other], self_, other),
     ],
     nextafter__boxed,
 );
@@ -1198,6 +1253,7 @@ pub static NEXTAFTER_OUT: Operator<NextafterOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nextafter_out_cpu as NextafterOutFn),
         Kernel::new(DispatchKey::Meta, nextafter_out_meta as NextafterOutFn),
+        observed!(NEXTAFTER_OUT: NextafterOutFn, [self_, other, out], self_, other, out),
     ],
     nextafter_out_boxed,
 );
@@ -1239,6 +1295,7 @@ pub static LDEXP_TENSOR: Operator<LdexpTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, ldexp_tensor_cpu as LdexpTensorFn),
         Kernel::new(DispatchKey::Meta, ldexp_tensor_meta as LdexpTensorFn),
+        observed!(LDEXP_TENSOR: LdexpTensorFn, [self_, other], self_, other),
     ],
     ldexp_tensor_boxed,
 );
@@ -1280,6 +1337,7 @@ pub static LDEXP_: Operator<LdexpInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, ldexp__cpu as LdexpInPlaceFn),
         Kernel::new(DispatchKey::Meta, ldexp__meta as LdexpInPlaceFn),
+        observed!(LDEXP_: LdexpInPlaceFn, [self_, other], self_, other),
     ],
     ldexp__boxed,
 );
@@ -1321,6 +1379,7 @@ pub static LDEXP_OUT: Operator<LdexpOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, ldexp_out_cpu as LdexpOutFn),
         Kernel::new(DispatchKey::Meta, ldexp_out_meta as LdexpOutFn),
+        observed!(LDEXP_OUT: LdexpOutFn, [self_, other, out], self_, other, out),
     ],
     ldexp_out_boxed,
 );
@@ -1362,6 +1421,7 @@ pub static FREXP_TENSOR: Operator<FrexpTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, frexp_tensor_kernel as FrexpTensorFn),
         Kernel::new(DispatchKey::Meta, frexp_tensor_kernel as FrexpTensorFn),
+        observed!(FREXP_TENSOR: FrexpTensorFn, [self_], self_),
     ],
     frexp_tensor_boxed,
 );
@@ -1394,6 +1454,7 @@ pub static FREXP_TENSOR_OUT: Operator<FrexpTensorOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, frexp_tensor_out_kernel as FrexpTensorOutFn),
         Kernel::new(DispatchKey::Meta, frexp_tensor_out_kernel as FrexpTensorOutFn),
+        observed!(FREXP_TENSOR_OUT: FrexpTensorOutFn, [self_, mantissa, exponent], self_, mantissa, exponent),
     ],
     frexp_tensor_out_boxed,
 );
@@ -1435,6 +1496,7 @@ pub static NAN_TO_NUM: Operator<NanToNumFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nan_to_num_cpu as NanToNumFn),
         Kernel::new(DispatchKey::Meta, nan_to_num_meta as NanToNumFn),
+        observed!(NAN_TO_NUM: NanToNumFn, [self_], self_, nan, posinf, neginf),
     ],
     nan_to_num_boxed,
 );
@@ -1499,6 +1561,7 @@ pub static NAN_TO_NUM_: Operator<NanToNumInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nan_to_num__cpu as NanToNumInPlaceFn),
         Kernel::new(DispatchKey::Meta, nan_to_num__meta as NanToNumInPlaceFn),
+        observed!(NAN_TO_NUM_: NanToNumInPlaceFn, [self_], self_, nan, posinf, neginf),
     ],
     nan_to_num__boxed,
 );
@@ -1559,6 +1622,7 @@ pub static NAN_TO_NUM_OUT: Operator<NanToNumOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, nan_to_num_out_cpu as NanToNumOutFn),
         Kernel::new(DispatchKey::Meta, nan_to_num_out_meta as NanToNumOutFn),
+        observed!(NAN_TO_NUM_OUT: NanToNumOutFn, [self_, out], self_, nan, posinf, neginf, out),
     ],
     nan_to_num_out_boxed,
 );
@@ -1624,10 +1688,13 @@ pub type FloatPowerTensorTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Resu
 pub static FLOAT_POWER_TENSOR_TENSOR: Operator<FloatPowerTensorTensorFn> = Operator::new(
     "float_power.Tensor_Tensor",
     "float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        float_power_tensor_tensor_composite as FloatPowerTensorTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            float_power_tensor_tensor_composite as FloatPowerTensorTensorFn,
+        ),
+        observed!(FLOAT_POWER_TENSOR_TENSOR: FloatPowerTensorTensorFn, [self_, exponent], self_, exponent),
+    ],
     float_power_tensor_tensor_boxed,
 );
 
@@ -1660,10 +1727,13 @@ pub type FloatPowerTensorTensorOutFn = fn(DispatchKeySet, &Tensor, &Tensor, &Ten
 pub static FLOAT_POWER_TENSOR_TENSOR_OUT: Operator<FloatPowerTensorTensorOutFn> = Operator::new(
     "float_power.Tensor_Tensor_out",
     "float_power.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        float_power_tensor_tensor_out_composite as FloatPowerTensorTensorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            float_power_tensor_tensor_out_composite as FloatPowerTensorTensorOutFn,
+        ),
+        observed!(FLOAT_POWER_TENSOR_TENSOR_OUT: FloatPowerTensorTensorOutFn, [self_, exponent, out], self_, exponent, out),
+    ],
     float_power_tensor_tensor_out_boxed,
 );
 
@@ -1700,10 +1770,13 @@ pub type FloatPowerScalarFn = fn(DispatchKeySet, Scalar, &Tensor) -> Result<Tens
 pub static FLOAT_POWER_SCALAR: Operator<FloatPowerScalarFn> = Operator::new(
     "float_power.Scalar",
     "float_power.Scalar(Scalar self, Tensor exponent) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        float_power_scalar_composite as FloatPowerScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            float_power_scalar_composite as FloatPowerScalarFn,
+        ),
+        observed!(FLOAT_POWER_SCALAR: FloatPowerScalarFn, [exponent], self_, exponent),
+    ],
     float_power_scalar_boxed,
 );
 
@@ -1732,10 +1805,13 @@ pub type FloatPowerScalarOutFn = fn(DispatchKeySet, Scalar, &Tensor, &Tensor) ->
 pub static FLOAT_POWER_SCALAR_OUT: Operator<FloatPowerScalarOutFn> = Operator::new(
     "float_power.Scalar_out",
     "float_power.Scalar_out(Scalar self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        float_power_scalar_out_composite as FloatPowerScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            float_power_scalar_out_composite as FloatPowerScalarOutFn,
+        ),
+        observed!(FLOAT_POWER_SCALAR_OUT: FloatPowerScalarOutFn, [exponent, out], self_, exponent, out),
+    ],
     float_power_scalar_out_boxed,
 );
 
@@ -1771,10 +1847,13 @@ pub type FloatPowerTensorScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Resul
 pub static FLOAT_POWER_TENSOR_SCALAR: Operator<FloatPowerTensorScalarFn> = Operator::new(
     "float_power.Tensor_Scalar",
     "float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        float_power_tensor_scalar_composite as FloatPowerTensorScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            float_power_tensor_scalar_composite as FloatPowerTensorScalarFn,
+        ),
+        observed!(FLOAT_POWER_TENSOR_SCALAR: FloatPowerTensorScalarFn, [self_], self_, exponent),
+    ],
     float_power_tensor_scalar_boxed,
 );
 
@@ -1807,10 +1886,13 @@ pub type FloatPowerTensorScalarOutFn = fn(DispatchKeySet, &Tensor, Scalar, &Tens
 pub static FLOAT_POWER_TENSOR_SCALAR_OUT: Operator<FloatPowerTensorScalarOutFn> = Operator::new(
     "float_power.Tensor_Scalar_out",
     "float_power.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        float_power_tensor_scalar_out_composite as FloatPowerTensorScalarOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            float_power_tensor_scalar_out_composite as FloatPowerTensorScalarOutFn,
+        ),
+        observed!(FLOAT_POWER_TENSOR_SCALAR_OUT: FloatPowerTensorScalarOutFn, [self_, out], self_, exponent, out),
+    ],
     float_power_tensor_scalar_out_boxed,
 );
 
@@ -1846,10 +1928,13 @@ pub type FloatPowerInPlaceTensorFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Res
 pub static FLOAT_POWER__TENSOR: Operator<FloatPowerInPlaceTensorFn> = Operator::new(
     "float_power_.Tensor",
     "float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        float_power__tensor_composite as FloatPowerInPlaceTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            float_power__tensor_composite as FloatPowerInPlaceTensorFn,
+        ),
+        observed!(FLOAT_POWER__TENSOR: FloatPowerInPlaceTensorFn, [self_, exponent], self_, exponent),
+    ],
     float_power__tensor_boxed,
 );
 
@@ -1878,10 +1963,13 @@ pub type FloatPowerInPlaceScalarFn = fn(DispatchKeySet, &Tensor, Scalar) -> Resu
 pub static FLOAT_POWER__SCALAR: Operator<FloatPowerInPlaceScalarFn> = Operator::new(
     "float_power_.Scalar",
     "float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        float_power__scalar_composite as FloatPowerInPlaceScalarFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            float_power__scalar_composite as FloatPowerInPlaceScalarFn,
+        ),
+        observed!(FLOAT_POWER__SCALAR: FloatPowerInPlaceScalarFn, [self_], self_, exponent),
+    ],
     float_power__scalar_boxed,
 );
 
@@ -1910,7 +1998,10 @@ pub type IsrealFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static ISREAL: Operator<IsrealFn> = Operator::new(
     "isreal",
     "isreal(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, isreal_composite as IsrealFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, isreal_composite as IsrealFn),
+        observed!(ISREAL: IsrealFn, [self_], self_),
+    ],
     isreal_boxed,
 );
 
@@ -1942,6 +2033,7 @@ pub static SPECIAL_ENTR: Operator<SpecialEntrFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_entr_cpu as SpecialEntrFn),
         Kernel::new(DispatchKey::Meta, special_entr_meta as SpecialEntrFn),
+        observed!(SPECIAL_ENTR: SpecialEntrFn, [self_], self_),
     ],
     special_entr_boxed,
 );
@@ -1983,6 +2075,7 @@ pub static SPECIAL_ENTR_OUT: Operator<SpecialEntrOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_entr_out_cpu as SpecialEntrOutFn),
         Kernel::new(DispatchKey::Meta, special_entr_out_meta as SpecialEntrOutFn),
+        observed!(SPECIAL_ENTR_OUT: SpecialEntrOutFn, [self_, out], self_, out),
     ],
     special_entr_out_boxed,
 );
@@ -2024,6 +2117,7 @@ pub static SPECIAL_NDTR: Operator<SpecialNdtrFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_ndtr_cpu as SpecialNdtrFn),
         Kernel::new(DispatchKey::Meta, special_ndtr_meta as SpecialNdtrFn),
+        observed!(SPECIAL_NDTR: SpecialNdtrFn, [self_], self_),
     ],
     special_ndtr_boxed,
 );
@@ -2065,6 +2159,7 @@ pub static SPECIAL_NDTR_OUT: Operator<SpecialNdtrOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_ndtr_out_cpu as SpecialNdtrOutFn),
         Kernel::new(DispatchKey::Meta, special_ndtr_out_meta as SpecialNdtrOutFn),
+        observed!(SPECIAL_NDTR_OUT: SpecialNdtrOutFn, [self_, out], self_, out),
     ],
     special_ndtr_out_boxed,
 );
@@ -2106,6 +2201,7 @@ pub static SPECIAL_LOG_NDTR: Operator<SpecialLogNdtrFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_log_ndtr_cpu as SpecialLogNdtrFn),
         Kernel::new(DispatchKey::Meta, special_log_ndtr_meta as SpecialLogNdtrFn),
+        observed!(SPECIAL_LOG_NDTR: SpecialLogNdtrFn, [self_], self_),
     ],
     special_log_ndtr_boxed,
 );
@@ -2147,6 +2243,7 @@ pub static SPECIAL_LOG_NDTR_OUT: Operator<SpecialLogNdtrOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_log_ndtr_out_cpu as SpecialLogNdtrOutFn),
         Kernel::new(DispatchKey::Meta, special_log_ndtr_out_meta as SpecialLogNdtrOutFn),
+        observed!(SPECIAL_LOG_NDTR_OUT: SpecialLogNdtrOutFn, [self_, out], self_, out),
     ],
     special_log_ndtr_out_boxed,
 );
@@ -2188,6 +2285,7 @@ pub static SPECIAL_ERFCX: Operator<SpecialErfcxFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_erfcx_cpu as SpecialErfcxFn),
         Kernel::new(DispatchKey::Meta, special_erfcx_meta as SpecialErfcxFn),
+        observed!(SPECIAL_ERFCX: SpecialErfcxFn, [self_], self_),
     ],
     special_erfcx_boxed,
 );
@@ -2229,6 +2327,7 @@ pub static SPECIAL_ERFCX_OUT: Operator<SpecialErfcxOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, special_erfcx_out_cpu as SpecialErfcxOutFn),
         Kernel::new(DispatchKey::Meta, special_erfcx_out_meta as SpecialErfcxOutFn),
+        observed!(SPECIAL_ERFCX_OUT: SpecialErfcxOutFn, [self_, out], self_, out),
     ],
     special_erfcx_out_boxed,
 );

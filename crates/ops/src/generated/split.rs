@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::split`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -13,10 +15,13 @@ pub type UnsafeSplitTensorFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<V
 pub static UNSAFE_SPLIT_TENSOR: Operator<UnsafeSplitTensorFn> = Operator::new(
     "unsafe_split.Tensor",
     "unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        unsafe_split_tensor_composite as UnsafeSplitTensorFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            unsafe_split_tensor_composite as UnsafeSplitTensorFn,
+        ),
+        observed!(UNSAFE_SPLIT_TENSOR: UnsafeSplitTensorFn, [self_], self_, split_size, dim),
+    ],
     unsafe_split_tensor_boxed,
 );
 
@@ -50,10 +55,13 @@ pub type UnsafeSplitWithSizesFn = fn(DispatchKeySet, &Tensor, &[i64], i64) -> Re
 pub static UNSAFE_SPLIT_WITH_SIZES: Operator<UnsafeSplitWithSizesFn> = Operator::new(
     "unsafe_split_with_sizes",
     "unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        unsafe_split_with_sizes_composite as UnsafeSplitWithSizesFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            unsafe_split_with_sizes_composite as UnsafeSplitWithSizesFn,
+        ),
+        observed!(UNSAFE_SPLIT_WITH_SIZES: UnsafeSplitWithSizesFn, [self_], self_, split_sizes, dim),
+    ],
     unsafe_split_with_sizes_boxed,
 );
 
@@ -88,7 +96,10 @@ pub type UnsafeChunkFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec<Ten
 pub static UNSAFE_CHUNK: Operator<UnsafeChunkFn> = Operator::new(
     "unsafe_chunk",
     "unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, unsafe_chunk_composite as UnsafeChunkFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, unsafe_chunk_composite as UnsafeChunkFn),
+        observed!(UNSAFE_CHUNK: UnsafeChunkFn, [self_], self_, chunks, dim),
+    ],
     unsafe_chunk_boxed,
 );
 
@@ -122,7 +133,10 @@ pub type HsplitIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
 pub static HSPLIT_INT: Operator<HsplitIntFn> = Operator::new(
     "hsplit.int",
     "hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, hsplit_int_composite as HsplitIntFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, hsplit_int_composite as HsplitIntFn),
+        observed!(HSPLIT_INT: HsplitIntFn, [self_], self_, sections),
+    ],
     hsplit_int_boxed,
 );
 
@@ -151,7 +165,10 @@ pub type HsplitArrayFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Vec<Tenso
 pub static HSPLIT_ARRAY: Operator<HsplitArrayFn> = Operator::new(
     "hsplit.array",
     "hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, hsplit_array_composite as HsplitArrayFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, hsplit_array_composite as HsplitArrayFn),
+        observed!(HSPLIT_ARRAY: HsplitArrayFn, [self_], self_, indices),
+    ],
     hsplit_array_boxed,
 );
 
@@ -180,7 +197,10 @@ pub type VsplitIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
 pub static VSPLIT_INT: Operator<VsplitIntFn> = Operator::new(
     "vsplit.int",
     "vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, vsplit_int_composite as VsplitIntFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, vsplit_int_composite as VsplitIntFn),
+        observed!(VSPLIT_INT: VsplitIntFn, [self_], self_, sections),
+    ],
     vsplit_int_boxed,
 );
 
@@ -209,7 +229,10 @@ pub type VsplitArrayFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Vec<Tenso
 pub static VSPLIT_ARRAY: Operator<VsplitArrayFn> = Operator::new(
     "vsplit.array",
     "vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, vsplit_array_composite as VsplitArrayFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, vsplit_array_composite as VsplitArrayFn),
+        observed!(VSPLIT_ARRAY: VsplitArrayFn, [self_], self_, indices),
+    ],
     vsplit_array_boxed,
 );
 
@@ -238,7 +261,10 @@ pub type DsplitIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
 pub static DSPLIT_INT: Operator<DsplitIntFn> = Operator::new(
     "dsplit.int",
     "dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, dsplit_int_composite as DsplitIntFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, dsplit_int_composite as DsplitIntFn),
+        observed!(DSPLIT_INT: DsplitIntFn, [self_], self_, sections),
+    ],
     dsplit_int_boxed,
 );
 
@@ -267,7 +293,10 @@ pub type DsplitArrayFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Vec<Tenso
 pub static DSPLIT_ARRAY: Operator<DsplitArrayFn> = Operator::new(
     "dsplit.array",
     "dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, dsplit_array_composite as DsplitArrayFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, dsplit_array_composite as DsplitArrayFn),
+        observed!(DSPLIT_ARRAY: DsplitArrayFn, [self_], self_, indices),
+    ],
     dsplit_array_boxed,
 );
 
@@ -296,7 +325,10 @@ pub type SplitTensorFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec<Ten
 pub static SPLIT_TENSOR: Operator<SplitTensorFn> = Operator::new(
     "split.Tensor",
     "split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, split_tensor_composite as SplitTensorFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, split_tensor_composite as SplitTensorFn),
+        observed!(SPLIT_TENSOR: SplitTensorFn, [self_], self_, split_size, dim),
+    ],
     split_tensor_boxed,
 );
 
@@ -330,7 +362,10 @@ pub type SplitSizesFn = fn(DispatchKeySet, &Tensor, &[i64], i64) -> Result<Vec<T
 pub static SPLIT_SIZES: Operator<SplitSizesFn> = Operator::new(
     "split.sizes",
     "split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, split_sizes_composite as SplitSizesFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, split_sizes_composite as SplitSizesFn),
+        observed!(SPLIT_SIZES: SplitSizesFn, [self_], self_, split_size, dim),
+    ],
     split_sizes_boxed,
 );
 
@@ -364,7 +399,10 @@ pub type SplitWithSizesFn = fn(DispatchKeySet, &Tensor, &[i64], i64) -> Result<V
 pub static SPLIT_WITH_SIZES: Operator<SplitWithSizesFn> = Operator::new(
     "split_with_sizes",
     "split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, split_with_sizes_composite as SplitWithSizesFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, split_with_sizes_composite as SplitWithSizesFn),
+        observed!(SPLIT_WITH_SIZES: SplitWithSizesFn, [self_], self_, split_sizes, dim),
+    ],
     split_with_sizes_boxed,
 );
 
@@ -398,7 +436,10 @@ pub type ChunkFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec<Tensor>>;
 pub static CHUNK: Operator<ChunkFn> = Operator::new(
     "chunk",
     "chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, chunk_composite as ChunkFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, chunk_composite as ChunkFn),
+        observed!(CHUNK: ChunkFn, [self_], self_, chunks, dim),
+    ],
     chunk_boxed,
 );
 
@@ -427,10 +468,13 @@ pub type TensorSplitSectionsFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result
 pub static TENSOR_SPLIT_SECTIONS: Operator<TensorSplitSectionsFn> = Operator::new(
     "tensor_split.sections",
     "tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        tensor_split_sections_composite as TensorSplitSectionsFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            tensor_split_sections_composite as TensorSplitSectionsFn,
+        ),
+        observed!(TENSOR_SPLIT_SECTIONS: TensorSplitSectionsFn, [self_], self_, sections, dim),
+    ],
     tensor_split_sections_boxed,
 );
 
@@ -465,10 +509,13 @@ pub type TensorSplitIndicesFn = fn(DispatchKeySet, &Tensor, &[i64], i64) -> Resu
 pub static TENSOR_SPLIT_INDICES: Operator<TensorSplitIndicesFn> = Operator::new(
     "tensor_split.indices",
     "tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        tensor_split_indices_composite as TensorSplitIndicesFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            tensor_split_indices_composite as TensorSplitIndicesFn,
+        ),
+        observed!(TENSOR_SPLIT_INDICES: TensorSplitIndicesFn, [self_], self_, indices, dim),
+    ],
     tensor_split_indices_boxed,
 );
 
@@ -505,10 +552,13 @@ pub static TENSOR_SPLIT_TENSOR_INDICES_OR_SECTIONS: Operator<TensorSplitTensorIn
     Operator::new(
         "tensor_split.tensor_indices_or_sections",
         "tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]",
-        &[Kernel::new(
-            DispatchKey::CompositeImplicitAutograd,
-            tensor_split_tensor_indices_or_sections_composite as TensorSplitTensorIndicesOrSectionsFn,
-        )],
+        &[
+            Kernel::new(
+                DispatchKey::CompositeImplicitAutograd,
+                tensor_split_tensor_indices_or_sections_composite as TensorSplitTensorIndicesOrSectionsFn,
+            ),
+            observed!(TENSOR_SPLIT_TENSOR_INDICES_OR_SECTIONS: TensorSplitTensorIndicesOrSectionsFn, [self_, tensor_indices_or_sections], self_, tensor_indices_or_sections, dim),
+        ],
         tensor_split_tensor_indices_or_sections_boxed,
     );
 
@@ -548,7 +598,10 @@ pub type UnbindIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor>>;
 pub static UNBIND_INT: Operator<UnbindIntFn> = Operator::new(
     "unbind.int",
     "unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, unbind_int_composite as UnbindIntFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, unbind_int_composite as UnbindIntFn),
+        observed!(UNBIND_INT: UnbindIntFn, [self_], self_, dim),
+    ],
     unbind_int_boxed,
 );
 

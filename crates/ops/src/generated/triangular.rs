@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::triangular`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -14,7 +16,11 @@ pub type TrilFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
 pub static TRIL: Operator<TrilFn> = Operator::new(
     "tril",
     "tril(Tensor self, SymInt diagonal=0) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, tril_cpu as TrilFn), Kernel::new(DispatchKey::Meta, tril_meta as TrilFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, tril_cpu as TrilFn),
+        Kernel::new(DispatchKey::Meta, tril_meta as TrilFn),
+        observed!(TRIL: TrilFn, [self_], self_, diagonal),
+    ],
     tril_boxed,
 );
 
@@ -55,6 +61,7 @@ pub static TRIL_: Operator<TrilInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, tril__cpu as TrilInPlaceFn),
         Kernel::new(DispatchKey::Meta, tril__meta as TrilInPlaceFn),
+        observed!(TRIL_: TrilInPlaceFn, [self_], self_, diagonal),
     ],
     tril__boxed,
 );
@@ -96,6 +103,7 @@ pub static TRIL_OUT: Operator<TrilOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, tril_out_cpu as TrilOutFn),
         Kernel::new(DispatchKey::Meta, tril_out_meta as TrilOutFn),
+        observed!(TRIL_OUT: TrilOutFn, [self_, out], self_, diagonal, out),
     ],
     tril_out_boxed,
 );
@@ -134,7 +142,11 @@ pub type TriuFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
 pub static TRIU: Operator<TriuFn> = Operator::new(
     "triu",
     "triu(Tensor self, SymInt diagonal=0) -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, triu_cpu as TriuFn), Kernel::new(DispatchKey::Meta, triu_meta as TriuFn)],
+    &[
+        Kernel::new(DispatchKey::Cpu, triu_cpu as TriuFn),
+        Kernel::new(DispatchKey::Meta, triu_meta as TriuFn),
+        observed!(TRIU: TriuFn, [self_], self_, diagonal),
+    ],
     triu_boxed,
 );
 
@@ -175,6 +187,7 @@ pub static TRIU_: Operator<TriuInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, triu__cpu as TriuInPlaceFn),
         Kernel::new(DispatchKey::Meta, triu__meta as TriuInPlaceFn),
+        observed!(TRIU_: TriuInPlaceFn, [self_], self_, diagonal),
     ],
     triu__boxed,
 );
@@ -216,6 +229,7 @@ pub static TRIU_OUT: Operator<TriuOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, triu_out_cpu as TriuOutFn),
         Kernel::new(DispatchKey::Meta, triu_out_meta as TriuOutFn),
+        observed!(TRIU_OUT: TriuOutFn, [self_, out], self_, diagonal, out),
     ],
     triu_out_boxed,
 );

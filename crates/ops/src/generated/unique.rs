@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::unique`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -16,6 +18,7 @@ pub static _UNIQUE2: Operator<_Unique2Fn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, _unique2_kernel as _Unique2Fn),
         Kernel::new(DispatchKey::Meta, _unique2_kernel as _Unique2Fn),
+        observed!(_UNIQUE2: _Unique2Fn, [self_], self_, sorted, return_inverse, return_counts),
     ],
     _unique2_boxed,
 );
@@ -61,6 +64,7 @@ pub static UNIQUE_CONSECUTIVE: Operator<UniqueConsecutiveFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, unique_consecutive_kernel as UniqueConsecutiveFn),
         Kernel::new(DispatchKey::Meta, unique_consecutive_kernel as UniqueConsecutiveFn),
+        observed!(UNIQUE_CONSECUTIVE: UniqueConsecutiveFn, [self_], self_, return_inverse, return_counts, dim),
     ],
     unique_consecutive_boxed,
 );
@@ -105,6 +109,7 @@ pub static UNIQUE_DIM: Operator<UniqueDimFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, unique_dim_kernel as UniqueDimFn),
         Kernel::new(DispatchKey::Meta, unique_dim_kernel as UniqueDimFn),
+        observed!(UNIQUE_DIM: UniqueDimFn, [self_], self_, dim, sorted, return_inverse, return_counts),
     ],
     unique_dim_boxed,
 );
@@ -152,6 +157,7 @@ pub static UNIQUE_DIM_CONSECUTIVE: Operator<UniqueDimConsecutiveFn> = Operator::
     &[
         Kernel::new(DispatchKey::Cpu, unique_dim_consecutive_kernel as UniqueDimConsecutiveFn),
         Kernel::new(DispatchKey::Meta, unique_dim_consecutive_kernel as UniqueDimConsecutiveFn),
+        observed!(UNIQUE_DIM_CONSECUTIVE: UniqueDimConsecutiveFn, [self_], self_, dim, return_inverse, return_counts),
     ],
     unique_dim_consecutive_boxed,
 );

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::upsample`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -14,10 +16,13 @@ pub type UpsampleNearest1dFn = fn(DispatchKeySet, &Tensor, &[i64], Option<f64>) 
 pub static UPSAMPLE_NEAREST1D: Operator<UpsampleNearest1dFn> = Operator::new(
     "upsample_nearest1d",
     "upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_nearest1d_composite as UpsampleNearest1dFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_nearest1d_composite as UpsampleNearest1dFn,
+        ),
+        observed!(UPSAMPLE_NEAREST1D: UpsampleNearest1dFn, [self_], self_, output_size, scales),
+    ],
     upsample_nearest1d_boxed,
 );
 
@@ -52,10 +57,13 @@ pub type UpsampleNearest1dOutFn = fn(DispatchKeySet, &Tensor, &[i64], Option<f64
 pub static UPSAMPLE_NEAREST1D_OUT: Operator<UpsampleNearest1dOutFn> = Operator::new(
     "upsample_nearest1d.out",
     "upsample_nearest1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_nearest1d_out_composite as UpsampleNearest1dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_nearest1d_out_composite as UpsampleNearest1dOutFn,
+        ),
+        observed!(UPSAMPLE_NEAREST1D_OUT: UpsampleNearest1dOutFn, [self_, out], self_, output_size, scales, out),
+    ],
     upsample_nearest1d_out_boxed,
 );
 
@@ -103,10 +111,13 @@ pub type UpsampleNearest1dVecFn =
 pub static UPSAMPLE_NEAREST1D_VEC: Operator<UpsampleNearest1dVecFn> = Operator::new(
     "upsample_nearest1d.vec",
     "upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_nearest1d_vec_composite as UpsampleNearest1dVecFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_nearest1d_vec_composite as UpsampleNearest1dVecFn,
+        ),
+        observed!(UPSAMPLE_NEAREST1D_VEC: UpsampleNearest1dVecFn, [input], input, output_size, scale_factors),
+    ],
     upsample_nearest1d_vec_boxed,
 );
 
@@ -146,10 +157,13 @@ pub type UpsampleNearest1dVecOutFn =
 pub static UPSAMPLE_NEAREST1D_VEC_OUT: Operator<UpsampleNearest1dVecOutFn> = Operator::new(
     "upsample_nearest1d.vec_out",
     "upsample_nearest1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_nearest1d_vec_out_composite as UpsampleNearest1dVecOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_nearest1d_vec_out_composite as UpsampleNearest1dVecOutFn,
+        ),
+        observed!(UPSAMPLE_NEAREST1D_VEC_OUT: UpsampleNearest1dVecOutFn, [input, out], input, output_size, scale_factors, out),
+    ],
     upsample_nearest1d_vec_out_boxed,
 );
 
@@ -197,10 +211,13 @@ pub type UpsampleNearest2dFn =
 pub static UPSAMPLE_NEAREST2D: Operator<UpsampleNearest2dFn> = Operator::new(
     "upsample_nearest2d",
     "upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_nearest2d_composite as UpsampleNearest2dFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_nearest2d_composite as UpsampleNearest2dFn,
+        ),
+        observed!(UPSAMPLE_NEAREST2D: UpsampleNearest2dFn, [self_], self_, output_size, scales_h, scales_w),
+    ],
     upsample_nearest2d_boxed,
 );
 
@@ -247,10 +264,13 @@ pub type UpsampleNearest2dOutFn =
 pub static UPSAMPLE_NEAREST2D_OUT: Operator<UpsampleNearest2dOutFn> = Operator::new(
     "upsample_nearest2d.out",
     "upsample_nearest2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_nearest2d_out_composite as UpsampleNearest2dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_nearest2d_out_composite as UpsampleNearest2dOutFn,
+        ),
+        observed!(UPSAMPLE_NEAREST2D_OUT: UpsampleNearest2dOutFn, [self_, out], self_, output_size, scales_h, scales_w, out),
+    ],
     upsample_nearest2d_out_boxed,
 );
 
@@ -301,10 +321,13 @@ pub type UpsampleNearest2dVecFn =
 pub static UPSAMPLE_NEAREST2D_VEC: Operator<UpsampleNearest2dVecFn> = Operator::new(
     "upsample_nearest2d.vec",
     "upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_nearest2d_vec_composite as UpsampleNearest2dVecFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_nearest2d_vec_composite as UpsampleNearest2dVecFn,
+        ),
+        observed!(UPSAMPLE_NEAREST2D_VEC: UpsampleNearest2dVecFn, [input], input, output_size, scale_factors),
+    ],
     upsample_nearest2d_vec_boxed,
 );
 
@@ -344,10 +367,13 @@ pub type UpsampleNearest2dVecOutFn =
 pub static UPSAMPLE_NEAREST2D_VEC_OUT: Operator<UpsampleNearest2dVecOutFn> = Operator::new(
     "upsample_nearest2d.vec_out",
     "upsample_nearest2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_nearest2d_vec_out_composite as UpsampleNearest2dVecOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_nearest2d_vec_out_composite as UpsampleNearest2dVecOutFn,
+        ),
+        observed!(UPSAMPLE_NEAREST2D_VEC_OUT: UpsampleNearest2dVecOutFn, [input, out], input, output_size, scale_factors, out),
+    ],
     upsample_nearest2d_vec_out_boxed,
 );
 
@@ -395,10 +421,13 @@ pub type UpsampleNearest3dFn =
 pub static UPSAMPLE_NEAREST3D: Operator<UpsampleNearest3dFn> = Operator::new(
     "upsample_nearest3d",
     "upsample_nearest3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_nearest3d_composite as UpsampleNearest3dFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_nearest3d_composite as UpsampleNearest3dFn,
+        ),
+        observed!(UPSAMPLE_NEAREST3D: UpsampleNearest3dFn, [self_], self_, output_size, scales_d, scales_h, scales_w),
+    ],
     upsample_nearest3d_boxed,
 );
 
@@ -448,10 +477,13 @@ pub type UpsampleNearest3dOutFn =
 pub static UPSAMPLE_NEAREST3D_OUT: Operator<UpsampleNearest3dOutFn> = Operator::new(
     "upsample_nearest3d.out",
     "upsample_nearest3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_nearest3d_out_composite as UpsampleNearest3dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_nearest3d_out_composite as UpsampleNearest3dOutFn,
+        ),
+        observed!(UPSAMPLE_NEAREST3D_OUT: UpsampleNearest3dOutFn, [self_, out], self_, output_size, scales_d, scales_h, scales_w, out),
+    ],
     upsample_nearest3d_out_boxed,
 );
 
@@ -505,10 +537,13 @@ pub type UpsampleNearest3dVecFn =
 pub static UPSAMPLE_NEAREST3D_VEC: Operator<UpsampleNearest3dVecFn> = Operator::new(
     "upsample_nearest3d.vec",
     "upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_nearest3d_vec_composite as UpsampleNearest3dVecFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_nearest3d_vec_composite as UpsampleNearest3dVecFn,
+        ),
+        observed!(UPSAMPLE_NEAREST3D_VEC: UpsampleNearest3dVecFn, [input], input, output_size, scale_factors),
+    ],
     upsample_nearest3d_vec_boxed,
 );
 
@@ -548,10 +583,13 @@ pub type UpsampleNearest3dVecOutFn =
 pub static UPSAMPLE_NEAREST3D_VEC_OUT: Operator<UpsampleNearest3dVecOutFn> = Operator::new(
     "upsample_nearest3d.vec_out",
     "upsample_nearest3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_nearest3d_vec_out_composite as UpsampleNearest3dVecOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_nearest3d_vec_out_composite as UpsampleNearest3dVecOutFn,
+        ),
+        observed!(UPSAMPLE_NEAREST3D_VEC_OUT: UpsampleNearest3dVecOutFn, [input, out], input, output_size, scale_factors, out),
+    ],
     upsample_nearest3d_vec_out_boxed,
 );
 
@@ -598,10 +636,13 @@ pub type _UpsampleNearestExact1dFn = fn(DispatchKeySet, &Tensor, &[i64], Option<
 pub static _UPSAMPLE_NEAREST_EXACT1D: Operator<_UpsampleNearestExact1dFn> = Operator::new(
     "_upsample_nearest_exact1d",
     "_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _upsample_nearest_exact1d_composite as _UpsampleNearestExact1dFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _upsample_nearest_exact1d_composite as _UpsampleNearestExact1dFn,
+        ),
+        observed!(_UPSAMPLE_NEAREST_EXACT1D: _UpsampleNearestExact1dFn, [self_], self_, output_size, scales),
+    ],
     _upsample_nearest_exact1d_boxed,
 );
 
@@ -637,10 +678,13 @@ pub type _UpsampleNearestExact1dOutFn =
 pub static _UPSAMPLE_NEAREST_EXACT1D_OUT: Operator<_UpsampleNearestExact1dOutFn> = Operator::new(
     "_upsample_nearest_exact1d.out",
     "_upsample_nearest_exact1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _upsample_nearest_exact1d_out_composite as _UpsampleNearestExact1dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _upsample_nearest_exact1d_out_composite as _UpsampleNearestExact1dOutFn,
+        ),
+        observed!(_UPSAMPLE_NEAREST_EXACT1D_OUT: _UpsampleNearestExact1dOutFn, [self_, out], self_, output_size, scales, out),
+    ],
     _upsample_nearest_exact1d_out_boxed,
 );
 
@@ -688,10 +732,13 @@ pub type _UpsampleNearestExact1dVecFn =
 pub static _UPSAMPLE_NEAREST_EXACT1D_VEC: Operator<_UpsampleNearestExact1dVecFn> = Operator::new(
     "_upsample_nearest_exact1d.vec",
     "_upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _upsample_nearest_exact1d_vec_composite as _UpsampleNearestExact1dVecFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _upsample_nearest_exact1d_vec_composite as _UpsampleNearestExact1dVecFn,
+        ),
+        observed!(_UPSAMPLE_NEAREST_EXACT1D_VEC: _UpsampleNearestExact1dVecFn, [input], input, output_size, scale_factors),
+    ],
     _upsample_nearest_exact1d_vec_boxed,
 );
 
@@ -735,10 +782,13 @@ pub type _UpsampleNearestExact1dVecOutFn =
 pub static _UPSAMPLE_NEAREST_EXACT1D_VEC_OUT: Operator<_UpsampleNearestExact1dVecOutFn> = Operator::new(
     "_upsample_nearest_exact1d.vec_out",
     "_upsample_nearest_exact1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _upsample_nearest_exact1d_vec_out_composite as _UpsampleNearestExact1dVecOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _upsample_nearest_exact1d_vec_out_composite as _UpsampleNearestExact1dVecOutFn,
+        ),
+        observed!(_UPSAMPLE_NEAREST_EXACT1D_VEC_OUT: _UpsampleNearestExact1dVecOutFn, [input, out], input, output_size, scale_factors, out),
+    ],
     _upsample_nearest_exact1d_vec_out_boxed,
 );
 
@@ -786,10 +836,13 @@ pub type _UpsampleNearestExact2dFn =
 pub static _UPSAMPLE_NEAREST_EXACT2D: Operator<_UpsampleNearestExact2dFn> = Operator::new(
     "_upsample_nearest_exact2d",
     "_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _upsample_nearest_exact2d_composite as _UpsampleNearestExact2dFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _upsample_nearest_exact2d_composite as _UpsampleNearestExact2dFn,
+        ),
+        observed!(_UPSAMPLE_NEAREST_EXACT2D: _UpsampleNearestExact2dFn, [self_], self_, output_size, scales_h, scales_w),
+    ],
     _upsample_nearest_exact2d_boxed,
 );
 
@@ -836,10 +889,13 @@ pub type _UpsampleNearestExact2dOutFn =
 pub static _UPSAMPLE_NEAREST_EXACT2D_OUT: Operator<_UpsampleNearestExact2dOutFn> = Operator::new(
     "_upsample_nearest_exact2d.out",
     "_upsample_nearest_exact2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _upsample_nearest_exact2d_out_composite as _UpsampleNearestExact2dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _upsample_nearest_exact2d_out_composite as _UpsampleNearestExact2dOutFn,
+        ),
+        observed!(_UPSAMPLE_NEAREST_EXACT2D_OUT: _UpsampleNearestExact2dOutFn, [self_, out], self_, output_size, scales_h, scales_w, out),
+    ],
     _upsample_nearest_exact2d_out_boxed,
 );
 
@@ -890,10 +946,13 @@ pub type _UpsampleNearestExact2dVecFn =
 pub static _UPSAMPLE_NEAREST_EXACT2D_VEC: Operator<_UpsampleNearestExact2dVecFn> = Operator::new(
     "_upsample_nearest_exact2d.vec",
     "_upsample_nearest_exact2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _upsample_nearest_exact2d_vec_composite as _UpsampleNearestExact2dVecFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _upsample_nearest_exact2d_vec_composite as _UpsampleNearestExact2dVecFn,
+        ),
+        observed!(_UPSAMPLE_NEAREST_EXACT2D_VEC: _UpsampleNearestExact2dVecFn, [input], input, output_size, scale_factors),
+    ],
     _upsample_nearest_exact2d_vec_boxed,
 );
 
@@ -937,10 +996,13 @@ pub type _UpsampleNearestExact2dVecOutFn =
 pub static _UPSAMPLE_NEAREST_EXACT2D_VEC_OUT: Operator<_UpsampleNearestExact2dVecOutFn> = Operator::new(
     "_upsample_nearest_exact2d.vec_out",
     "_upsample_nearest_exact2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _upsample_nearest_exact2d_vec_out_composite as _UpsampleNearestExact2dVecOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _upsample_nearest_exact2d_vec_out_composite as _UpsampleNearestExact2dVecOutFn,
+        ),
+        observed!(_UPSAMPLE_NEAREST_EXACT2D_VEC_OUT: _UpsampleNearestExact2dVecOutFn, [input, out], input, output_size, scale_factors, out),
+    ],
     _upsample_nearest_exact2d_vec_out_boxed,
 );
 
@@ -988,10 +1050,13 @@ pub type _UpsampleNearestExact3dFn =
 pub static _UPSAMPLE_NEAREST_EXACT3D: Operator<_UpsampleNearestExact3dFn> = Operator::new(
     "_upsample_nearest_exact3d",
     "_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _upsample_nearest_exact3d_composite as _UpsampleNearestExact3dFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _upsample_nearest_exact3d_composite as _UpsampleNearestExact3dFn,
+        ),
+        observed!(_UPSAMPLE_NEAREST_EXACT3D: _UpsampleNearestExact3dFn, [self_], self_, output_size, scales_d, scales_h, scales_w),
+    ],
     _upsample_nearest_exact3d_boxed,
 );
 
@@ -1041,10 +1106,13 @@ pub type _UpsampleNearestExact3dOutFn =
 pub static _UPSAMPLE_NEAREST_EXACT3D_OUT: Operator<_UpsampleNearestExact3dOutFn> = Operator::new(
     "_upsample_nearest_exact3d.out",
     "_upsample_nearest_exact3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _upsample_nearest_exact3d_out_composite as _UpsampleNearestExact3dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _upsample_nearest_exact3d_out_composite as _UpsampleNearestExact3dOutFn,
+        ),
+        observed!(_UPSAMPLE_NEAREST_EXACT3D_OUT: _UpsampleNearestExact3dOutFn, [self_, out], self_, output_size, scales_d, scales_h, scales_w, out),
+    ],
     _upsample_nearest_exact3d_out_boxed,
 );
 
@@ -1099,10 +1167,13 @@ pub type _UpsampleNearestExact3dVecFn =
 pub static _UPSAMPLE_NEAREST_EXACT3D_VEC: Operator<_UpsampleNearestExact3dVecFn> = Operator::new(
     "_upsample_nearest_exact3d.vec",
     "_upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _upsample_nearest_exact3d_vec_composite as _UpsampleNearestExact3dVecFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _upsample_nearest_exact3d_vec_composite as _UpsampleNearestExact3dVecFn,
+        ),
+        observed!(_UPSAMPLE_NEAREST_EXACT3D_VEC: _UpsampleNearestExact3dVecFn, [input], input, output_size, scale_factors),
+    ],
     _upsample_nearest_exact3d_vec_boxed,
 );
 
@@ -1146,10 +1217,13 @@ pub type _UpsampleNearestExact3dVecOutFn =
 pub static _UPSAMPLE_NEAREST_EXACT3D_VEC_OUT: Operator<_UpsampleNearestExact3dVecOutFn> = Operator::new(
     "_upsample_nearest_exact3d.vec_out",
     "_upsample_nearest_exact3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _upsample_nearest_exact3d_vec_out_composite as _UpsampleNearestExact3dVecOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _upsample_nearest_exact3d_vec_out_composite as _UpsampleNearestExact3dVecOutFn,
+        ),
+        observed!(_UPSAMPLE_NEAREST_EXACT3D_VEC_OUT: _UpsampleNearestExact3dVecOutFn, [input, out], input, output_size, scale_factors, out),
+    ],
     _upsample_nearest_exact3d_vec_out_boxed,
 );
 
@@ -1196,7 +1270,13 @@ pub type UpsampleLinear1dFn = fn(DispatchKeySet, &Tensor, &[i64], bool, Option<f
 pub static UPSAMPLE_LINEAR1D: Operator<UpsampleLinear1dFn> = Operator::new(
     "upsample_linear1d",
     "upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, upsample_linear1d_composite as UpsampleLinear1dFn)],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_linear1d_composite as UpsampleLinear1dFn,
+        ),
+        observed!(UPSAMPLE_LINEAR1D: UpsampleLinear1dFn, [self_], self_, output_size, align_corners, scales),
+    ],
     upsample_linear1d_boxed,
 );
 
@@ -1238,10 +1318,13 @@ pub type UpsampleLinear1dOutFn =
 pub static UPSAMPLE_LINEAR1D_OUT: Operator<UpsampleLinear1dOutFn> = Operator::new(
     "upsample_linear1d.out",
     "upsample_linear1d.out(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_linear1d_out_composite as UpsampleLinear1dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_linear1d_out_composite as UpsampleLinear1dOutFn,
+        ),
+        observed!(UPSAMPLE_LINEAR1D_OUT: UpsampleLinear1dOutFn, [self_, out], self_, output_size, align_corners, scales, out),
+    ],
     upsample_linear1d_out_boxed,
 );
 
@@ -1292,10 +1375,13 @@ pub type UpsampleLinear1dVecFn =
 pub static UPSAMPLE_LINEAR1D_VEC: Operator<UpsampleLinear1dVecFn> = Operator::new(
     "upsample_linear1d.vec",
     "upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_linear1d_vec_composite as UpsampleLinear1dVecFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_linear1d_vec_composite as UpsampleLinear1dVecFn,
+        ),
+        observed!(UPSAMPLE_LINEAR1D_VEC: UpsampleLinear1dVecFn, [input], input, output_size, align_corners, scale_factors),
+    ],
     upsample_linear1d_vec_boxed,
 );
 
@@ -1342,10 +1428,13 @@ pub type UpsampleLinear1dVecOutFn =
 pub static UPSAMPLE_LINEAR1D_VEC_OUT: Operator<UpsampleLinear1dVecOutFn> = Operator::new(
     "upsample_linear1d.vec_out",
     "upsample_linear1d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_linear1d_vec_out_composite as UpsampleLinear1dVecOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_linear1d_vec_out_composite as UpsampleLinear1dVecOutFn,
+        ),
+        observed!(UPSAMPLE_LINEAR1D_VEC_OUT: UpsampleLinear1dVecOutFn, [input, out], input, output_size, align_corners, scale_factors, out),
+    ],
     upsample_linear1d_vec_out_boxed,
 );
 
@@ -1396,10 +1485,13 @@ pub type UpsampleBilinear2dFn =
 pub static UPSAMPLE_BILINEAR2D: Operator<UpsampleBilinear2dFn> = Operator::new(
     "upsample_bilinear2d",
     "upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_bilinear2d_composite as UpsampleBilinear2dFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_bilinear2d_composite as UpsampleBilinear2dFn,
+        ),
+        observed!(UPSAMPLE_BILINEAR2D: UpsampleBilinear2dFn, [self_], self_, output_size, align_corners, scales_h, scales_w),
+    ],
     upsample_bilinear2d_boxed,
 );
 
@@ -1449,10 +1541,13 @@ pub type UpsampleBilinear2dOutFn =
 pub static UPSAMPLE_BILINEAR2D_OUT: Operator<UpsampleBilinear2dOutFn> = Operator::new(
     "upsample_bilinear2d.out",
     "upsample_bilinear2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_bilinear2d_out_composite as UpsampleBilinear2dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_bilinear2d_out_composite as UpsampleBilinear2dOutFn,
+        ),
+        observed!(UPSAMPLE_BILINEAR2D_OUT: UpsampleBilinear2dOutFn, [self_, out], self_, output_size, align_corners, scales_h, scales_w, out),
+    ],
     upsample_bilinear2d_out_boxed,
 );
 
@@ -1507,10 +1602,13 @@ pub type UpsampleBilinear2dVecFn =
 pub static UPSAMPLE_BILINEAR2D_VEC: Operator<UpsampleBilinear2dVecFn> = Operator::new(
     "upsample_bilinear2d.vec",
     "upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_bilinear2d_vec_composite as UpsampleBilinear2dVecFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_bilinear2d_vec_composite as UpsampleBilinear2dVecFn,
+        ),
+        observed!(UPSAMPLE_BILINEAR2D_VEC: UpsampleBilinear2dVecFn, [input], input, output_size, align_corners, scale_factors),
+    ],
     upsample_bilinear2d_vec_boxed,
 );
 
@@ -1557,10 +1655,13 @@ pub type UpsampleBilinear2dVecOutFn =
 pub static UPSAMPLE_BILINEAR2D_VEC_OUT: Operator<UpsampleBilinear2dVecOutFn> = Operator::new(
     "upsample_bilinear2d.vec_out",
     "upsample_bilinear2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_bilinear2d_vec_out_composite as UpsampleBilinear2dVecOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_bilinear2d_vec_out_composite as UpsampleBilinear2dVecOutFn,
+        ),
+        observed!(UPSAMPLE_BILINEAR2D_VEC_OUT: UpsampleBilinear2dVecOutFn, [input, out], input, output_size, align_corners, scale_factors, out),
+    ],
     upsample_bilinear2d_vec_out_boxed,
 );
 
@@ -1611,10 +1712,13 @@ pub type UpsampleTrilinear3dFn =
 pub static UPSAMPLE_TRILINEAR3D: Operator<UpsampleTrilinear3dFn> = Operator::new(
     "upsample_trilinear3d",
     "upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_trilinear3d_composite as UpsampleTrilinear3dFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_trilinear3d_composite as UpsampleTrilinear3dFn,
+        ),
+        observed!(UPSAMPLE_TRILINEAR3D: UpsampleTrilinear3dFn, [self_], self_, output_size, align_corners, scales_d, scales_h, scales_w),
+    ],
     upsample_trilinear3d_boxed,
 );
 
@@ -1667,10 +1771,13 @@ pub type UpsampleTrilinear3dOutFn =
 pub static UPSAMPLE_TRILINEAR3D_OUT: Operator<UpsampleTrilinear3dOutFn> = Operator::new(
     "upsample_trilinear3d.out",
     "upsample_trilinear3d.out(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_trilinear3d_out_composite as UpsampleTrilinear3dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_trilinear3d_out_composite as UpsampleTrilinear3dOutFn,
+        ),
+        observed!(UPSAMPLE_TRILINEAR3D_OUT: UpsampleTrilinear3dOutFn, [self_, out], self_, output_size, align_corners, scales_d, scales_h, scales_w, out),
+    ],
     upsample_trilinear3d_out_boxed,
 );
 
@@ -1734,10 +1841,13 @@ pub type UpsampleTrilinear3dVecFn =
 pub static UPSAMPLE_TRILINEAR3D_VEC: Operator<UpsampleTrilinear3dVecFn> = Operator::new(
     "upsample_trilinear3d.vec",
     "upsample_trilinear3d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_trilinear3d_vec_composite as UpsampleTrilinear3dVecFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_trilinear3d_vec_composite as UpsampleTrilinear3dVecFn,
+        ),
+        observed!(UPSAMPLE_TRILINEAR3D_VEC: UpsampleTrilinear3dVecFn, [input], input, output_size, align_corners, scale_factors),
+    ],
     upsample_trilinear3d_vec_boxed,
 );
 
@@ -1784,10 +1894,13 @@ pub type UpsampleTrilinear3dVecOutFn =
 pub static UPSAMPLE_TRILINEAR3D_VEC_OUT: Operator<UpsampleTrilinear3dVecOutFn> = Operator::new(
     "upsample_trilinear3d.vec_out",
     "upsample_trilinear3d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_trilinear3d_vec_out_composite as UpsampleTrilinear3dVecOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_trilinear3d_vec_out_composite as UpsampleTrilinear3dVecOutFn,
+        ),
+        observed!(UPSAMPLE_TRILINEAR3D_VEC_OUT: UpsampleTrilinear3dVecOutFn, [input, out], input, output_size, align_corners, scale_factors, out),
+    ],
     upsample_trilinear3d_vec_out_boxed,
 );
 
@@ -1839,10 +1952,13 @@ pub type UpsampleBicubic2dFn =
 pub static UPSAMPLE_BICUBIC2D: Operator<UpsampleBicubic2dFn> = Operator::new(
     "upsample_bicubic2d",
     "upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_bicubic2d_composite as UpsampleBicubic2dFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_bicubic2d_composite as UpsampleBicubic2dFn,
+        ),
+        observed!(UPSAMPLE_BICUBIC2D: UpsampleBicubic2dFn, [self_], self_, output_size, align_corners, scales_h, scales_w),
+    ],
     upsample_bicubic2d_boxed,
 );
 
@@ -1892,10 +2008,13 @@ pub type UpsampleBicubic2dOutFn =
 pub static UPSAMPLE_BICUBIC2D_OUT: Operator<UpsampleBicubic2dOutFn> = Operator::new(
     "upsample_bicubic2d.out",
     "upsample_bicubic2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_bicubic2d_out_composite as UpsampleBicubic2dOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_bicubic2d_out_composite as UpsampleBicubic2dOutFn,
+        ),
+        observed!(UPSAMPLE_BICUBIC2D_OUT: UpsampleBicubic2dOutFn, [self_, out], self_, output_size, align_corners, scales_h, scales_w, out),
+    ],
     upsample_bicubic2d_out_boxed,
 );
 
@@ -1949,10 +2068,13 @@ pub type UpsampleBicubic2dVecFn =
 pub static UPSAMPLE_BICUBIC2D_VEC: Operator<UpsampleBicubic2dVecFn> = Operator::new(
     "upsample_bicubic2d.vec",
     "upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_bicubic2d_vec_composite as UpsampleBicubic2dVecFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_bicubic2d_vec_composite as UpsampleBicubic2dVecFn,
+        ),
+        observed!(UPSAMPLE_BICUBIC2D_VEC: UpsampleBicubic2dVecFn, [input], input, output_size, align_corners, scale_factors),
+    ],
     upsample_bicubic2d_vec_boxed,
 );
 
@@ -1999,10 +2121,13 @@ pub type UpsampleBicubic2dVecOutFn =
 pub static UPSAMPLE_BICUBIC2D_VEC_OUT: Operator<UpsampleBicubic2dVecOutFn> = Operator::new(
     "upsample_bicubic2d.vec_out",
     "upsample_bicubic2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        upsample_bicubic2d_vec_out_composite as UpsampleBicubic2dVecOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            upsample_bicubic2d_vec_out_composite as UpsampleBicubic2dVecOutFn,
+        ),
+        observed!(UPSAMPLE_BICUBIC2D_VEC_OUT: UpsampleBicubic2dVecOutFn, [input, out], input, output_size, align_corners, scale_factors, out),
+    ],
     upsample_bicubic2d_vec_out_boxed,
 );
 

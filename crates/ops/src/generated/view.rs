@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::view`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::{Tensor, native};
 use flambeau_core::{Result, ScalarType};
 
@@ -13,7 +15,10 @@ pub type DetachFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static DETACH: Operator<DetachFn> = Operator::new(
     "detach",
     "detach(Tensor(a) self) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, detach_composite as DetachFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, detach_composite as DetachFn),
+        observed!(DETACH: DetachFn, [self_], self_),
+    ],
     detach_boxed,
 );
 
@@ -42,7 +47,10 @@ pub type ExpandFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Result<Tensor>;
 pub static EXPAND: Operator<ExpandFn> = Operator::new(
     "expand",
     "expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, expand_composite as ExpandFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, expand_composite as ExpandFn),
+        observed!(EXPAND: ExpandFn, [self_], self_, size, implicit),
+    ],
     expand_boxed,
 );
 
@@ -71,7 +79,10 @@ pub type PermuteFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
 pub static PERMUTE: Operator<PermuteFn> = Operator::new(
     "permute",
     "permute(Tensor(a) self, int[] dims) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, permute_composite as PermuteFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, permute_composite as PermuteFn),
+        observed!(PERMUTE: PermuteFn, [self_], self_, dims),
+    ],
     permute_boxed,
 );
 
@@ -100,7 +111,10 @@ pub type TFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static T: Operator<TFn> = Operator::new(
     "t",
     "t(Tensor(a) self) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, t_composite as TFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, t_composite as TFn),
+        observed!(T: TFn, [self_], self_),
+    ],
     t_boxed,
 );
 
@@ -129,7 +143,10 @@ pub type TransposeIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor
 pub static TRANSPOSE_INT: Operator<TransposeIntFn> = Operator::new(
     "transpose.int",
     "transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, transpose_int_composite as TransposeIntFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, transpose_int_composite as TransposeIntFn),
+        observed!(TRANSPOSE_INT: TransposeIntFn, [self_], self_, dim0, dim1),
+    ],
     transpose_int_boxed,
 );
 
@@ -158,7 +175,10 @@ pub type ViewFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
 pub static VIEW: Operator<ViewFn> = Operator::new(
     "view",
     "view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, view_composite as ViewFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, view_composite as ViewFn),
+        observed!(VIEW: ViewFn, [self_], self_, size),
+    ],
     view_boxed,
 );
 
@@ -187,7 +207,10 @@ pub type ViewDtypeFn = fn(DispatchKeySet, &Tensor, ScalarType) -> Result<Tensor>
 pub static VIEW_DTYPE: Operator<ViewDtypeFn> = Operator::new(
     "view.dtype",
     "view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, view_dtype_composite as ViewDtypeFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, view_dtype_composite as ViewDtypeFn),
+        observed!(VIEW_DTYPE: ViewDtypeFn, [self_], self_, dtype),
+    ],
     view_dtype_boxed,
 );
 
@@ -216,7 +239,10 @@ pub type AliasFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static ALIAS: Operator<AliasFn> = Operator::new(
     "alias",
     "alias(Tensor(a) self) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, alias_composite as AliasFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, alias_composite as AliasFn),
+        observed!(ALIAS: AliasFn, [self_], self_),
+    ],
     alias_boxed,
 );
 
@@ -248,6 +274,7 @@ pub static AS_STRIDED: Operator<AsStridedFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, as_strided_kernel as AsStridedFn),
         Kernel::new(DispatchKey::Meta, as_strided_kernel as AsStridedFn),
+        observed!(AS_STRIDED: AsStridedFn, [self_], self_, size, stride, storage_offset),
     ],
     as_strided_boxed,
 );
@@ -289,7 +316,10 @@ pub type ReshapeFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
 pub static RESHAPE: Operator<ReshapeFn> = Operator::new(
     "reshape",
     "reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, reshape_composite as ReshapeFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, reshape_composite as ReshapeFn),
+        observed!(RESHAPE: ReshapeFn, [self_], self_, shape),
+    ],
     reshape_boxed,
 );
 
@@ -318,7 +348,10 @@ pub type SelectIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tensor>;
 pub static SELECT_INT: Operator<SelectIntFn> = Operator::new(
     "select.int",
     "select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, select_int_composite as SelectIntFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, select_int_composite as SelectIntFn),
+        observed!(SELECT_INT: SelectIntFn, [self_], self_, dim, index),
+    ],
     select_int_boxed,
 );
 
@@ -347,7 +380,10 @@ pub type SliceTensorFn = fn(DispatchKeySet, &Tensor, i64, Option<i64>, Option<i6
 pub static SLICE_TENSOR: Operator<SliceTensorFn> = Operator::new(
     "slice.Tensor",
     "slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_tensor_composite as SliceTensorFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_tensor_composite as SliceTensorFn),
+        observed!(SLICE_TENSOR: SliceTensorFn, [self_], self_, dim, start, end, step),
+    ],
     slice_tensor_boxed,
 );
 
@@ -396,7 +432,10 @@ pub type UnsqueezeFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
 pub static UNSQUEEZE: Operator<UnsqueezeFn> = Operator::new(
     "unsqueeze",
     "unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, unsqueeze_composite as UnsqueezeFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, unsqueeze_composite as UnsqueezeFn),
+        observed!(UNSQUEEZE: UnsqueezeFn, [self_], self_, dim),
+    ],
     unsqueeze_boxed,
 );
 
@@ -425,7 +464,10 @@ pub type SqueezeFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static SQUEEZE: Operator<SqueezeFn> = Operator::new(
     "squeeze",
     "squeeze(Tensor(a) self) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze_composite as SqueezeFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze_composite as SqueezeFn),
+        observed!(SQUEEZE: SqueezeFn, [self_], self_),
+    ],
     squeeze_boxed,
 );
 
@@ -454,7 +496,10 @@ pub type SqueezeDimFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
 pub static SQUEEZE_DIM: Operator<SqueezeDimFn> = Operator::new(
     "squeeze.dim",
     "squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze_dim_composite as SqueezeDimFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze_dim_composite as SqueezeDimFn),
+        observed!(SQUEEZE_DIM: SqueezeDimFn, [self_], self_, dim),
+    ],
     squeeze_dim_boxed,
 );
 
@@ -483,7 +528,10 @@ pub type SqueezeDimsFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
 pub static SQUEEZE_DIMS: Operator<SqueezeDimsFn> = Operator::new(
     "squeeze.dims",
     "squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze_dims_composite as SqueezeDimsFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze_dims_composite as SqueezeDimsFn),
+        observed!(SQUEEZE_DIMS: SqueezeDimsFn, [self_], self_, dim),
+    ],
     squeeze_dims_boxed,
 );
 
@@ -512,7 +560,10 @@ pub type DiagonalFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Tenso
 pub static DIAGONAL: Operator<DiagonalFn> = Operator::new(
     "diagonal",
     "diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, diagonal_composite as DiagonalFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, diagonal_composite as DiagonalFn),
+        observed!(DIAGONAL: DiagonalFn, [self_], self_, offset, dim1, dim2),
+    ],
     diagonal_boxed,
 );
 
@@ -551,6 +602,7 @@ pub static UNFOLD: Operator<UnfoldFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, unfold_kernel as UnfoldFn),
         Kernel::new(DispatchKey::Meta, unfold_kernel as UnfoldFn),
+        observed!(UNFOLD: UnfoldFn, [self_], self_, dimension, size, step),
     ],
     unfold_boxed,
 );

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::view_backward`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -14,7 +16,10 @@ pub type SelectBackwardFn = fn(DispatchKeySet, &Tensor, &[i64], i64, i64) -> Res
 pub static SELECT_BACKWARD: Operator<SelectBackwardFn> = Operator::new(
     "select_backward",
     "select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, select_backward_composite as SelectBackwardFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, select_backward_composite as SelectBackwardFn),
+        observed!(SELECT_BACKWARD: SelectBackwardFn, [grad_output], grad_output, input_sizes, dim, index),
+    ],
     select_backward_boxed,
 );
 
@@ -50,7 +55,10 @@ pub type SliceBackwardFn = fn(DispatchKeySet, &Tensor, &[i64], i64, i64, i64, i6
 pub static SLICE_BACKWARD: Operator<SliceBackwardFn> = Operator::new(
     "slice_backward",
     "slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_backward_composite as SliceBackwardFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_backward_composite as SliceBackwardFn),
+        observed!(SLICE_BACKWARD: SliceBackwardFn, [grad_output], grad_output, input_sizes, dim, start, end, step),
+    ],
     slice_backward_boxed,
 );
 
@@ -102,7 +110,13 @@ pub type DiagonalBackwardFn = fn(DispatchKeySet, &Tensor, &[i64], i64, i64, i64)
 pub static DIAGONAL_BACKWARD: Operator<DiagonalBackwardFn> = Operator::new(
     "diagonal_backward",
     "diagonal_backward(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, diagonal_backward_composite as DiagonalBackwardFn)],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            diagonal_backward_composite as DiagonalBackwardFn,
+        ),
+        observed!(DIAGONAL_BACKWARD: DiagonalBackwardFn, [grad_output], grad_output, input_sizes, offset, dim1, dim2),
+    ],
     diagonal_backward_boxed,
 );
 
@@ -154,6 +168,7 @@ pub static UNFOLD_BACKWARD: Operator<UnfoldBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, unfold_backward_kernel as UnfoldBackwardFn),
         Kernel::new(DispatchKey::Meta, unfold_backward_kernel as UnfoldBackwardFn),
+        observed!(UNFOLD_BACKWARD: UnfoldBackwardFn, [grad_in], grad_in, input_sizes, dim, size, step),
     ],
     unfold_backward_boxed,
 );
@@ -203,7 +218,10 @@ pub type SelectScatterFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64) -> Res
 pub static SELECT_SCATTER: Operator<SelectScatterFn> = Operator::new(
     "select_scatter",
     "select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, select_scatter_composite as SelectScatterFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, select_scatter_composite as SelectScatterFn),
+        observed!(SELECT_SCATTER: SelectScatterFn, [self_, src], self_, src, dim, index),
+    ],
     select_scatter_boxed,
 );
 
@@ -239,10 +257,13 @@ pub type SelectScatterOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, &Te
 pub static SELECT_SCATTER_OUT: Operator<SelectScatterOutFn> = Operator::new(
     "select_scatter.out",
     "select_scatter.out(Tensor self, Tensor src, int dim, SymInt index, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        select_scatter_out_composite as SelectScatterOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            select_scatter_out_composite as SelectScatterOutFn,
+        ),
+        observed!(SELECT_SCATTER_OUT: SelectScatterOutFn, [self_, src, out], self_, src, dim, index, out),
+    ],
     select_scatter_out_boxed,
 );
 
@@ -287,7 +308,10 @@ pub type SliceScatterFn =
 pub static SLICE_SCATTER: Operator<SliceScatterFn> = Operator::new(
     "slice_scatter",
     "slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_scatter_composite as SliceScatterFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_scatter_composite as SliceScatterFn),
+        observed!(SLICE_SCATTER: SliceScatterFn, [self_, src], self_, src, dim, start, end, step),
+    ],
     slice_scatter_boxed,
 );
 
@@ -340,7 +364,10 @@ pub type SliceScatterOutFn =
 pub static SLICE_SCATTER_OUT: Operator<SliceScatterOutFn> = Operator::new(
     "slice_scatter.out",
     "slice_scatter.out(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_scatter_out_composite as SliceScatterOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_scatter_out_composite as SliceScatterOutFn),
+        observed!(SLICE_SCATTER_OUT: SliceScatterOutFn, [self_, src, out], self_, src, dim, start, end, step, out),
+    ],
     slice_scatter_out_boxed,
 );
 
@@ -396,7 +423,10 @@ pub type DiagonalScatterFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, i64)
 pub static DIAGONAL_SCATTER: Operator<DiagonalScatterFn> = Operator::new(
     "diagonal_scatter",
     "diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, diagonal_scatter_composite as DiagonalScatterFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, diagonal_scatter_composite as DiagonalScatterFn),
+        observed!(DIAGONAL_SCATTER: DiagonalScatterFn, [self_, src], self_, src, offset, dim1, dim2),
+    ],
     diagonal_scatter_boxed,
 );
 
@@ -439,10 +469,13 @@ pub type DiagonalScatterOutFn = fn(DispatchKeySet, &Tensor, &Tensor, i64, i64, i
 pub static DIAGONAL_SCATTER_OUT: Operator<DiagonalScatterOutFn> = Operator::new(
     "diagonal_scatter.out",
     "diagonal_scatter.out(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeExplicitAutograd,
-        diagonal_scatter_out_composite as DiagonalScatterOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            diagonal_scatter_out_composite as DiagonalScatterOutFn,
+        ),
+        observed!(DIAGONAL_SCATTER_OUT: DiagonalScatterOutFn, [self_, src, out], self_, src, offset, dim1, dim2, out),
+    ],
     diagonal_scatter_out_boxed,
 );
 
@@ -495,7 +528,10 @@ pub type DiagEmbedFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Tens
 pub static DIAG_EMBED: Operator<DiagEmbedFn> = Operator::new(
     "diag_embed",
     "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, diag_embed_composite as DiagEmbedFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, diag_embed_composite as DiagEmbedFn),
+        observed!(DIAG_EMBED: DiagEmbedFn, [self_], self_, offset, dim1, dim2),
+    ],
     diag_embed_boxed,
 );
 
@@ -531,7 +567,10 @@ pub type DiagEmbedOutFn = fn(DispatchKeySet, &Tensor, i64, i64, i64, &Tensor) ->
 pub static DIAG_EMBED_OUT: Operator<DiagEmbedOutFn> = Operator::new(
     "diag_embed.out",
     "diag_embed.out(Tensor self, int offset=0, int dim1=-2, int dim2=-1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, diag_embed_out_composite as DiagEmbedOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, diag_embed_out_composite as DiagEmbedOutFn),
+        observed!(DIAG_EMBED_OUT: DiagEmbedOutFn, [self_, out], self_, offset, dim1, dim2, out),
+    ],
     diag_embed_out_boxed,
 );
 

@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::view_copies`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::structured::{copy_each_to_out, copy_to_out};
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -14,7 +16,10 @@ pub type AliasCopyFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static ALIAS_COPY: Operator<AliasCopyFn> = Operator::new(
     "alias_copy",
     "alias_copy(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, alias_copy_composite as AliasCopyFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, alias_copy_composite as AliasCopyFn),
+        observed!(ALIAS_COPY: AliasCopyFn, [self_], self_),
+    ],
     alias_copy_boxed,
 );
 
@@ -43,7 +48,10 @@ pub type AliasCopyOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
 pub static ALIAS_COPY_OUT: Operator<AliasCopyOutFn> = Operator::new(
     "alias_copy.out",
     "alias_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, alias_copy_out_composite as AliasCopyOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, alias_copy_out_composite as AliasCopyOutFn),
+        observed!(ALIAS_COPY_OUT: AliasCopyOutFn, [self_, out], self_, out),
+    ],
     alias_copy_out_boxed,
 );
 
@@ -73,7 +81,10 @@ pub type AsStridedCopyFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], Option<i6
 pub static AS_STRIDED_COPY: Operator<AsStridedCopyFn> = Operator::new(
     "as_strided_copy",
     "as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, as_strided_copy_composite as AsStridedCopyFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, as_strided_copy_composite as AsStridedCopyFn),
+        observed!(AS_STRIDED_COPY: AsStridedCopyFn, [self_], self_, size, stride, storage_offset),
+    ],
     as_strided_copy_boxed,
 );
 
@@ -114,10 +125,13 @@ pub type AsStridedCopyOutFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], Option
 pub static AS_STRIDED_COPY_OUT: Operator<AsStridedCopyOutFn> = Operator::new(
     "as_strided_copy.out",
     "as_strided_copy.out(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        as_strided_copy_out_composite as AsStridedCopyOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            as_strided_copy_out_composite as AsStridedCopyOutFn,
+        ),
+        observed!(AS_STRIDED_COPY_OUT: AsStridedCopyOutFn, [self_, out], self_, size, stride, storage_offset, out),
+    ],
     as_strided_copy_out_boxed,
 );
 
@@ -167,7 +181,10 @@ pub type DetachCopyFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static DETACH_COPY: Operator<DetachCopyFn> = Operator::new(
     "detach_copy",
     "detach_copy(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, detach_copy_composite as DetachCopyFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, detach_copy_composite as DetachCopyFn),
+        observed!(DETACH_COPY: DetachCopyFn, [self_], self_),
+    ],
     detach_copy_boxed,
 );
 
@@ -196,7 +213,10 @@ pub type DetachCopyOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
 pub static DETACH_COPY_OUT: Operator<DetachCopyOutFn> = Operator::new(
     "detach_copy.out",
     "detach_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, detach_copy_out_composite as DetachCopyOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, detach_copy_out_composite as DetachCopyOutFn),
+        observed!(DETACH_COPY_OUT: DetachCopyOutFn, [self_, out], self_, out),
+    ],
     detach_copy_out_boxed,
 );
 
@@ -226,7 +246,10 @@ pub type DiagonalCopyFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<T
 pub static DIAGONAL_COPY: Operator<DiagonalCopyFn> = Operator::new(
     "diagonal_copy",
     "diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, diagonal_copy_composite as DiagonalCopyFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, diagonal_copy_composite as DiagonalCopyFn),
+        observed!(DIAGONAL_COPY: DiagonalCopyFn, [self_], self_, offset, dim1, dim2),
+    ],
     diagonal_copy_boxed,
 );
 
@@ -262,7 +285,10 @@ pub type DiagonalCopyOutFn = fn(DispatchKeySet, &Tensor, i64, i64, i64, &Tensor)
 pub static DIAGONAL_COPY_OUT: Operator<DiagonalCopyOutFn> = Operator::new(
     "diagonal_copy.out",
     "diagonal_copy.out(Tensor self, int offset=0, int dim1=0, int dim2=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, diagonal_copy_out_composite as DiagonalCopyOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, diagonal_copy_out_composite as DiagonalCopyOutFn),
+        observed!(DIAGONAL_COPY_OUT: DiagonalCopyOutFn, [self_, out], self_, offset, dim1, dim2, out),
+    ],
     diagonal_copy_out_boxed,
 );
 
@@ -306,7 +332,10 @@ pub type ExpandCopyFn = fn(DispatchKeySet, &Tensor, &[i64], bool) -> Result<Tens
 pub static EXPAND_COPY: Operator<ExpandCopyFn> = Operator::new(
     "expand_copy",
     "expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, expand_copy_composite as ExpandCopyFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, expand_copy_composite as ExpandCopyFn),
+        observed!(EXPAND_COPY: ExpandCopyFn, [self_], self_, size, implicit),
+    ],
     expand_copy_boxed,
 );
 
@@ -340,7 +369,10 @@ pub type ExpandCopyOutFn = fn(DispatchKeySet, &Tensor, &[i64], bool, &Tensor) ->
 pub static EXPAND_COPY_OUT: Operator<ExpandCopyOutFn> = Operator::new(
     "expand_copy.out",
     "expand_copy.out(Tensor self, SymInt[] size, *, bool implicit=False, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, expand_copy_out_composite as ExpandCopyOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, expand_copy_out_composite as ExpandCopyOutFn),
+        observed!(EXPAND_COPY_OUT: ExpandCopyOutFn, [self_, out], self_, size, implicit, out),
+    ],
     expand_copy_out_boxed,
 );
 
@@ -377,7 +409,10 @@ pub type NarrowCopyFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Ten
 pub static NARROW_COPY: Operator<NarrowCopyFn> = Operator::new(
     "narrow_copy",
     "narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, narrow_copy_composite as NarrowCopyFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, narrow_copy_composite as NarrowCopyFn),
+        observed!(NARROW_COPY: NarrowCopyFn, [self_], self_, dim, start, length),
+    ],
     narrow_copy_boxed,
 );
 
@@ -413,7 +448,10 @@ pub type NarrowCopyOutFn = fn(DispatchKeySet, &Tensor, i64, i64, i64, &Tensor) -
 pub static NARROW_COPY_OUT: Operator<NarrowCopyOutFn> = Operator::new(
     "narrow_copy.out",
     "narrow_copy.out(Tensor self, int dim, SymInt start, SymInt length, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, narrow_copy_out_composite as NarrowCopyOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, narrow_copy_out_composite as NarrowCopyOutFn),
+        observed!(NARROW_COPY_OUT: NarrowCopyOutFn, [self_, out], self_, dim, start, length, out),
+    ],
     narrow_copy_out_boxed,
 );
 
@@ -457,7 +495,10 @@ pub type PermuteCopyFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
 pub static PERMUTE_COPY: Operator<PermuteCopyFn> = Operator::new(
     "permute_copy",
     "permute_copy(Tensor self, int[] dims) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, permute_copy_composite as PermuteCopyFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, permute_copy_composite as PermuteCopyFn),
+        observed!(PERMUTE_COPY: PermuteCopyFn, [self_], self_, dims),
+    ],
     permute_copy_boxed,
 );
 
@@ -486,7 +527,10 @@ pub type PermuteCopyOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Resu
 pub static PERMUTE_COPY_OUT: Operator<PermuteCopyOutFn> = Operator::new(
     "permute_copy.out",
     "permute_copy.out(Tensor self, int[] dims, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, permute_copy_out_composite as PermuteCopyOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, permute_copy_out_composite as PermuteCopyOutFn),
+        observed!(PERMUTE_COPY_OUT: PermuteCopyOutFn, [self_, out], self_, dims, out),
+    ],
     permute_copy_out_boxed,
 );
 
@@ -521,7 +565,10 @@ pub type SelectCopyIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Tenso
 pub static SELECT_COPY_INT: Operator<SelectCopyIntFn> = Operator::new(
     "select_copy.int",
     "select_copy.int(Tensor self, int dim, SymInt index) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, select_copy_int_composite as SelectCopyIntFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, select_copy_int_composite as SelectCopyIntFn),
+        observed!(SELECT_COPY_INT: SelectCopyIntFn, [self_], self_, dim, index),
+    ],
     select_copy_int_boxed,
 );
 
@@ -550,10 +597,13 @@ pub type SelectCopyIntOutFn = fn(DispatchKeySet, &Tensor, i64, i64, &Tensor) -> 
 pub static SELECT_COPY_INT_OUT: Operator<SelectCopyIntOutFn> = Operator::new(
     "select_copy.int_out",
     "select_copy.int_out(Tensor self, int dim, SymInt index, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        select_copy_int_out_composite as SelectCopyIntOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            select_copy_int_out_composite as SelectCopyIntOutFn,
+        ),
+        observed!(SELECT_COPY_INT_OUT: SelectCopyIntOutFn, [self_, out], self_, dim, index, out),
+    ],
     select_copy_int_out_boxed,
 );
 
@@ -591,7 +641,10 @@ pub type SliceCopyTensorFn =
 pub static SLICE_COPY_TENSOR: Operator<SliceCopyTensorFn> = Operator::new(
     "slice_copy.Tensor",
     "slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, slice_copy_tensor_composite as SliceCopyTensorFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, slice_copy_tensor_composite as SliceCopyTensorFn),
+        observed!(SLICE_COPY_TENSOR: SliceCopyTensorFn, [self_], self_, dim, start, end, step),
+    ],
     slice_copy_tensor_boxed,
 );
 
@@ -641,10 +694,13 @@ pub type SliceCopyTensorOutFn =
 pub static SLICE_COPY_TENSOR_OUT: Operator<SliceCopyTensorOutFn> = Operator::new(
     "slice_copy.Tensor_out",
     "slice_copy.Tensor_out(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        slice_copy_tensor_out_composite as SliceCopyTensorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            slice_copy_tensor_out_composite as SliceCopyTensorOutFn,
+        ),
+        observed!(SLICE_COPY_TENSOR_OUT: SliceCopyTensorOutFn, [self_, out], self_, dim, start, end, step, out),
+    ],
     slice_copy_tensor_out_boxed,
 );
 
@@ -697,7 +753,10 @@ pub type SqueezeCopyFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static SQUEEZE_COPY: Operator<SqueezeCopyFn> = Operator::new(
     "squeeze_copy",
     "squeeze_copy(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, squeeze_copy_composite as SqueezeCopyFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, squeeze_copy_composite as SqueezeCopyFn),
+        observed!(SQUEEZE_COPY: SqueezeCopyFn, [self_], self_),
+    ],
     squeeze_copy_boxed,
 );
 
@@ -726,7 +785,10 @@ pub type SqueezeCopyOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
 pub static SQUEEZE_COPY_OUT: Operator<SqueezeCopyOutFn> = Operator::new(
     "squeeze_copy.out",
     "squeeze_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, squeeze_copy_out_composite as SqueezeCopyOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, squeeze_copy_out_composite as SqueezeCopyOutFn),
+        observed!(SQUEEZE_COPY_OUT: SqueezeCopyOutFn, [self_, out], self_, out),
+    ],
     squeeze_copy_out_boxed,
 );
 
@@ -756,7 +818,10 @@ pub type SqueezeCopyDimFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
 pub static SQUEEZE_COPY_DIM: Operator<SqueezeCopyDimFn> = Operator::new(
     "squeeze_copy.dim",
     "squeeze_copy.dim(Tensor self, int dim) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, squeeze_copy_dim_composite as SqueezeCopyDimFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, squeeze_copy_dim_composite as SqueezeCopyDimFn),
+        observed!(SQUEEZE_COPY_DIM: SqueezeCopyDimFn, [self_], self_, dim),
+    ],
     squeeze_copy_dim_boxed,
 );
 
@@ -785,10 +850,13 @@ pub type SqueezeCopyDimOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Resu
 pub static SQUEEZE_COPY_DIM_OUT: Operator<SqueezeCopyDimOutFn> = Operator::new(
     "squeeze_copy.dim_out",
     "squeeze_copy.dim_out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        squeeze_copy_dim_out_composite as SqueezeCopyDimOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            squeeze_copy_dim_out_composite as SqueezeCopyDimOutFn,
+        ),
+        observed!(SQUEEZE_COPY_DIM_OUT: SqueezeCopyDimOutFn, [self_, out], self_, dim, out),
+    ],
     squeeze_copy_dim_out_boxed,
 );
 
@@ -824,7 +892,10 @@ pub type SqueezeCopyDimsFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tenso
 pub static SQUEEZE_COPY_DIMS: Operator<SqueezeCopyDimsFn> = Operator::new(
     "squeeze_copy.dims",
     "squeeze_copy.dims(Tensor self, int[] dim) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, squeeze_copy_dims_composite as SqueezeCopyDimsFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, squeeze_copy_dims_composite as SqueezeCopyDimsFn),
+        observed!(SQUEEZE_COPY_DIMS: SqueezeCopyDimsFn, [self_], self_, dim),
+    ],
     squeeze_copy_dims_boxed,
 );
 
@@ -853,10 +924,13 @@ pub type SqueezeCopyDimsOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> 
 pub static SQUEEZE_COPY_DIMS_OUT: Operator<SqueezeCopyDimsOutFn> = Operator::new(
     "squeeze_copy.dims_out",
     "squeeze_copy.dims_out(Tensor self, int[] dim, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        squeeze_copy_dims_out_composite as SqueezeCopyDimsOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            squeeze_copy_dims_out_composite as SqueezeCopyDimsOutFn,
+        ),
+        observed!(SQUEEZE_COPY_DIMS_OUT: SqueezeCopyDimsOutFn, [self_, out], self_, dim, out),
+    ],
     squeeze_copy_dims_out_boxed,
 );
 
@@ -892,7 +966,10 @@ pub type TCopyFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
 pub static T_COPY: Operator<TCopyFn> = Operator::new(
     "t_copy",
     "t_copy(Tensor self) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, t_copy_composite as TCopyFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, t_copy_composite as TCopyFn),
+        observed!(T_COPY: TCopyFn, [self_], self_),
+    ],
     t_copy_boxed,
 );
 
@@ -921,7 +998,10 @@ pub type TCopyOutFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<()>;
 pub static T_COPY_OUT: Operator<TCopyOutFn> = Operator::new(
     "t_copy.out",
     "t_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, t_copy_out_composite as TCopyOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, t_copy_out_composite as TCopyOutFn),
+        observed!(T_COPY_OUT: TCopyOutFn, [self_, out], self_, out),
+    ],
     t_copy_out_boxed,
 );
 
@@ -951,10 +1031,13 @@ pub type TransposeCopyIntFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Te
 pub static TRANSPOSE_COPY_INT: Operator<TransposeCopyIntFn> = Operator::new(
     "transpose_copy.int",
     "transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        transpose_copy_int_composite as TransposeCopyIntFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            transpose_copy_int_composite as TransposeCopyIntFn,
+        ),
+        observed!(TRANSPOSE_COPY_INT: TransposeCopyIntFn, [self_], self_, dim0, dim1),
+    ],
     transpose_copy_int_boxed,
 );
 
@@ -988,10 +1071,13 @@ pub type TransposeCopyIntOutFn = fn(DispatchKeySet, &Tensor, i64, i64, &Tensor) 
 pub static TRANSPOSE_COPY_INT_OUT: Operator<TransposeCopyIntOutFn> = Operator::new(
     "transpose_copy.int_out",
     "transpose_copy.int_out(Tensor self, int dim0, int dim1, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        transpose_copy_int_out_composite as TransposeCopyIntOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            transpose_copy_int_out_composite as TransposeCopyIntOutFn,
+        ),
+        observed!(TRANSPOSE_COPY_INT_OUT: TransposeCopyIntOutFn, [self_, out], self_, dim0, dim1, out),
+    ],
     transpose_copy_int_out_boxed,
 );
 
@@ -1028,7 +1114,10 @@ pub type UnfoldCopyFn = fn(DispatchKeySet, &Tensor, i64, i64, i64) -> Result<Ten
 pub static UNFOLD_COPY: Operator<UnfoldCopyFn> = Operator::new(
     "unfold_copy",
     "unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, unfold_copy_composite as UnfoldCopyFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, unfold_copy_composite as UnfoldCopyFn),
+        observed!(UNFOLD_COPY: UnfoldCopyFn, [self_], self_, dimension, size, step),
+    ],
     unfold_copy_boxed,
 );
 
@@ -1064,7 +1153,10 @@ pub type UnfoldCopyOutFn = fn(DispatchKeySet, &Tensor, i64, i64, i64, &Tensor) -
 pub static UNFOLD_COPY_OUT: Operator<UnfoldCopyOutFn> = Operator::new(
     "unfold_copy.out",
     "unfold_copy.out(Tensor self, int dimension, int size, int step, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, unfold_copy_out_composite as UnfoldCopyOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, unfold_copy_out_composite as UnfoldCopyOutFn),
+        observed!(UNFOLD_COPY_OUT: UnfoldCopyOutFn, [self_, out], self_, dimension, size, step, out),
+    ],
     unfold_copy_out_boxed,
 );
 
@@ -1108,7 +1200,10 @@ pub type UnsqueezeCopyFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Tensor>;
 pub static UNSQUEEZE_COPY: Operator<UnsqueezeCopyFn> = Operator::new(
     "unsqueeze_copy",
     "unsqueeze_copy(Tensor self, int dim) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, unsqueeze_copy_composite as UnsqueezeCopyFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, unsqueeze_copy_composite as UnsqueezeCopyFn),
+        observed!(UNSQUEEZE_COPY: UnsqueezeCopyFn, [self_], self_, dim),
+    ],
     unsqueeze_copy_boxed,
 );
 
@@ -1137,10 +1232,13 @@ pub type UnsqueezeCopyOutFn = fn(DispatchKeySet, &Tensor, i64, &Tensor) -> Resul
 pub static UNSQUEEZE_COPY_OUT: Operator<UnsqueezeCopyOutFn> = Operator::new(
     "unsqueeze_copy.out",
     "unsqueeze_copy.out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        unsqueeze_copy_out_composite as UnsqueezeCopyOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            unsqueeze_copy_out_composite as UnsqueezeCopyOutFn,
+        ),
+        observed!(UNSQUEEZE_COPY_OUT: UnsqueezeCopyOutFn, [self_, out], self_, dim, out),
+    ],
     unsqueeze_copy_out_boxed,
 );
 
@@ -1171,7 +1269,10 @@ pub type ViewCopyFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
 pub static VIEW_COPY: Operator<ViewCopyFn> = Operator::new(
     "view_copy",
     "view_copy(Tensor self, SymInt[] size) -> Tensor",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, view_copy_composite as ViewCopyFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, view_copy_composite as ViewCopyFn),
+        observed!(VIEW_COPY: ViewCopyFn, [self_], self_, size),
+    ],
     view_copy_boxed,
 );
 
@@ -1200,7 +1301,10 @@ pub type ViewCopyOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<
 pub static VIEW_COPY_OUT: Operator<ViewCopyOutFn> = Operator::new(
     "view_copy.out",
     "view_copy.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, view_copy_out_composite as ViewCopyOutFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, view_copy_out_composite as ViewCopyOutFn),
+        observed!(VIEW_COPY_OUT: ViewCopyOutFn, [self_, out], self_, size, out),
+    ],
     view_copy_out_boxed,
 );
 
@@ -1230,7 +1334,10 @@ pub type SplitCopyTensorFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<Vec
 pub static SPLIT_COPY_TENSOR: Operator<SplitCopyTensorFn> = Operator::new(
     "split_copy.Tensor",
     "split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, split_copy_tensor_composite as SplitCopyTensorFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, split_copy_tensor_composite as SplitCopyTensorFn),
+        observed!(SPLIT_COPY_TENSOR: SplitCopyTensorFn, [self_], self_, split_size, dim),
+    ],
     split_copy_tensor_boxed,
 );
 
@@ -1264,10 +1371,13 @@ pub type SplitCopyTensorOutFn = fn(DispatchKeySet, &Tensor, i64, i64, &[Tensor])
 pub static SPLIT_COPY_TENSOR_OUT: Operator<SplitCopyTensorOutFn> = Operator::new(
     "split_copy.Tensor_out",
     "split_copy.Tensor_out(Tensor self, SymInt split_size, int dim=0, *, Tensor(a!)[] out) -> ()",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        split_copy_tensor_out_composite as SplitCopyTensorOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            split_copy_tensor_out_composite as SplitCopyTensorOutFn,
+        ),
+        observed!(SPLIT_COPY_TENSOR_OUT: SplitCopyTensorOutFn, [self_, out], self_, split_size, dim, out),
+    ],
     split_copy_tensor_out_boxed,
 );
 
@@ -1304,10 +1414,13 @@ pub type SplitWithSizesCopyFn = fn(DispatchKeySet, &Tensor, &[i64], i64) -> Resu
 pub static SPLIT_WITH_SIZES_COPY: Operator<SplitWithSizesCopyFn> = Operator::new(
     "split_with_sizes_copy",
     "split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        split_with_sizes_copy_composite as SplitWithSizesCopyFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            split_with_sizes_copy_composite as SplitWithSizesCopyFn,
+        ),
+        observed!(SPLIT_WITH_SIZES_COPY: SplitWithSizesCopyFn, [self_], self_, split_sizes, dim),
+    ],
     split_with_sizes_copy_boxed,
 );
 
@@ -1342,10 +1455,13 @@ pub type SplitWithSizesCopyOutFn = fn(DispatchKeySet, &Tensor, &[i64], i64, &[Te
 pub static SPLIT_WITH_SIZES_COPY_OUT: Operator<SplitWithSizesCopyOutFn> = Operator::new(
     "split_with_sizes_copy.out",
     "split_with_sizes_copy.out(Tensor self, SymInt[] split_sizes, int dim=0, *, Tensor(a!)[] out) -> ()",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        split_with_sizes_copy_out_composite as SplitWithSizesCopyOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            split_with_sizes_copy_out_composite as SplitWithSizesCopyOutFn,
+        ),
+        observed!(SPLIT_WITH_SIZES_COPY_OUT: SplitWithSizesCopyOutFn, [self_, out], self_, split_sizes, dim, out),
+    ],
     split_with_sizes_copy_out_boxed,
 );
 
@@ -1387,7 +1503,10 @@ pub type UnbindCopyIntFn = fn(DispatchKeySet, &Tensor, i64) -> Result<Vec<Tensor
 pub static UNBIND_COPY_INT: Operator<UnbindCopyIntFn> = Operator::new(
     "unbind_copy.int",
     "unbind_copy.int(Tensor self, int dim=0) -> Tensor[]",
-    &[Kernel::new(DispatchKey::CompositeImplicitAutograd, unbind_copy_int_composite as UnbindCopyIntFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, unbind_copy_int_composite as UnbindCopyIntFn),
+        observed!(UNBIND_COPY_INT: UnbindCopyIntFn, [self_], self_, dim),
+    ],
     unbind_copy_int_boxed,
 );
 
@@ -1416,10 +1535,13 @@ pub type UnbindCopyIntOutFn = fn(DispatchKeySet, &Tensor, i64, &[Tensor]) -> Res
 pub static UNBIND_COPY_INT_OUT: Operator<UnbindCopyIntOutFn> = Operator::new(
     "unbind_copy.int_out",
     "unbind_copy.int_out(Tensor self, int dim=0, *, Tensor(a!)[] out) -> ()",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        unbind_copy_int_out_composite as UnbindCopyIntOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            unbind_copy_int_out_composite as UnbindCopyIntOutFn,
+        ),
+        observed!(UNBIND_COPY_INT_OUT: UnbindCopyIntOutFn, [self_, out], self_, dim, out),
+    ],
     unbind_copy_int_out_boxed,
 );
 
@@ -1456,10 +1578,13 @@ pub type AsStridedScatterFn =
 pub static AS_STRIDED_SCATTER: Operator<AsStridedScatterFn> = Operator::new(
     "as_strided_scatter",
     "as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        as_strided_scatter_composite as AsStridedScatterFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            as_strided_scatter_composite as AsStridedScatterFn,
+        ),
+        observed!(AS_STRIDED_SCATTER: AsStridedScatterFn, [self_, src], self_, src, size, stride, storage_offset),
+    ],
     as_strided_scatter_boxed,
 );
 
@@ -1509,10 +1634,13 @@ pub type AsStridedScatterOutFn =
 pub static AS_STRIDED_SCATTER_OUT: Operator<AsStridedScatterOutFn> = Operator::new(
     "as_strided_scatter.out",
     "as_strided_scatter.out(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None, *, Tensor(a!) out) -> Tensor(a!)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        as_strided_scatter_out_composite as AsStridedScatterOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            as_strided_scatter_out_composite as AsStridedScatterOutFn,
+        ),
+        observed!(AS_STRIDED_SCATTER_OUT: AsStridedScatterOutFn, [self_, src, out], self_, src, size, stride, storage_offset, out),
+    ],
     as_strided_scatter_out_boxed,
 );
 

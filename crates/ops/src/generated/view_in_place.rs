@@ -2,7 +2,9 @@
 
 //! The operators whose kernels are in `native::view_in_place`.
 
-use crate::dispatch::{Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value};
+use crate::dispatch::{
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+};
 use crate::{Tensor, native};
 use flambeau_core::{MemoryFormat, Result};
 
@@ -13,7 +15,10 @@ pub type SqueezeInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
 pub static SQUEEZE_: Operator<SqueezeInPlaceFn> = Operator::new(
     "squeeze_",
     "squeeze_(Tensor(a!) self) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze__composite as SqueezeInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze__composite as SqueezeInPlaceFn),
+        observed!(SQUEEZE_: SqueezeInPlaceFn, [self_], self_),
+    ],
     squeeze__boxed,
 );
 
@@ -42,7 +47,10 @@ pub type SqueezeInPlaceDimFn = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
 pub static SQUEEZE__DIM: Operator<SqueezeInPlaceDimFn> = Operator::new(
     "squeeze_.dim",
     "squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze__dim_composite as SqueezeInPlaceDimFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze__dim_composite as SqueezeInPlaceDimFn),
+        observed!(SQUEEZE__DIM: SqueezeInPlaceDimFn, [self_], self_, dim),
+    ],
     squeeze__dim_boxed,
 );
 
@@ -71,7 +79,10 @@ pub type SqueezeInPlaceDimsFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<()
 pub static SQUEEZE__DIMS: Operator<SqueezeInPlaceDimsFn> = Operator::new(
     "squeeze_.dims",
     "squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze__dims_composite as SqueezeInPlaceDimsFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze__dims_composite as SqueezeInPlaceDimsFn),
+        observed!(SQUEEZE__DIMS: SqueezeInPlaceDimsFn, [self_], self_, dim),
+    ],
     squeeze__dims_boxed,
 );
 
@@ -100,7 +111,10 @@ pub type UnsqueezeInPlaceFn = fn(DispatchKeySet, &Tensor, i64) -> Result<()>;
 pub static UNSQUEEZE_: Operator<UnsqueezeInPlaceFn> = Operator::new(
     "unsqueeze_",
     "unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, unsqueeze__composite as UnsqueezeInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, unsqueeze__composite as UnsqueezeInPlaceFn),
+        observed!(UNSQUEEZE_: UnsqueezeInPlaceFn, [self_], self_, dim),
+    ],
     unsqueeze__boxed,
 );
 
@@ -129,7 +143,10 @@ pub type TInPlaceFn = fn(DispatchKeySet, &Tensor) -> Result<()>;
 pub static T_: Operator<TInPlaceFn> = Operator::new(
     "t_",
     "t_(Tensor(a!) self) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, t__composite as TInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, t__composite as TInPlaceFn),
+        observed!(T_: TInPlaceFn, [self_], self_),
+    ],
     t__boxed,
 );
 
@@ -158,7 +175,10 @@ pub type TransposeInPlaceFn = fn(DispatchKeySet, &Tensor, i64, i64) -> Result<()
 pub static TRANSPOSE_: Operator<TransposeInPlaceFn> = Operator::new(
     "transpose_",
     "transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, transpose__composite as TransposeInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, transpose__composite as TransposeInPlaceFn),
+        observed!(TRANSPOSE_: TransposeInPlaceFn, [self_], self_, dim0, dim1),
+    ],
     transpose__boxed,
 );
 
@@ -187,7 +207,10 @@ pub type AsStridedInPlaceFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], Option
 pub static AS_STRIDED_: Operator<AsStridedInPlaceFn> = Operator::new(
     "as_strided_",
     "as_strided_(Tensor(a!) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, as_strided__composite as AsStridedInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, as_strided__composite as AsStridedInPlaceFn),
+        observed!(AS_STRIDED_: AsStridedInPlaceFn, [self_], self_, size, stride, storage_offset),
+    ],
     as_strided__boxed,
 );
 
@@ -226,6 +249,7 @@ pub static RESIZE_: Operator<ResizeInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, resize__kernel as ResizeInPlaceFn),
         Kernel::new(DispatchKey::Meta, resize__kernel as ResizeInPlaceFn),
+        observed!(RESIZE_: ResizeInPlaceFn, [self_], self_, size, memory_format),
     ],
     resize__boxed,
 );
@@ -261,7 +285,10 @@ pub type ResizeAsInPlaceFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<MemoryF
 pub static RESIZE_AS_: Operator<ResizeAsInPlaceFn> = Operator::new(
     "resize_as_",
     "resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)",
-    &[Kernel::new(DispatchKey::CompositeExplicitAutograd, resize_as__composite as ResizeAsInPlaceFn)],
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, resize_as__composite as ResizeAsInPlaceFn),
+        observed!(RESIZE_AS_: ResizeAsInPlaceFn, [self_, the_template], self_, the_template, memory_format),
+    ],
     resize_as__boxed,
 );
 

@@ -34,7 +34,8 @@ pub fn accumulate_(to: &Tensor, from: &Tensor) -> Result<()> {
 
 /// Whether a few elements of one type meet one by one, in memory of their own, and no one but the CPU's kernel would be asked.
 fn is_plain(to: &Tensor, from: &Tensor) -> bool {
-    const SEEN_BY_NO_KERNEL: DispatchKeySet = DispatchKeySet::of(DispatchKey::ADInplaceOrView);
+    const SEEN_BY_NO_KERNEL: DispatchKeySet =
+        DispatchKeySet::of(DispatchKey::ADInplaceOrView).union(DispatchKeySet::of(DispatchKey::Profiler));
     let keys = apply_thread_keys(to.key_set() | from.key_set()).without(SEEN_BY_NO_KERNEL);
     keys == DispatchKeySet::of(DispatchKey::Cpu)
         && to.numel() <= FEW

@@ -29,13 +29,13 @@ globals().update((alias, getattr(_flambeau, name)) for alias, name in _methods.A
 
 if TYPE_CHECKING:
     # What `__getattr__` imports, for editors and type checkers.
-    from . import func as func, multiprocessing as multiprocessing, nn as nn, optim as optim, utils as utils
+    from . import func as func, multiprocessing as multiprocessing, nn as nn, optim as optim, profiler as profiler, utils as utils
     from .serialization import load as load, save as save
 
 
 def __getattr__(name: str) -> Any:
     """Modules that not every program needs are imported when they are first asked for."""
-    if name in ("func", "multiprocessing", "nn", "overrides", "optim", "utils", "viz"):
+    if name in ("func", "multiprocessing", "nn", "overrides", "optim", "profiler", "utils", "viz"):
         from importlib import import_module
 
         return import_module(f"flambeau.{name}")
