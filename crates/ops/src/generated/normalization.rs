@@ -1455,10 +1455,13 @@ pub type _NativeBatchNormLegitOutFn = fn(
 pub static _NATIVE_BATCH_NORM_LEGIT_OUT: Operator<_NativeBatchNormLegitOutFn> = Operator::new(
     "_native_batch_norm_legit.out",
     "_native_batch_norm_legit.out(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps, *, Tensor(c!) out0, Tensor(d!) out1, Tensor(e!) out2) -> (Tensor(c!) out0, Tensor(d!) out1, Tensor(e!) out2)",
-    &[Kernel::new(
-        DispatchKey::CompositeImplicitAutograd,
-        _native_batch_norm_legit_out_composite as _NativeBatchNormLegitOutFn,
-    )],
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            _native_batch_norm_legit_out_composite as _NativeBatchNormLegitOutFn,
+        ),
+        observed!(_NATIVE_BATCH_NORM_LEGIT_OUT: _NativeBatchNormLegitOutFn, [input, weight, bias, running_mean, running_var, out0, out1, out2], input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2),
+    ],
     _native_batch_norm_legit_out_boxed,
 );
 
