@@ -1,6 +1,8 @@
 //! The profiler: what it sees of operators, backward passes, threads and memory, what it makes of that, and that it ends.
 //! It sees the whole process, so these tests take turns.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what a test cannot do without")]
+
 use flambeau_autograd::profiler::{self, Average, Event, Kind, Options, Profile, Profiler, SortBy};
 use flambeau_autograd::{Autograd, live_nodes};
 use flambeau_core::{Error, ErrorKind, Result, ScalarType};
