@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 use clap::Args;
 use serde::Deserialize;
 
+use crate::floor::Floors;
 use crate::{Outcome, root};
 
 #[derive(Args)]
@@ -32,9 +33,10 @@ pub(crate) struct Options {
 
 /// One workload's times, as either side prints them.
 #[derive(Deserialize)]
-struct Measured {
-    name: String,
+pub(crate) struct Measured {
+    pub(crate) name: String,
     median_ns: f64,
+    pub(crate) min_ns: f64,
     check: [Option<f64>; 2],
 }
 
@@ -64,9 +66,50 @@ pub(crate) fn run(options: &Options) -> Outcome {
         let status = command.current_dir(root()).status()?;
         return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
+    let floors = floors(options)?;
+    println!("{}", floors.describe());
     let runs = all(options)?;
     let opponents = [THEIRS, KEEPING].map(|who| runs.get(who).map(|theirs| (who, theirs)));
-    compare(&runs[OURS], &opponents.into_iter().flatten().collect::<Vec<_>>())
+    let outcome = compare(&runs[OURS], &opponents.into_iter().flatten().collect::<Vec<_>>(), &floors);
+    shares(&runs[OURS], &floors);
+    outcome
+}
+
+/// What the machine can do at this moment, at these threads.
+fn floors(options: &Options) -> Result<Floors, Box<dyn std::error::Error>> {
+    let mut command = cargo_bench();
+    let [line] = &lines(command.arg("--machine").args(arguments(options)))?[..] else {
+        return Err("expected one line about the machine".into());
+    };
+    Floors::new(serde_json::from_str(line)?)
+}
+
+/// Prints how much of the machine the large elementwise workloads and the product of 1024 use.
+fn shares(ours: &BTreeMap<String, Vec<Measured>>, floors: &Floors) {
+    let all: Vec<(&String, f64)> = ours
+        .iter()
+        .filter(|(name, _)| name.starts_with("elementwise.") && name.ends_with(".1e7"))
+        .filter_map(|(name, runs)| Some((name, floors.bandwidth(name, mean(runs))?.1)))
+        .collect();
+    if let Some((least, share)) = all.iter().min_by(|a, b| a.1.total_cmp(&b.1)) {
+        let mean = all.iter().map(|(_, share)| share.ln()).sum::<f64>() / all.len() as f64;
+        println!(
+            "elementwise of 1e7: {:.0} % of memory's bandwidth (geometric mean of {}), least {:.0} % ({least})",
+            100.0 * mean.exp(),
+            all.len(),
+            100.0 * share
+        );
+    }
+    const PRODUCT: &str = "linalg.matmul_f32.1024";
+    if let Some(runs) = ours.get(PRODUCT)
+        && let Some((rate, share)) = floors.arithmetic(PRODUCT, mean(runs))
+    {
+        println!("{PRODUCT}: {rate:.0} GFLOP/s, {:.0} % of the peak", 100.0 * share);
+    }
+}
+
+fn mean(runs: &[Measured]) -> f64 {
+    runs.iter().map(|m| m.median_ns).sum::<f64>() / runs.len() as f64
 }
 
 /// Runs all, family by family, in both orders, so that neither side always has the warmer or the busier machine.
@@ -110,7 +153,7 @@ fn command(who: &str, options: &Options, family: &str) -> Command {
     command
 }
 
-fn cargo_bench() -> Command {
+pub(crate) fn cargo_bench() -> Command {
     let mut command = Command::new("cargo");
     command.args(["bench", "--quiet", "--package", "flambeau", "--bench", "workloads", "--"]);
     command
@@ -125,15 +168,19 @@ fn arguments(options: &Options) -> [String; 4] {
 fn compare(
     ours: &BTreeMap<String, Vec<Measured>>,
     opponents: &[(&str, &BTreeMap<String, Vec<Measured>>)],
+    floors: &Floors,
 ) -> Outcome {
-    let mean = |runs: &[Measured]| runs.iter().map(|m| m.median_ns).sum::<f64>() / runs.len() as f64;
-    print!("{:32} {OURS:>12}", "workload");
+    print!("{:32} {OURS:>12} {:>12} {:>8}", "workload", "floor", "to floor");
     opponents.iter().for_each(|(who, _)| print!(" {who:>14} {:>8}", "ratio"));
     println!();
     let mut logs = vec![(0.0, 0u32); opponents.len()];
     let mut wrong = 0;
     for (name, runs) in ours {
         print!("{name:32} {:>12}", nanoseconds(mean(runs)));
+        match floors.of(name) {
+            Some(floor) => print!(" {:>12} {:>8.2}", nanoseconds(floor), mean(runs) / floor),
+            None => print!(" {:>12} {:>8}", "", ""),
+        }
         for ((_, theirs), logs) in opponents.iter().zip(&mut logs) {
             let Some(theirs) = theirs.get(name) else {
                 print!(" {:>14} {:>8}", "", "");
@@ -175,7 +222,13 @@ fn nanoseconds(ns: f64) -> String {
     }
 }
 
-fn measured(command: &mut Command) -> Result<Vec<Measured>, Box<dyn std::error::Error>> {
+pub(crate) fn measured(command: &mut Command) -> Result<Vec<Measured>, Box<dyn std::error::Error>> {
+    let read = |line: String| serde_json::from_str(&line).map_err(|e| format!("{line}: {e}").into());
+    lines(command)?.into_iter().map(read).collect()
+}
+
+/// The lines of JSON that a program prints.
+fn lines(command: &mut Command) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let name = format!("{command:?}");
     let output = command
         .current_dir(root())
@@ -186,9 +239,6 @@ fn measured(command: &mut Command) -> Result<Vec<Measured>, Box<dyn std::error::
     if !output.status.success() {
         return Err(format!("{name} failed: {}", output.status).into());
     }
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter(|line| line.starts_with('{'))
-        .map(|line| serde_json::from_str(line).map_err(|e| format!("{name}: {line}: {e}").into()))
-        .collect()
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().filter(|line| line.starts_with('{')).map(str::to_owned).collect())
 }

@@ -1,11 +1,13 @@
 //! The project's own tasks: `cargo xtask codegen`, `coverage`, `new-op`, `tidy`, `test`, `table`, `types`, `python`,
-//! `valgrind`, `bench`, `budgets`, `miri`, `loom`, `asan`.
+//! `valgrind`, `bench`, `budgets`, `growth`, `miri`, `loom`, `asan`.
 
 mod bench;
 mod budgets;
 mod check_memory;
 mod codegen;
 mod coverage;
+mod floor;
+mod growth;
 mod new_op;
 mod python;
 mod table;
@@ -47,6 +49,8 @@ enum Task {
     Valgrind(python::Options),
     /// Times the workloads, alone or beside PyTorch.
     Bench(bench::Options),
+    /// Times one operator of each family at sizes from 1 to ten million elements.
+    Growth(growth::Options),
     /// Counts the instructions of the smallest calls and holds them against their budgets.
     Budgets(budgets::Options),
     /// Runs the memory tests of core, and the pointer work of ops on the scalar path, under Miri.
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
         Task::Python(options) => python::run(&options),
         Task::Valgrind(options) => python::valgrind(&options),
         Task::Bench(options) => bench::run(&options),
+        Task::Growth(options) => growth::run(&options),
         Task::Budgets(options) => budgets::run(&options),
         Task::Miri => check_memory::miri(),
         Task::Loom => check_memory::loom(),

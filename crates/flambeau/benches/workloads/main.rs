@@ -7,8 +7,10 @@
 mod data;
 mod dispatch;
 mod elementwise;
+mod growth;
 mod index;
 mod linalg;
+mod machine;
 mod measure;
 mod models;
 mod nn;
@@ -63,6 +65,12 @@ struct Options {
     /// Lets criterion time them, which keeps a history and says what has changed.
     #[arg(long)]
     criterion: bool,
+    /// Times operators at sizes from 1 to ten million instead.
+    #[arg(long)]
+    growth: bool,
+    /// Measures the machine instead.
+    #[arg(long)]
+    machine: bool,
     /// What cargo says to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
@@ -70,12 +78,20 @@ struct Options {
 
 fn main() -> Result<()> {
     let options = Options::parse();
+    if options.machine {
+        println!("{}", machine::measure(options.threads));
+        return Ok(());
+    }
     flambeau::set_num_threads(options.threads);
     let mut criterion = Criterion::default().measurement_time(Duration::from_secs_f64(options.seconds));
     let families = [dispatch::workloads, elementwise::workloads, reduce::workloads, index::workloads];
     let more = [linalg::workloads, nn::workloads, models::workloads];
-    let all = families.into_iter().chain(more).flat_map(|family| family());
-    for workload in all.filter(|w| options.filters.iter().all(|filter| filter.is_match(&w.name))) {
+    let all: Vec<Workload> = match options.growth {
+        true => growth::workloads(),
+        false => families.into_iter().chain(more).flat_map(|family| family()).collect(),
+    };
+    for workload in all.into_iter().filter(|w| options.filters.iter().all(|filter| filter.is_match(&w.name)))
+    {
         let mut call = (workload.setup)()?;
         if options.criterion {
             call()?;

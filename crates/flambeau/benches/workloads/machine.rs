@@ -1,0 +1,169 @@
+//! What the machine can do at this moment: bandwidth of caches and memory, multiplications, the price of a call. The floor that
+//! workloads are held against. About a second in all; printed as one JSON object.
+#![expect(unsafe_code, reason = "functions for instruction sets that were found at run time")]
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// Working sets of one thread in the second and third cache, and of all threads in memory; in bytes.
+const LEVELS: [(&str, usize); 3] = [("l2", 512 << 10), ("l3", 8 << 20), ("memory", 256 << 20)];
+const EACH: Duration = Duration::from_millis(80);
+
+/// Measures with `threads` threads at once.
+pub(super) fn measure(threads: usize) -> String {
+    let mut fields = vec![format!("\"call_ns\": {:.2}", call_ns())];
+    for (name, bytes) in LEVELS {
+        let share = if name == "l2" { bytes } else { bytes / threads };
+        let read = together(threads, || Read(vec![1.0; share / 4]));
+        let copy = together(threads, || Copy(vec![1.0; share / 8], vec![0.0; share / 8]));
+        fields.push(format!("\"{name}\": {:.3}", read.max(copy)));
+    }
+    fields.push(format!("\"f32\": {:.3}", together(threads, || Fma::<f32>(1.0))));
+    fields.push(format!("\"f64\": {:.3}", together(threads, || Fma::<f64>(1.0))));
+    format!("{{{}}}", fields.join(", "))
+}
+
+/// Something done again and again: `run` returns how many bytes it moved, or operations it did.
+trait Work: Send {
+    fn run(&mut self) -> f64;
+}
+
+/// Billions a second of all threads: each does its own work, the best of several runs counts.
+fn together<W: Work>(threads: usize, make: impl Fn() -> W) -> f64 {
+    let works: Vec<W> = (0..threads).map(|_| make()).collect();
+    std::thread::scope(|scope| {
+        let running: Vec<_> = works.into_iter().map(|work| scope.spawn(move || best(work))).collect();
+        running.into_iter().filter_map(|thread| thread.join().ok()).sum()
+    })
+}
+
+fn best(mut work: impl Work) -> f64 {
+    let (start, mut best) = (Instant::now(), 0.0f64);
+    while start.elapsed() < EACH {
+        let start = Instant::now();
+        let mut amount = 0.0;
+        while start.elapsed() < EACH / 20 {
+            amount += work.run();
+        }
+        best = best.max(amount / start.elapsed().as_nanos() as f64);
+    }
+    best
+}
+
+/// A function for the best instruction set there is: the same text, compiled for each.
+macro_rules! dispatched {
+    ($name:ident, $body:ident, ($($argument:ident: $ty:ty),*) -> $returned:ty) => {
+        fn $name($($argument: $ty),*) -> $returned {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f,fma")]
+                fn avx512($($argument: $ty),*) -> $returned {
+                    $body($($argument),*)
+                }
+                #[target_feature(enable = "avx2,fma")]
+                fn avx2($($argument: $ty),*) -> $returned {
+                    $body($($argument),*)
+                }
+                if is_x86_feature_detected!("avx512f") {
+                    // SAFETY: the processor has it.
+                    return unsafe { avx512($($argument),*) };
+                }
+                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                    // SAFETY: the processor has them.
+                    return unsafe { avx2($($argument),*) };
+                }
+            }
+            $body($($argument),*)
+        }
+    };
+}
+
+struct Read(Vec<f32>);
+
+impl Work for Read {
+    fn run(&mut self) -> f64 {
+        black_box(sum(black_box(&self.0)));
+        (self.0.len() * 4) as f64
+    }
+}
+
+dispatched!(sum, sum_of, (numbers: &[f32]) -> f32);
+
+#[inline(always)]
+fn sum_of(numbers: &[f32]) -> f32 {
+    let mut sums = [0.0f32; 128];
+    for part in numbers.chunks_exact(128) {
+        for (sum, number) in sums.iter_mut().zip(part) {
+            *sum += number;
+        }
+    }
+    sums.iter().sum()
+}
+
+struct Copy(Vec<f32>, Vec<f32>);
+
+impl Work for Copy {
+    fn run(&mut self) -> f64 {
+        self.1.copy_from_slice(black_box(&self.0));
+        black_box(&mut self.1);
+        (self.0.len() * 8) as f64
+    }
+}
+
+struct Fma<T>(T);
+
+/// Twelve independent chains of 16 numbers hide the latency of a multiplication.
+const CHAINS: usize = 12;
+const STEPS: usize = 4096;
+
+impl Work for Fma<f32> {
+    fn run(&mut self) -> f64 {
+        self.0 = chains_f32(black_box(self.0)).clamp(0.5, 1.0);
+        (2 * CHAINS * 16 * STEPS) as f64
+    }
+}
+
+impl Work for Fma<f64> {
+    fn run(&mut self) -> f64 {
+        self.0 = chains_f64(black_box(self.0)).clamp(0.5, 1.0);
+        (2 * CHAINS * 16 * STEPS) as f64
+    }
+}
+
+dispatched!(chains_f32, run_f32, (by: f32) -> f32);
+dispatched!(chains_f64, run_f64, (by: f64) -> f64);
+
+macro_rules! chains {
+    ($name:ident, $ty:ty, $lanes:literal) => {
+        #[inline(always)]
+        fn $name(by: $ty) -> $ty {
+            let mut chains = [[by; $lanes]; CHAINS];
+            let by = [by * 0.999; $lanes];
+            for _ in 0..STEPS {
+                for chain in &mut chains {
+                    for (value, by) in chain.iter_mut().zip(&by) {
+                        *value = value.mul_add(*by, *by);
+                    }
+                }
+            }
+            chains.iter().flatten().sum()
+        }
+    };
+}
+
+chains!(run_f32, f32, 16);
+chains!(run_f64, f64, 16);
+
+/// One small allocation and one call through a pointer: what a tensor operation takes at least.
+fn call_ns() -> f64 {
+    let call: &dyn Fn(u64) -> Box<[u64; 16]> = black_box(&|x| Box::new([x; 16]));
+    let mut best = f64::INFINITY;
+    for _ in 0..20 {
+        let start = Instant::now();
+        for i in 0..10_000 {
+            black_box(call(i));
+        }
+        best = best.min(start.elapsed().as_nanos() as f64 / 1e4);
+    }
+    best
+}

@@ -1,0 +1,113 @@
+//! The least a workload can take on this machine: its bytes at the bandwidth of where they lie, its arithmetic at the peak, its calls.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+
+use serde::Deserialize;
+
+use crate::root;
+
+/// What the machine was measured to do: gigabytes and billions of operations a second.
+#[derive(Deserialize)]
+pub(crate) struct Machine {
+    call_ns: f64,
+    l2: f64,
+    l3: f64,
+    memory: f64,
+    f32: f64,
+    f64: f64,
+}
+
+/// What a workload must do at least.
+#[derive(Clone, Copy)]
+struct Cost {
+    bytes: f64,
+    flops: f64,
+    calls: f64,
+    /// How many times the peak of f32.
+    rate: Rate,
+}
+
+#[derive(Clone, Copy)]
+enum Rate {
+    F32,
+    F64,
+    /// Twice f32, where there are instructions for it.
+    Bf16,
+}
+
+/// The floors of all workloads.
+pub(crate) struct Floors {
+    machine: Machine,
+    costs: BTreeMap<String, Cost>,
+}
+
+const COSTS: &str = "crates/flambeau/benches/workloads/costs.tsv";
+/// Up to here bytes are charged at the speed of the second cache; up to `IN_L3` at that of the third, and what is beyond at the
+/// speed of memory, since the rest may have stayed from the call before.
+const IN_L2: f64 = 1048576.0;
+const IN_L3: f64 = 33554432.0;
+
+impl Floors {
+    pub(crate) fn new(machine: Machine) -> Result<Self, Box<dyn Error>> {
+        let text = std::fs::read_to_string(root().join(COSTS))?;
+        let rows = text.lines().filter(|line| !line.starts_with('#')).skip(1);
+        let costs = rows.map(|line| cost(line).map_err(|error| format!("{COSTS}: `{line}`: {error}").into()));
+        Ok(Floors { machine, costs: costs.collect::<Result<_, Box<dyn Error>>>()? })
+    }
+
+    /// Nanoseconds.
+    pub(crate) fn of(&self, workload: &str) -> Option<f64> {
+        let cost = self.costs.get(workload)?;
+        let arithmetic = cost.flops / self.peak(cost.rate);
+        Some(self.traffic(cost.bytes).max(arithmetic) + cost.calls * self.machine.call_ns)
+    }
+
+    fn peak(&self, rate: Rate) -> f64 {
+        match rate {
+            Rate::F32 => self.machine.f32,
+            Rate::F64 => self.machine.f64,
+            Rate::Bf16 => 2.0 * self.machine.f32,
+        }
+    }
+
+    fn traffic(&self, bytes: f64) -> f64 {
+        let Machine { l2, l3, memory, .. } = &self.machine;
+        if bytes <= IN_L2 { bytes / l2 } else { bytes.min(IN_L3) / l3 + (bytes - IN_L3).max(0.0) / memory }
+    }
+
+    /// Gigabytes a second of a workload that took so long, and the share of memory's bandwidth; the share may pass 1, as far as
+    /// caches help.
+    pub(crate) fn bandwidth(&self, workload: &str, nanoseconds: f64) -> Option<(f64, f64)> {
+        let rate = self.costs.get(workload)?.bytes / nanoseconds;
+        Some((rate, rate / self.machine.memory))
+    }
+
+    /// Billions of operations a second, and their share of the peak.
+    pub(crate) fn arithmetic(&self, workload: &str, nanoseconds: f64) -> Option<(f64, f64)> {
+        let cost = self.costs.get(workload)?;
+        let rate = cost.flops / nanoseconds;
+        Some((rate, rate / self.peak(cost.rate)))
+    }
+
+    /// What was measured, in a line.
+    pub(crate) fn describe(&self) -> String {
+        let Machine { call_ns, l2, l3, memory, f32, f64 } = &self.machine;
+        format!(
+            "machine: {l2:.0} GB/s in L2, {l3:.0} in L3, {memory:.1} in memory; {f32:.0} GFLOP/s in f32, {f64:.0} in f64; \
+             {call_ns:.1} ns a call"
+        )
+    }
+}
+
+fn cost(line: &str) -> Result<(String, Cost), Box<dyn Error>> {
+    let fields: Vec<&str> = line.split('\t').collect();
+    let [name, bytes, flops, calls, rate] = fields[..] else { return Err("expected five fields".into()) };
+    let rate = match rate {
+        "f32" => Rate::F32,
+        "f64" => Rate::F64,
+        "bf16" => Rate::Bf16,
+        other => return Err(format!("no type {other}").into()),
+    };
+    Ok((name.to_owned(), Cost { bytes: bytes.parse()?, flops: flops.parse()?, calls: calls.parse()?, rate }))
+}
