@@ -1717,6 +1717,7 @@ pub static _CROSS_ENTROPY: Operator<_CrossEntropyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, _cross_entropy_cpu as _CrossEntropyFn),
         Kernel::new(DispatchKey::Meta, _cross_entropy_meta as _CrossEntropyFn),
+        observed!(_CROSS_ENTROPY: _CrossEntropyFn, [self_, target, weight], self_, target, weight, reduction, ignore_index),
     ],
     _cross_entropy_boxed,
 );
@@ -1815,6 +1816,7 @@ pub static _CROSS_ENTROPY_BACKWARD: Operator<_CrossEntropyBackwardFn> = Operator
     &[
         Kernel::new(DispatchKey::Cpu, _cross_entropy_backward_cpu as _CrossEntropyBackwardFn),
         Kernel::new(DispatchKey::Meta, _cross_entropy_backward_meta as _CrossEntropyBackwardFn),
+        observed!(_CROSS_ENTROPY_BACKWARD: _CrossEntropyBackwardFn, [grad_output, self_, target, weight, total_weight, greatest, log_sum], grad_output, self_, target, weight, reduction, ignore_index, total_weight, greatest, log_sum),
     ],
     _cross_entropy_backward_boxed,
 );
