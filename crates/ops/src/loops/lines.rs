@@ -11,12 +11,15 @@ pub(crate) use norm_backward::{Lines, PART, add_up_parameters, layer_norm_backwa
 pub(crate) use scan::{Scan, scan_lines};
 pub(crate) use softmax::{ShareOf, share_lines, softmax_backward_lines, softmax_lines};
 
+use super::FloatFormula;
 use super::reduce::{Steps, first_element};
-use super::rows::Rows;
+use super::rows::{Floats, RowKernel, Rows, dispatch_rows_of};
+use super::streaming::{self, stream_rows};
 use super::tiles::StridedConvert;
 use crate::Tensor;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{Dim, DimMask, Dims, GRAIN, offsets};
+use crate::vectorized::EveryIsa;
 use flambeau_core::{Access, Result, ScalarType, StorageGuards};
 use smallvec::SmallVec;
 
@@ -196,6 +199,30 @@ impl Groups {
             }
         }
     }
+}
+
+/// Whether lines of `out` are written past the caches: they are where the kernel writes them, and many.
+fn streams_to(out: &Tensor, mask: DimMask, kernel: ScalarType) -> bool {
+    let is_dense = match walk(out, mask, true).as_slice() {
+        [] => true,
+        [dim] => dim.input == kernel.size() as i64,
+        _ => false,
+    };
+    is_dense && out.dtype() == kernel && streaming::pays(out.numel() as usize * kernel.size())
+}
+
+/// Runs `formula` over a row whose result is not read again soon.
+///
+/// # Safety
+/// - The elements of the row are valid, of type `T`.
+unsafe fn write_row<T, F: FloatFormula<N>, const N: usize>(row: Rows<N>, formula: F, streams: bool)
+where
+    for<'r> RowKernel<'r, T, Floats<F>, N>: EveryIsa,
+{
+    // SAFETY: by this function's condition, of the row or of pieces of it.
+    let run = |row: &Rows<N>| unsafe { dispatch_rows_of::<T, F, N>(*row, formula) };
+    let size = size_of::<T>();
+    if streams { stream_rows(&row, [size; N], size, &run) } else { run(&row) }
 }
 
 /// One row of `n` elements from `from` to `to`.

@@ -174,8 +174,7 @@ pub(crate) fn copy_rows<'a, T: bytemuck::Pod>(
     for (r, row) in to.chunks_exact_mut(width.max(1)).enumerate() {
         if r + AHEAD < count {
             let next = named(r + AHEAD);
-            let bytes = size_of_val(next).min(BYTES);
-            (0..bytes).step_by(LINE).for_each(|at| prefetch(next.as_ptr().cast::<u8>().wrapping_add(at)));
+            ask_for(&next[..next.len().min(BYTES / size_of::<T>())]);
         }
         let from = named(r);
         if streams {
@@ -189,6 +188,12 @@ pub(crate) fn copy_rows<'a, T: bytemuck::Pod>(
     if streams {
         fence();
     }
+}
+
+/// Asks for the lines of elements before they are needed in an order that the processor does not see coming.
+pub(crate) fn ask_for<T>(elements: &[T]) {
+    let start = elements.as_ptr().cast::<u8>();
+    (0..size_of_val(elements)).step_by(LINE).for_each(|at| prefetch(start.wrapping_add(at)));
 }
 
 fn prefetch(address: *const u8) {

@@ -78,6 +78,10 @@ pub(super) struct Places<'a> {
     pub(super) stride: i64,
 }
 
+/// Elements of a line of four bytes each, and how many are asked for at once at most.
+const LINE: usize = 16;
+const AT_ONCE: usize = 1 << 15;
+
 impl Places<'_> {
     fn check(&self, index: &[i64]) -> Result<()> {
         // Dimensions along which indices repeat need one look.
@@ -120,6 +124,11 @@ impl Places<'_> {
                 }
                 if index_step == 1 && step == 0 {
                     let (line, index) = (&from[at as usize..], &index[index_at as usize..][..n]);
+                    let named = (self.size as usize).min(line.len());
+                    if stride == 1 && n * LINE >= named && named <= AT_ONCE {
+                        // Nearly all of it will be read, in no order.
+                        streaming::ask_for(&line[..named]);
+                    }
                     for (to, i) in row.iter_mut().zip(index) {
                         *to = line[(i * stride) as usize];
                     }

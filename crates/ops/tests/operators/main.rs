@@ -18,6 +18,7 @@ mod pooling;
 mod private;
 mod reduce;
 mod sort;
+mod streaming;
 mod support;
 mod turned;
 mod view_in_place;

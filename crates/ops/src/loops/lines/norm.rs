@@ -1,10 +1,10 @@
 //! Normalization of lines: `(x - mean) * rstd * weight + bias`, and the form without a mean.
 #![expect(unsafe_code, reason = "reads the dense lines that the driver gives")]
 
-use super::{map_lines, row};
+use super::{map_lines, row, streams_to, write_row};
 use crate::loops::FloatFormula;
 use crate::loops::reduce::{LineFloat, SumOfSquares, computing_type, first_element, moments_of};
-use crate::loops::rows::{Rows, dispatch_rows_of};
+use crate::loops::rows::Rows;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::Float;
 use crate::{Tensor, dispatch_all_types};
@@ -80,6 +80,7 @@ pub(crate) fn layer_norm_lines(
     let _guards = StorageGuards::acquire(&wanted)?;
     let (weight, bias) = (affine.weight.map(Shared::of), affine.bias.map(Shared::of));
     let (means, rstds) = (Shared::of(mean), Shared::of(rstd));
+    let streams = streams_to(out, mask, kernel);
     dispatch_all_types!(wide_floats, kernel, "layer_norm", T => {
         let (one, zero) = (T::from_scalar(Scalar::Int(1)), T::from_scalar(Scalar::Int(0)));
         map_lines([input], out, mask, kernel, |line, [from], to, n| {
@@ -92,7 +93,7 @@ pub(crate) fn layer_norm_lines(
                 rstds.get().cast::<T>().add(line).write(T::from_scalar(Scalar::Float(spread)));
                 let (weight, bias) = (parameter(weight, &one), parameter(bias, &zero));
                 let rows = Rows { repeated: [false, weight.1, bias.1], ..row([from, weight.0, bias.0], to, n) };
-                dispatch_rows_of::<T, _, 3>(rows, Normalize(found.mean, spread));
+                write_row::<T, _, 3>(rows, Normalize(found.mean, spread), streams);
             }
         })
     })
@@ -113,6 +114,7 @@ pub(crate) fn rms_norm_lines(
     let wanted = storages(&[weight], &[rrms]);
     let _guards = StorageGuards::acquire(&wanted)?;
     let (weight, factors) = (weight.map(Shared::of), Shared::of(rrms));
+    let streams = streams_to(out, mask, kernel);
     dispatch_all_types!(wide_floats, kernel, "rms_norm", T => {
         let (one, zero) = (T::from_scalar(Scalar::Int(1)), T::from_scalar(Scalar::Int(0)));
         map_lines([input], out, mask, kernel, |line, [from], to, n| {
@@ -124,7 +126,7 @@ pub(crate) fn rms_norm_lines(
                 factors.get().cast::<T>().add(line).write(T::from_scalar(Scalar::Float(factor)));
                 let weight = parameter(weight, &one);
                 let rows = Rows { repeated: [false, weight.1, true], ..row([from, weight.0, &raw const zero], to, n) };
-                dispatch_rows_of::<T, _, 3>(rows, Normalize(0.0, factor));
+                write_row::<T, _, 3>(rows, Normalize(0.0, factor), streams);
             }
         })
     })

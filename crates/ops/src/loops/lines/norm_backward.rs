@@ -5,10 +5,10 @@
 )]
 
 use super::norm::{Shared, parameter, storages};
-use super::{map_lines, row};
+use super::{map_lines, row, streams_to, write_row};
 use crate::loops::FloatFormula;
 use crate::loops::reduce::{BLOCK, computing_type};
-use crate::loops::rows::{Rows, dispatch_rows_of};
+use crate::loops::rows::Rows;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{DimMask, GRAIN};
 use crate::vectorized::{EveryIsa, Float, FloatLanes, Isa, Kernel, Number, Placed, Vector, dispatch};
@@ -103,6 +103,7 @@ pub(crate) fn layer_norm_backward_lines(
     let wanted = storages(&[weight, mean, Some(rstd)], &[]);
     let _guards = StorageGuards::acquire(&wanted)?;
     let (weight, means, rstds) = (weight.map(Shared::of), mean.map(Shared::of), Shared::of(rstd));
+    let streams = streams_to(to, mask, kernel);
     dispatch_all_types!(wide_floats, kernel, "layer_norm_backward", T => {
         let one = T::from_scalar(Scalar::Int(1));
         map_lines([grad, input], to, mask, kernel, |line, [grad, from], to, n| {
@@ -115,7 +116,7 @@ pub(crate) fn layer_norm_backward_lines(
                 let [plain, normal] = dispatch(Sums { grad, x, weight, n, mean, rstd });
                 let a = if means.is_some() { plain / n as f64 } else { 0.0 };
                 let rows = Rows { repeated: [false, false, weight.1], ..row([grad, x, weight.0], to, n) };
-                dispatch_rows_of::<T, _, 3>(rows, NormGradient(mean, rstd, a, normal / n as f64));
+                write_row::<T, _, 3>(rows, NormGradient(mean, rstd, a, normal / n as f64), streams);
             }
         })
     })

@@ -1,11 +1,11 @@
 //! Softmax of a line and its derivative: the greatest element is taken out first, so that nothing overflows.
 #![expect(unsafe_code, reason = "reads the dense lines that the driver gives")]
 
-use super::{map_lines, row};
+use super::{map_lines, row, streams_to, write_row};
+use crate::gemm::Scratch;
 use crate::loops::FloatFormula;
 use crate::loops::reduce::{Exponentials, Greatest, LineFloat, computing_type};
-use crate::loops::rows::{Rows, dispatch_rows_of};
-use crate::loops::streaming::{self, stream_rows};
+use crate::loops::rows::dispatch_rows_of;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::Float;
 use crate::{Tensor, dispatch_all_types};
@@ -50,6 +50,7 @@ impl FloatFormula<1> for Quotient {
 /// As [`map_lines`].
 pub(crate) fn softmax_lines(input: &Tensor, out: &Tensor, mask: DimMask, log: bool) -> Result<()> {
     let kernel = computing_type(out.dtype());
+    let streams = streams_to(out, mask, kernel);
     dispatch_all_types!(wide_floats, kernel, "softmax", T => {
         map_lines([input], out, mask, kernel, |_, [from], to, n| {
             let (from, to): (*const T, *mut T) = (from.cast(), to.cast());
@@ -58,11 +59,14 @@ pub(crate) fn softmax_lines(input: &Tensor, out: &Tensor, mask: DimMask, log: bo
                 let greatest = T::line_fold(from, n, Greatest::of(kernel), f64::max);
                 if log {
                     let sum = T::line_float_fold(from, n, Exponentials(greatest));
-                    dispatch_rows_of::<T, _, 1>(row([from], to, n), Shifted(greatest, sum.ln()));
+                    write_row::<T, _, 1>(row([from], to, n), Shifted(greatest, sum.ln()), streams);
                 } else {
-                    dispatch_rows_of::<T, _, 1>(row([from], to, n), Exponential(greatest));
-                    let sum = T::line_sum(to, n);
-                    dispatch_rows_of::<T, _, 1>(row([to.cast_const()], to, n), Quotient(sum));
+                    // What is read again does not go past the caches.
+                    let mut room = Scratch::new::<T>(if streams { n } else { 0 });
+                    let powers = if streams { room.as_mut_ptr() } else { to };
+                    dispatch_rows_of::<T, _, 1>(row([from], powers, n), Exponential(greatest));
+                    let sum = T::line_sum(powers, n);
+                    write_row::<T, _, 1>(row([powers.cast_const()], to, n), Quotient(sum), streams);
                 }
             }
         })
@@ -160,8 +164,7 @@ pub(crate) struct ShareOf {
 pub(crate) fn share_lines(input: &Tensor, out: &Tensor, lines: &[ShareOf]) -> Result<()> {
     let kernel = computing_type(out.dtype());
     let mask = DimMask::new(Some(&[1]), 2)?;
-    let streams =
-        streaming::pays(out.numel() as usize * kernel.size()) && out.dtype() == kernel && out.is_contiguous();
+    let streams = streams_to(out, mask, kernel);
     dispatch_all_types!(wide_floats, kernel, "softmax", T => {
         map_lines([input], out, mask, kernel, |line, [from], to, n| {
             let (from, to): (*const T, *mut T) = (from.cast(), to.cast());
@@ -171,9 +174,7 @@ pub(crate) fn share_lines(input: &Tensor, out: &Tensor, lines: &[ShareOf]) -> Re
                 if amount == 0.0 {
                     return to.write_bytes(0, n);
                 }
-                let rows = row([from], to, n);
-                let run = |rows: &Rows<1>| dispatch_rows_of::<T, _, 1>(*rows, Share(a, b, amount));
-                if streams { stream_rows(&rows, [kernel.size()], kernel.size(), &run) } else { run(&rows) }
+                write_row::<T, _, 1>(row([from], to, n), Share(a, b, amount), streams);
                 if place < n {
                     let x = from.add(place).read().to_scalar().to_f64();
                     let share = ((x - a - b).exp() - 1.0) * amount;

@@ -158,14 +158,50 @@ impl<T: Pooled> Max<'_, T> {
 /// - `from` leads to as many elements as `best` and `taps` have, apart by `step`.
 #[inline(always)]
 unsafe fn take<T: Pooled>(from: *const T, step: isize, best: &mut [T::Sum], taps: &mut [u32], tap: u32) {
+    const TOGETHER: usize = 16;
     let count = best.len().min(taps.len());
-    for i in 0..count {
+    let mut i = 0;
+    if step == 2 && size_of::<T>() == 4 && cfg!(target_endian = "little") {
+        while i + TOGETHER < count {
+            // SAFETY: the caller's condition: the last element that is read lies before the last one of `best`.
+            let values = unsafe { every_second::<T, TOGETHER>(from.add(2 * i)) };
+            for k in 0..TOGETHER {
+                take_one::<T>(values[k], &mut best[i + k], &mut taps[i + k], tap);
+            }
+            i += TOGETHER;
+        }
+    }
+    for i in i..count {
         // SAFETY: the caller's condition.
-        let value = unsafe { *from.wrapping_offset(step * i as isize) }.widen();
-        #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-        let better = (taps[i] == UNSET) | (value > best[i]) | (value != value);
-        best[i] = if better { value } else { best[i] };
-        taps[i] = if better { tap } else { taps[i] };
+        let value = unsafe { *from.wrapping_offset(step * i as isize) };
+        take_one::<T>(value, &mut best[i], &mut taps[i], tap);
+    }
+}
+
+#[inline(always)]
+fn take_one<T: Pooled>(value: T, best: &mut T::Sum, place: &mut u32, tap: u32) {
+    let value = value.widen();
+    #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+    let better = (*place == UNSET) | (value > *best) | (value != value);
+    *best = if better { value } else { *best };
+    *place = if better { tap } else { *place };
+}
+
+/// `N` elements of four bytes, of which each is followed by one that is left out: halves of numbers of eight bytes, which the
+/// compiler shuffles where it would gather single elements.
+///
+/// # Safety
+/// - `from` has `2 * N` readable elements.
+#[inline(always)]
+unsafe fn every_second<T: Copy, const N: usize>(from: *const T) -> [T; N] {
+    let mut low = [0u32; N];
+    // SAFETY: by this function's condition; elements have four bytes, any of which are an element.
+    unsafe {
+        let pairs = from.cast::<[u64; N]>().read_unaligned();
+        for k in 0..N {
+            low[k] = pairs[k] as u32;
+        }
+        std::mem::transmute_copy(&low)
     }
 }
 

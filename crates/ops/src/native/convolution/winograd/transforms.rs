@@ -52,6 +52,18 @@ impl Halves {
         self.rows * 2 * self.half
     }
 
+    /// Asks for the rows of the image at `from` before they are needed: they are too short for the processor to see them coming.
+    #[inline(always)]
+    fn prefetch<I: Isa, T>(self, from: *const T, [row, pixel]: [isize; 2]) {
+        /// Elements of four bytes in a line.
+        const LINE: usize = 16;
+        for r in 0..self.rows as isize {
+            for x in (0..self.image[1]).step_by(LINE) {
+                I::prefetch(from.wrapping_offset((self.first[0] + r) * row + x as isize * pixel).cast());
+            }
+        }
+    }
+
     /// Half `odd` of row `row`.
     #[inline(always)]
     fn at(self, row: usize, odd: usize) -> usize {
@@ -258,6 +270,7 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for FromInput<T> {
     #[inline(always)]
     unsafe fn run(self) {
         let FromInput { halves, from, strides, room, to, plane } = self;
+        halves.prefetch::<I, T>(from.wrapping_offset(strides[1]), [strides[3], strides[4]]);
         // SAFETY: the caller's pointers; tiles `x..x + count` of a row are in the halves and in the result.
         unsafe {
             halves.fill(from, [strides[3], strides[4]], room);
@@ -304,6 +317,7 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for FromGradient<T> {
     #[inline(always)]
     unsafe fn run(self) {
         let FromGradient { halves, from, strides, room, to, plane } = self;
+        halves.prefetch::<I, T>(from.wrapping_offset(strides[1]), [strides[3], strides[4]]);
         // SAFETY: as for the input.
         unsafe {
             halves.fill(from, [strides[3], strides[4]], room);
