@@ -1,5 +1,6 @@
 //! Derivatives that are more than a line; formulas in `derivatives.yaml` may call them.
 
+mod attention;
 mod lists;
 mod losses;
 mod normalizations;
@@ -9,6 +10,7 @@ mod reductions;
 mod scatters;
 mod tangents;
 
+pub use attention::{tiled_attention_bias_backward, tiled_attention_double_backward};
 pub use lists::{
     cat_backward, constant_pad_backward, embedding_double_backward, index_backward, masked_select_backward,
     repeat_backward, roll_backward, split_backward, split_with_sizes_backward, take_backward,

@@ -84,3 +84,162 @@ fn scaled_dot_product_attention_boxed(given: &[Value]) -> Result<Vec<Value>> {
     )
     .map(IntoValues::into_values)
 }
+
+/// A kernel of `_tiled_attention`.
+pub type _TiledAttentionFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    &Tensor,
+    &Tensor,
+    Option<&Tensor>,
+    bool,
+    f64,
+) -> Result<(Tensor, Tensor, Tensor)>;
+
+/// The operator `_tiled_attention`.
+pub static _TILED_ATTENTION: Operator<_TiledAttentionFn> = Operator::new(
+    "_tiled_attention",
+    "_tiled_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)",
+    &[
+        Kernel::new(DispatchKey::Cpu, _tiled_attention_kernel as _TiledAttentionFn),
+        Kernel::new(DispatchKey::Meta, _tiled_attention_kernel as _TiledAttentionFn),
+        observed!(_TILED_ATTENTION: _TiledAttentionFn, [query, key, value, attn_bias], query, key, value, attn_bias, is_causal, scale),
+    ],
+    _tiled_attention_boxed,
+);
+
+/// `softmax(query @ key^T * scale + attn_bias) @ value` without a matrix of all scores, of operands with the same outer dimensions; and for each query its greatest score and the inverse of the sum of its exponentials.
+///
+/// `_tiled_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)`
+#[inline]
+pub fn _tiled_attention(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_bias: Option<&Tensor>,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let (keys, kernel) =
+        _TILED_ATTENTION.select(query.key_set() | key.key_set() | value.key_set() | attn_bias.key_set())?;
+    kernel(keys, query, key, value, attn_bias, is_causal, scale)
+}
+
+fn _tiled_attention_kernel(
+    _keys: DispatchKeySet,
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_bias: Option<&Tensor>,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    native::attention::tiled_attention(query, key, value, attn_bias, is_causal, scale)
+}
+
+fn _tiled_attention_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_tiled_attention", given, 6)?;
+    _tiled_attention(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.bool()?,
+        arguments.float()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `_tiled_attention_backward`.
+pub type _TiledAttentionBackwardFn = fn(
+    DispatchKeySet,
+    &Tensor,
+    &Tensor,
+    &Tensor,
+    &Tensor,
+    Option<&Tensor>,
+    &Tensor,
+    &Tensor,
+    bool,
+    f64,
+) -> Result<(Tensor, Tensor, Tensor)>;
+
+/// The operator `_tiled_attention_backward`.
+pub static _TILED_ATTENTION_BACKWARD: Operator<_TiledAttentionBackwardFn> = Operator::new(
+    "_tiled_attention_backward",
+    "_tiled_attention_backward(Tensor grad_output, Tensor query, Tensor key, Tensor value, Tensor? attn_bias, Tensor greatest, Tensor inverse_sum, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)",
+    &[
+        Kernel::new(DispatchKey::Cpu, _tiled_attention_backward_kernel as _TiledAttentionBackwardFn),
+        Kernel::new(DispatchKey::Meta, _tiled_attention_backward_kernel as _TiledAttentionBackwardFn),
+        observed!(_TILED_ATTENTION_BACKWARD: _TiledAttentionBackwardFn, [grad_output, query, key, value, attn_bias, greatest, inverse_sum], grad_output, query, key, value, attn_bias, greatest, inverse_sum, is_causal, scale),
+    ],
+    _tiled_attention_backward_boxed,
+);
+
+/// The gradients of query, key and value of `_tiled_attention`, given that of its result and what it found of each query.
+///
+/// `_tiled_attention_backward(Tensor grad_output, Tensor query, Tensor key, Tensor value, Tensor? attn_bias, Tensor greatest, Tensor inverse_sum, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)`
+#[inline]
+pub fn _tiled_attention_backward(
+    grad_output: &Tensor,
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_bias: Option<&Tensor>,
+    greatest: &Tensor,
+    inverse_sum: &Tensor,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let (keys, kernel) = _TILED_ATTENTION_BACKWARD.select(
+        grad_output.key_set()
+            | query.key_set()
+            | key.key_set()
+            | value.key_set()
+            | attn_bias.key_set()
+            | greatest.key_set()
+            | inverse_sum.key_set(),
+    )?;
+    kernel(keys, grad_output, query, key, value, attn_bias, greatest, inverse_sum, is_causal, scale)
+}
+
+fn _tiled_attention_backward_kernel(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_bias: Option<&Tensor>,
+    greatest: &Tensor,
+    inverse_sum: &Tensor,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    native::attention::tiled_attention_backward(
+        grad_output,
+        query,
+        key,
+        value,
+        attn_bias,
+        greatest,
+        inverse_sum,
+        is_causal,
+        scale,
+    )
+}
+
+fn _tiled_attention_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_tiled_attention_backward", given, 9)?;
+    _tiled_attention_backward(
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.optional_tensor()?,
+        arguments.tensor()?,
+        arguments.tensor()?,
+        arguments.bool()?,
+        arguments.float()?,
+    )
+    .map(IntoValues::into_values)
+}

@@ -23,4 +23,44 @@ impl Tensor {
             query, key, value, attn_mask, dropout_p, is_causal, None, false,
         )
     }
+
+    /// `softmax(query @ key^T * scale + attn_bias) @ value` without a matrix of all scores, of operands with the same outer dimensions;
+    /// and for each query its greatest score and the inverse of the sum of its exponentials.
+    ///
+    /// With `is_causal` query `i` sees keys `0..=i`. A query that sees no key gives zeros.
+    pub fn _tiled_attention(
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        attn_bias: Option<&Tensor>,
+        is_causal: bool,
+        scale: f64,
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        super::attention::_tiled_attention(query, key, value, attn_bias, is_causal, scale)
+    }
+
+    /// The gradients of query, key and value of `_tiled_attention`, given that of its result and what it found of each query.
+    pub fn _tiled_attention_backward(
+        grad_output: &Tensor,
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+        attn_bias: Option<&Tensor>,
+        greatest: &Tensor,
+        inverse_sum: &Tensor,
+        is_causal: bool,
+        scale: f64,
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        super::attention::_tiled_attention_backward(
+            grad_output,
+            query,
+            key,
+            value,
+            attn_bias,
+            greatest,
+            inverse_sum,
+            is_causal,
+            scale,
+        )
+    }
 }

@@ -1,7 +1,13 @@
 //! Attention: values averaged by how well their keys match a query.
 
+mod blocks;
+mod tiled;
+mod weights;
+
+pub use tiled::{tiled_attention, tiled_attention_backward};
+
 use crate::{Tensor, ops};
-use flambeau_core::{Result, Scalar, ScalarType, ensure};
+use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure, shape};
 
 const NAME: &str = "scaled_dot_product_attention";
 const LOWEST: Scalar = Scalar::Float(f64::NEG_INFINITY);
@@ -10,7 +16,8 @@ fn to_dtype(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
     ops::_to_copy(tensor, Some(dtype), None, None, None, false, None)
 }
 
-/// `softmax(query @ key^T * scale + mask) @ value`. Half precision is rounded once, not after each of these operators.
+/// `softmax(query @ key^T * scale + mask) @ value`. Half precision is rounded once, not after each of these operators. Only where
+/// weights are dropped, or a mask has rows that the query lacks, are all of them in memory at once.
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub fn scaled_dot_product_attention(
     query: &Tensor,
@@ -34,15 +41,78 @@ pub fn scaled_dot_product_attention(
     let (key, value) =
         if enable_gqa { (shared(key, query)?, shared(value, query)?) } else { (key.clone(), value.clone()) };
     let scale = scale.unwrap_or_else(|| 1.0 / (last(query, 1) as f64).sqrt());
-    let scaled = ops::mul_scalar(query, Scalar::Float(scale))?;
-    let scores = ops::matmul(&scaled, &ops::transpose_int(&key, -2, -1)?)?;
-    let weights = match (attn_mask, is_causal) {
-        (Some(mask), _) => masked_softmax(&masked(&scores, mask)?)?,
-        (None, true) => ops::softmax_int(&masked(&scores, &causal(&scores)?)?, -1, None)?,
-        (None, false) => ops::softmax_int(&scores, -1, None)?,
-    };
+    if dropout_p == 0.0
+        && let Some(sizes) = scores_sizes([query, &key, &value], attn_mask)?
+    {
+        return tiled([query, &key, &value], attn_mask, is_causal, scale, sizes);
+    }
+    let weights = attention_weights(query, &key, attn_mask, is_causal, scale)?;
     let kept = if dropout_p > 0.0 { ops::dropout(&weights, dropout_p, true)? } else { weights };
     ops::matmul(&kept, &value)
+}
+
+/// The sizes of all scores, unless the mask has more rows or columns than they.
+fn scores_sizes([query, key, value]: [&Tensor; 3], mask: Option<&Tensor>) -> Result<Option<DimVec>> {
+    let outer = |t: &Tensor| DimVec::from_slice(&t.sizes()[..t.dim() - 2]);
+    let mut sizes = shape::broadcast(&shape::broadcast(&outer(query), &outer(key))?, &outer(value))?;
+    sizes.extend([last(query, 2), last(key, 2)]);
+    let Some(mask) = mask else { return Ok(Some(sizes)) };
+    let inner = &sizes[sizes.len() - 2..];
+    let fits = mask.sizes().iter().rev().zip(inner.iter().rev()).all(|(own, size)| own == size || *own == 1);
+    Ok(if fits { Some(shape::broadcast(&sizes, mask.sizes())?) } else { None })
+}
+
+/// The attention of operands that are expanded to the outer dimensions of `scores`.
+fn tiled(
+    operands: [&Tensor; 3],
+    mask: Option<&Tensor>,
+    is_causal: bool,
+    scale: f64,
+    scores: DimVec,
+) -> Result<Tensor> {
+    let outer = &scores[..scores.len() - 2];
+    let whole = |t: &Tensor| {
+        let sizes = [outer, &t.sizes()[t.dim() - 2..]].concat();
+        if t.sizes() == sizes { Ok(t.clone()) } else { ops::expand(t, &sizes, false) }
+    };
+    let [query, key, value] = operands;
+    let (query, key, value) = (whole(query)?, whole(key)?, whole(value)?);
+    let bias = match mask {
+        Some(mask) => Some(ops::expand(&as_bias(mask, query.dtype())?, &scores, false)?),
+        None => None,
+    };
+    Ok(ops::_tiled_attention(&query, &key, &value, bias.as_ref(), is_causal, scale)?.0)
+}
+
+/// A mask as what is added to the scores.
+fn as_bias(mask: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    if mask.dtype() != ScalarType::Bool {
+        return Ok(mask.clone());
+    }
+    let zero = ops::zeros(&[], Some(dtype), None, Some(mask.device()), None)?;
+    ops::where_scalarother(mask, &zero, LOWEST)
+}
+
+/// The weight that each query gives each key, all of them at once.
+///
+/// # Errors
+/// Those of the operators it is made of.
+pub fn attention_weights(
+    query: &Tensor,
+    key: &Tensor,
+    mask: Option<&Tensor>,
+    is_causal: bool,
+    scale: f64,
+) -> Result<Tensor> {
+    let scaled = ops::mul_scalar(query, Scalar::Float(scale))?;
+    let mut scores = ops::matmul(&scaled, &ops::transpose_int(key, -2, -1)?)?;
+    if is_causal {
+        scores = masked(&scores, &causal(&scores)?)?;
+    }
+    match mask {
+        Some(mask) => masked_softmax(&masked(&scores, mask)?),
+        None => ops::softmax_int(&scores, -1, None),
+    }
 }
 
 /// The size of a dimension counted from the end, of which 1 is the last.

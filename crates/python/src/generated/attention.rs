@@ -6,11 +6,18 @@ use crate::arguments::{Overload, Signature, boolean, float, tensor};
 use crate::call::{Binding, function};
 use flambeau_ops::ops;
 
-pub(super) static BINDINGS: &[Binding] = &[function!(
-    "_nn",
-    SCALED_DOT_PRODUCT_ATTENTION,
-    "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False)\n\n`softmax(query @ key^T * scale + mask) @ value` over the last two dimensions, where `scale` is `1 / sqrt(query.size(-1))` unless given.\n\nA mask of truth values says which keys a query sees; a floating point mask is added. With `is_causal` query `i` sees keys `0..=i`.\nA query that sees no key gives zeros. With `enable_gqa` the heads, dimension -3, of `key` and `value` serve several heads of `query`\neach."
-)];
+pub(super) static BINDINGS: &[Binding] = &[
+    function!(
+        "_nn",
+        SCALED_DOT_PRODUCT_ATTENTION,
+        "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False)\n\n`softmax(query @ key^T * scale + mask) @ value` over the last two dimensions, where `scale` is `1 / sqrt(query.size(-1))` unless given.\n\nA mask of truth values says which keys a query sees; a floating point mask is added. With `is_causal` query `i` sees keys `0..=i`.\nA query that sees no key gives zeros. With `enable_gqa` the heads, dimension -3, of `key` and `value` serve several heads of `query`\neach."
+    ),
+    function!(
+        "",
+        _TILED_ATTENTION,
+        "_tiled_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool is_causal, float scale)\n\n`softmax(query @ key^T * scale + attn_bias) @ value` without a matrix of all scores, of operands with the same outer dimensions;\nand for each query its greatest score and the inverse of the sum of its exponentials.\n\nWith `is_causal` query `i` sees keys `0..=i`. A query that sees no key gives zeros."
+    ),
+];
 
 static SCALED_DOT_PRODUCT_ATTENTION: Signature = Signature {
     name: "scaled_dot_product_attention",
@@ -50,6 +57,27 @@ static SCALED_DOT_PRODUCT_ATTENTION: Signature = Signature {
                     enable_gqa,
                 )
             })
+        },
+    }],
+};
+
+static _TILED_ATTENTION: Signature = Signature {
+    name: "_tiled_attention",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("query"),
+            tensor("key"),
+            tensor("value"),
+            tensor("attn_bias").or_none(),
+            boolean("is_causal"),
+            float("scale"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (query, key, value, attn_bias, is_causal, scale) =
+                (a.tensor(0)?, a.tensor(1)?, a.tensor(2)?, a.optional_tensor(3)?, a.boolean(4)?, a.float(5)?);
+            a.returns(|| ops::_tiled_attention(&query, &key, &value, attn_bias.as_deref(), is_causal, scale))
         },
     }],
 };

@@ -6,6 +6,7 @@
 #![expect(non_snake_case, reason = "`add_.Tensor` is `add__tensor`, so that names tell overloads apart")]
 
 mod activation;
+mod attention;
 mod binary;
 mod choice;
 mod compare;

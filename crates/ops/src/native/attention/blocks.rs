@@ -1,0 +1,266 @@
+//! Attention a block of queries at a time: the scores of a block stay in the cache from one product to the next, and no matrix of
+//! all scores exists. Queries lie along the columns of a block, so that no product needs a packed key or value.
+//!
+//! References: Rabe and Staats, "Self-attention does not need O(n²) memory" (2021); Dao et al., "FlashAttention" (2022), for
+//! weights that are made again in the backward pass.
+#![expect(unsafe_code, reason = "matrices of tensors and blocks of scores are raw memory")]
+
+use super::weights::{Rows, Scores, Statistics, Weighed};
+use crate::Tensor;
+use crate::gemm::{Gemm, GemmElement, Isa, Scratch, gemm};
+use crate::loops::reduce::first_element;
+use crate::parallel::parallel_for;
+use std::ops::Range;
+
+/// Bytes of scores in a block: a part of the second-level cache, which also holds slopes, keys and values.
+const BLOCK: usize = 1 << 17;
+/// Queries that fill the registers of a product, and as many as there may be: more would add to the hidden scores of a causal block.
+const FEWEST: usize = 32;
+const MOST: usize = 64;
+/// Multiply-adds worth a thread.
+const WORTH_A_THREAD: usize = 1 << 18;
+
+/// The matrices of the last two dimensions of a tensor, by their number in row-major order of the others.
+#[derive(Clone, Copy)]
+pub(super) struct Batch<'a, T> {
+    first: *mut T,
+    sizes: &'a [i64],
+    strides: &'a [i64],
+}
+
+// SAFETY: it is an address that the guards of the calling thread protect; each element is written by one thread.
+unsafe impl<T> Sync for Batch<'_, T> {}
+
+impl<'a, T> Batch<'a, T> {
+    pub(super) fn new(tensor: &'a Tensor) -> Self {
+        Batch { first: first_element(tensor).cast(), sizes: tensor.sizes(), strides: tensor.strides() }
+    }
+
+    fn at(&self, mut index: usize) -> Matrix<T> {
+        let outer = self.sizes.len() - 2;
+        let mut offset = 0;
+        for (size, stride) in self.sizes[..outer].iter().zip(self.strides).rev() {
+            offset += (index % *size as usize) as isize * *stride as isize;
+            index /= *size as usize;
+        }
+        let strides = [self.strides[outer] as isize, self.strides[outer + 1] as isize];
+        Matrix { at: self.first.wrapping_offset(offset), strides }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Matrix<T> {
+    at: *mut T,
+    strides: [isize; 2],
+}
+
+impl<T> Matrix<T> {
+    /// Without the first rows.
+    fn below(self, row: usize) -> Self {
+        Matrix { at: self.at.wrapping_offset(row as isize * self.strides[0]), ..self }
+    }
+
+    fn transposed(self) -> Self {
+        Matrix { strides: [self.strides[1], self.strides[0]], ..self }
+    }
+}
+
+/// `c = alpha * a b + beta * c`, with the sizes of `c` and the inner one.
+///
+/// # Safety
+/// - As [`gemm`].
+unsafe fn multiply<T: GemmElement>(
+    [m, n, k]: [usize; 3],
+    [a, b, c]: [Matrix<T>; 3],
+    alpha: T::Scalar,
+    beta: T::Scalar,
+) {
+    let (a_strides, b_strides, c_strides) = (a.strides, b.strides, c.strides);
+    let product = Gemm { m, n, k, a: a.at, a_strides, b: b.at, b_strides, c: c.at, c_strides, alpha, beta };
+    // SAFETY: the caller's conditions.
+    unsafe { gemm(Isa::detected(), &product) }
+}
+
+/// A call: its operands and sizes.
+pub(super) struct Attention<'a, T> {
+    pub(super) query: Batch<'a, T>,
+    pub(super) key: Batch<'a, T>,
+    pub(super) value: Batch<'a, T>,
+    pub(super) bias: Option<Batch<'a, T>>,
+    /// For each query its greatest score, and the inverse of the sum of its exponentials: contiguous.
+    pub(super) greatest: Batch<'a, T>,
+    pub(super) inverse: Batch<'a, T>,
+    pub(super) heads: usize,
+    pub(super) queries: usize,
+    pub(super) keys: usize,
+    pub(super) depth: usize,
+    pub(super) width: usize,
+    pub(super) is_causal: bool,
+    pub(super) scale: f64,
+}
+
+impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
+    /// Queries in a block: by sizes alone.
+    fn rows(&self) -> usize {
+        let fitting = BLOCK / (self.keys * size_of::<T>()).max(1);
+        (fitting / FEWEST * FEWEST).clamp(FEWEST, MOST)
+    }
+
+    fn blocks(&self) -> usize {
+        self.queries.div_ceil(self.rows())
+    }
+
+    /// The queries of a block, and how many keys some of them sees.
+    fn block(&self, index: usize) -> (Range<usize>, usize) {
+        let first = index * self.rows();
+        let last = (first + self.rows()).min(self.queries);
+        (first..last, if self.is_causal { self.keys.min(last) } else { self.keys })
+    }
+
+    /// A distance between rows that is an odd number of cache lines, so that rows do not compete for the same sets.
+    fn pitch(&self) -> usize {
+        let line = 64 / size_of::<T>();
+        (self.rows().min(self.queries).div_ceil(line) | 1) * line
+    }
+
+    fn statistics(&self, head: usize, query: usize) -> Statistics<T> {
+        let at = |of: Batch<'_, T>| of.first.wrapping_add(head * self.queries + query);
+        Statistics { greatest: at(self.greatest), inverse: at(self.inverse) }
+    }
+
+    /// The scores of a block of queries with the keys that it sees.
+    ///
+    /// # Safety
+    /// - The operands are readable, and `at` takes `keys` rows.
+    unsafe fn score(&self, head: usize, queries: &Range<usize>, keys: usize, at: *mut T) -> Scores<T> {
+        let (pitch, n) = (self.pitch(), queries.len());
+        let scores = Matrix { at, strides: [pitch as isize, 1] };
+        let query = self.query.at(head).below(queries.start).transposed();
+        let sizes = [keys, n, self.depth];
+        // SAFETY: the caller's conditions.
+        unsafe {
+            let beta = match &self.bias {
+                Some(bias) => {
+                    copy_turned(bias.at(head).below(queries.start), scores, [keys, n]);
+                    T::from_f64(1.0)
+                }
+                None => T::from_f64(0.0),
+            };
+            multiply(sizes, [self.key.at(head), query, scores], T::from_f64(self.scale), beta);
+        }
+        let open = if self.is_causal { queries.start + 1 } else { keys };
+        Scores { at, pitch, keys, queries: n, open }
+    }
+
+    /// `out = weights * value`, and the statistics.
+    ///
+    /// # Safety
+    /// - The operands are readable; `out`, with adjacent elements in its rows, and the statistics are writable.
+    pub(super) unsafe fn forward(&self, out: Batch<'_, T>) {
+        let work = self.rows() * self.keys * (self.depth + self.width);
+        let grain = (WORTH_A_THREAD / work.max(1)).max(1);
+        parallel_for(0..self.heads * self.blocks(), grain, |part| {
+            let mut buffer = Scratch::new::<T>(self.keys * self.pitch());
+            for item in part {
+                let (head, (queries, keys)) = (item / self.blocks(), self.block(item % self.blocks()));
+                // SAFETY: the caller's conditions; each block writes rows of its own.
+                unsafe { self.forward_block(head, queries, keys, buffer.as_mut_ptr(), out.at(head)) }
+            }
+        });
+    }
+
+    /// # Safety
+    /// - As [`Self::forward`], and `buffer` takes the scores of a block.
+    unsafe fn forward_block(
+        &self,
+        head: usize,
+        queries: Range<usize>,
+        keys: usize,
+        buffer: *mut T,
+        out: Matrix<T>,
+    ) {
+        let (statistics, out) = (self.statistics(head, queries.start), out.below(queries.start));
+        let sizes = [queries.len(), self.width, keys];
+        let rows = Rows { at: out.at, pitch: out.strides[0], count: queries.len(), width: self.width };
+        // SAFETY: the caller's conditions.
+        unsafe {
+            let scores = self.score(head, &queries, keys, buffer);
+            T::weigh(scores, statistics);
+            let weights = turned(scores);
+            multiply(sizes, [weights, self.value.at(head), out], T::from_f64(1.0), T::from_f64(0.0));
+            T::scale(rows, statistics.inverse);
+        }
+    }
+
+    /// The gradients of query, key and value. Keys that no query sees are left as they are.
+    ///
+    /// # Safety
+    /// - The operands, the statistics and `grad` are readable, and `to` are writable.
+    pub(super) unsafe fn backward(&self, grad: Batch<'_, T>, to: [Batch<'_, T>; 3]) {
+        let work = self.queries * self.keys * (self.depth + self.width);
+        let grain = (WORTH_A_THREAD / work.max(1)).max(1);
+        parallel_for(0..self.heads, grain, |part| {
+            let block = self.keys * self.pitch();
+            let mut buffer = Scratch::new::<T>(2 * block);
+            let buffer: *mut T = buffer.as_mut_ptr();
+            for head in part {
+                let to = [to[0].at(head), to[1].at(head), to[2].at(head)];
+                // The last block sees the most keys: it sets their gradients, the others add to them.
+                for index in (0..self.blocks()).rev() {
+                    let beta = T::from_f64(if index + 1 == self.blocks() { 0.0 } else { 1.0 });
+                    let buffers = [buffer, buffer.wrapping_add(block)];
+                    // SAFETY: the caller's conditions; each head writes matrices of its own.
+                    unsafe { self.backward_block(head, index, buffers, grad.at(head), to, beta) }
+                }
+            }
+        });
+    }
+
+    /// # Safety
+    /// - As [`Self::backward`], and both buffers take the scores of a block.
+    unsafe fn backward_block(
+        &self,
+        head: usize,
+        index: usize,
+        [scores, slopes]: [*mut T; 2],
+        grad: Matrix<T>,
+        [to_query, to_key, to_value]: [Matrix<T>; 3],
+        beta: T,
+    ) {
+        let (queries, keys) = self.block(index);
+        let (n, grad) = (queries.len(), grad.below(queries.start));
+        let (query, to_query) = (self.query.at(head).below(queries.start), to_query.below(queries.start));
+        let (key, value) = (self.key.at(head), self.value.at(head));
+        let (one, zero, scale) = (T::from_f64(1.0), T::from_f64(0.0), T::from_f64(self.scale));
+        // SAFETY: the caller's conditions.
+        unsafe {
+            let scores = self.score(head, &queries, keys, scores);
+            let weights = turned(scores).transposed();
+            let slopes = Matrix { at: slopes, ..weights };
+            multiply([keys, n, self.width], [value, grad.transposed(), slopes], one, zero);
+            T::weigh_again(scores, self.statistics(head, queries.start), slopes.at);
+            multiply([keys, self.width, n], [weights, grad, to_value], one, beta);
+            multiply([keys, self.depth, n], [slopes, query, to_key], scale, beta);
+            multiply([n, self.depth, keys], [slopes.transposed(), key, to_query], scale, zero);
+        }
+    }
+}
+
+/// A block as a matrix with a row for each query.
+fn turned<T>(scores: Scores<T>) -> Matrix<T> {
+    Matrix { at: scores.at, strides: [1, scores.pitch as isize] }
+}
+
+/// `to = from^T`, with these sizes of `to`.
+///
+/// # Safety
+/// - `from` is readable and `to` writable.
+unsafe fn copy_turned<T: Copy>(from: Matrix<T>, to: Matrix<T>, [rows, columns]: [usize; 2]) {
+    for i in 0..rows {
+        let (from, to) = (from.transposed().below(i), to.below(i));
+        for j in 0..columns {
+            // SAFETY: row `i`, column `j` of both.
+            unsafe { to.at.add(j).write(from.at.offset(j as isize * from.strides[1]).read()) }
+        }
+    }
+}
