@@ -65,6 +65,7 @@ impl<I: Isa, T: Pooled> Kernel<I> for Max<'_, T> {
     unsafe fn run(self) {
         let [depth, height, width] = self.pool.output.map(|size| size as usize);
         let (mut best, mut taps) = (Scratch::new::<T::Sum>(width), Scratch::new::<u32>(width));
+        let mut room = Scratch::new::<T>(width);
         // SAFETY: the buffers have room for a row, and are written before they are read.
         unsafe {
             let best = best.as_mut_ptr::<T::Sum>();
@@ -75,7 +76,7 @@ impl<I: Isa, T: Pooled> Kernel<I> for Max<'_, T> {
             let taps = std::slice::from_raw_parts_mut(taps, width);
             for row in rows(depth, height) {
                 taps.fill(UNSET);
-                self.row(row, best, taps);
+                self.row(row, room.as_mut_ptr(), best, taps);
                 self.finish(row, best, taps);
             }
         }
@@ -92,7 +93,7 @@ impl<T: Pooled> Max<'_, T> {
     }
 
     #[inline(always)]
-    unsafe fn row(&self, [z, y]: [usize; 2], best: &mut [T::Sum], taps: &mut [u32]) {
+    unsafe fn row(&self, [z, y]: [usize; 2], room: *mut T, best: &mut [T::Sum], taps: &mut [u32]) {
         let input = self.pool.input;
         for kz in self.taps[0].clone() {
             for ky in self.taps[1].clone() {
@@ -102,14 +103,23 @@ impl<T: Pooled> Max<'_, T> {
                 }
                 let row = (kz - self.taps[0].start) * self.wide(1) + ky - self.taps[1].start;
                 // SAFETY: a row of the input.
-                unsafe { self.columns(from.map(|place| place as usize), row * self.wide(2), best, taps) }
+                unsafe {
+                    self.columns(from.map(|place| place as usize), row * self.wide(2), room, best, taps)
+                }
             }
         }
     }
 
     /// Looks at one row of the input, whose first place in the kernel has the number `first_tap`.
     #[inline(always)]
-    unsafe fn columns(&self, [z, y]: [usize; 2], first_tap: i64, best: &mut [T::Sum], taps: &mut [u32]) {
+    unsafe fn columns(
+        &self,
+        [z, y]: [usize; 2],
+        first_tap: i64,
+        room: *mut T,
+        best: &mut [T::Sum],
+        taps: &mut [u32],
+    ) {
         let p = self.pool;
         for kx in self.taps[2].clone() {
             // The first output places that read at or after the beginning, and at or after the end.
@@ -125,11 +135,14 @@ impl<T: Pooled> Max<'_, T> {
             let from = self.x.pixel([z, y, self.source(2, low, kx) as usize]);
             let tap = (first_tap + kx - self.taps[2].start) as u32;
             let (best, taps) = (&mut best[low..high], &mut taps[low..high]);
-            // SAFETY: pixels inside the channel. A step known to the compiler becomes shuffles.
+            // SAFETY: pixels inside the channel, and room for a row.
             unsafe {
                 match p.stride[2] as isize * self.x.strides[2] {
                     1 => take(from, 1, best, taps, tap),
-                    2 => take(from, 2, best, taps, tap),
+                    2 => {
+                        every_second(from, room, best.len());
+                        take(room.cast_const(), 1, best, taps, tap);
+                    }
                     step => take(from, step, best, taps, tap),
                 }
             }
@@ -158,50 +171,42 @@ impl<T: Pooled> Max<'_, T> {
 /// - `from` leads to as many elements as `best` and `taps` have, apart by `step`.
 #[inline(always)]
 unsafe fn take<T: Pooled>(from: *const T, step: isize, best: &mut [T::Sum], taps: &mut [u32], tap: u32) {
-    const TOGETHER: usize = 16;
     let count = best.len().min(taps.len());
-    let mut i = 0;
-    if step == 2 && size_of::<T>() == 4 && cfg!(target_endian = "little") {
-        while i + TOGETHER < count {
-            // SAFETY: the caller's condition: the last element that is read lies before the last one of `best`.
-            let values = unsafe { every_second::<T, TOGETHER>(from.add(2 * i)) };
-            for k in 0..TOGETHER {
-                take_one::<T>(values[k], &mut best[i + k], &mut taps[i + k], tap);
-            }
-            i += TOGETHER;
-        }
-    }
-    for i in i..count {
+    for i in 0..count {
         // SAFETY: the caller's condition.
-        let value = unsafe { *from.wrapping_offset(step * i as isize) };
-        take_one::<T>(value, &mut best[i], &mut taps[i], tap);
+        let value = unsafe { *from.wrapping_offset(step * i as isize) }.widen();
+        #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+        let better = (taps[i] == UNSET) | (value > best[i]) | (value != value);
+        best[i] = if better { value } else { best[i] };
+        taps[i] = if better { tap } else { taps[i] };
     }
 }
 
-#[inline(always)]
-fn take_one<T: Pooled>(value: T, best: &mut T::Sum, place: &mut u32, tap: u32) {
-    let value = value.widen();
-    #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-    let better = (*place == UNSET) | (value > *best) | (value != value);
-    *best = if better { value } else { *best };
-    *place = if better { tap } else { *place };
-}
-
-/// `N` elements of four bytes, of which each is followed by one that is left out: halves of numbers of eight bytes, which the
-/// compiler shuffles where it would gather single elements.
+/// Writes every second element of `from` to `to`, `count` of them.
 ///
 /// # Safety
-/// - `from` has `2 * N` readable elements.
+/// - `from` has `2 * count - 1` readable elements, and `to` takes `count`.
 #[inline(always)]
-unsafe fn every_second<T: Copy, const N: usize>(from: *const T) -> [T; N] {
-    let mut low = [0u32; N];
-    // SAFETY: by this function's condition; elements have four bytes, any of which are an element.
+unsafe fn every_second<T: Copy>(from: *const T, to: *mut T, count: usize) {
+    const TOGETHER: usize = 16;
+    let mut i = 0;
+    // SAFETY: by this function's condition; what is read by sixteens ends before the last element.
     unsafe {
-        let pairs = from.cast::<[u64; N]>().read_unaligned();
-        for k in 0..N {
-            low[k] = pairs[k] as u32;
+        if size_of::<T>() == 4 && cfg!(target_endian = "little") {
+            // Halves of numbers of eight bytes, which the compiler shuffles where it would gather single elements.
+            while i + TOGETHER < count {
+                let pairs = from.add(2 * i).cast::<[u64; TOGETHER]>().read_unaligned();
+                let mut low = [0; TOGETHER];
+                for k in 0..TOGETHER {
+                    low[k] = pairs[k] as u32;
+                }
+                to.add(i).cast::<[u32; TOGETHER]>().write_unaligned(low);
+                i += TOGETHER;
+            }
         }
-        std::mem::transmute_copy(&low)
+        for i in i..count {
+            *to.add(i) = *from.add(2 * i);
+        }
     }
 }
 
