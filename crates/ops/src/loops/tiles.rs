@@ -87,7 +87,11 @@ struct Sink<'k, const N: usize> {
     streams: bool,
 }
 
-impl<const N: usize> Sink<'_, N> {
+impl<'k, const N: usize> Sink<'k, N> {
+    fn new(inputs: [ScalarType; N], output: ScalarType, run: &'k RunRows<'k, N>) -> Self {
+        Sink { run, inputs: inputs.map(ScalarType::size), output: output.size(), streams: false }
+    }
+
     /// Computes rows whose results stand in memory as the kernel writes them.
     #[inline]
     fn compute(&self, rows: &Rows<N>) {
@@ -108,17 +112,17 @@ pub(super) fn for_each_rows<const N: usize>(
     output: ScalarType,
     run: &RunRows<'_, N>,
 ) -> Result<()> {
-    let sink = Sink { run, inputs: inputs.map(ScalarType::size), output: output.size(), streams: false };
     if let Some(plain) = iter.plain().filter(|p| p.result == output && inputs.iter().all(|i| *i == p.dtype)) {
         return match plain.number() {
-            None => plain.with_guards(iter.name(), || plain_rows(plain.rows(), sink)),
+            None => plain.with_guards(iter.name(), || plain_rows(plain.rows(), inputs, output, run)),
             Some((place, from)) => {
                 let convert = converter(from, plain.dtype)?;
-                plain.with_guards(iter.name(), || with_number(plain, place, convert, sink))
+                let numbered = || with_number(plain, (place, convert), inputs, output, run);
+                plain.with_guards(iter.name(), numbered)
             }
         };
     }
-    walk_rows(iter, inputs, output, sink)
+    walk_rows(iter, inputs, output, run)
 }
 
 /// The calls that are not plain.
@@ -127,7 +131,7 @@ fn walk_rows<const N: usize>(
     iter: &TensorIterator<'_>,
     inputs: [ScalarType; N],
     output: ScalarType,
-    mut sink: Sink<'_, N>,
+    run: &RunRows<'_, N>,
 ) -> Result<()> {
     let operands = iter.operands();
     let to = Port::output(operands[0].dtype(), output)?;
@@ -136,6 +140,7 @@ fn walk_rows<const N: usize>(
         from[i] = Port::input(operands[1 + i].dtype(), inputs[i])?;
     }
     let apart = |i: usize| !operands[0].shares_storage(&operands[1 + i]);
+    let mut sink = Sink::new(inputs, output, run);
     sink.streams = N <= STREAMED
         && streaming::pays(iter.numel() as usize * operands[0].dtype().size())
         && (0..N).all(apart);
@@ -181,13 +186,19 @@ fn walk_turned<const N: usize>(iter: &TensorIterator<'_>, dim: usize, sink: Sink
 
 /// The one dense row that a plain call is, cut where several threads pay.
 #[inline]
-fn plain_rows<const N: usize>(whole: Rows<N>, mut sink: Sink<'_, N>) {
+fn plain_rows<const N: usize>(
+    whole: Rows<N>,
+    inputs: [ScalarType; N],
+    output: ScalarType,
+    run: &RunRows<'_, N>,
+) {
     let n = whole.n;
     if n <= GRAIN {
         return if n > 0 {
-            (sink.run)(&whole)
+            run(&whole)
         };
     }
+    let mut sink = Sink::new(inputs, output, run);
     let apart = !whole.from.contains(&whole.to.cast_const());
     sink.streams = N <= STREAMED && apart && streaming::pays(n * sink.output);
     // A few grains are cut finer, so that all threads end together.
@@ -196,14 +207,20 @@ fn plain_rows<const N: usize>(whole: Rows<N>, mut sink: Sink<'_, N>) {
 }
 
 /// The same where the input at `place` is a number, which is converted once.
-fn with_number<const N: usize>(plain: &Plain<'_>, place: usize, convert: Convert, sink: Sink<'_, N>) {
+fn with_number<const N: usize>(
+    plain: &Plain<'_>,
+    (place, convert): (usize, Convert),
+    inputs: [ScalarType; N],
+    output: ScalarType,
+    run: &RunRows<'_, N>,
+) {
     let mut whole = plain.rows();
     let mut number = MaybeUninit::<u64>::uninit();
     // SAFETY: one element is read under the guards that are held; those of any type fit in eight bytes.
     unsafe { convert(whole.from[place], number.as_mut_ptr().cast(), 1) };
     whole.from[place] = number.as_ptr().cast();
     whole.repeated[place] = whole.n > 1;
-    plain_rows(whole, sink);
+    plain_rows(whole, inputs, output, run);
 }
 
 impl Plain<'_> {
