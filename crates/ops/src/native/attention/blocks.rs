@@ -14,8 +14,9 @@ use std::ops::Range;
 
 /// Bytes of scores in a block: a part of the second-level cache, which also holds slopes, keys and values.
 const BLOCK: usize = 1 << 17;
-/// Queries that fill the registers of a product, and as many as there may be: more would add to the hidden scores of a causal block.
-const FEWEST: usize = 32;
+/// Queries that fill the registers of a product: a causal block is cut into pieces of so many, each with the keys that it sees.
+const PIECE: usize = 32;
+/// Queries in a block at most.
 const MOST: usize = 64;
 /// Multiply-adds worth a thread.
 const WORTH_A_THREAD: usize = 1 << 18;
@@ -58,6 +59,11 @@ impl<T> Matrix<T> {
     /// Without the first rows.
     fn below(self, row: usize) -> Self {
         Matrix { at: self.at.wrapping_offset(row as isize * self.strides[0]), ..self }
+    }
+
+    /// Without the first columns.
+    fn right_of(self, column: usize) -> Self {
+        self.transposed().below(column).transposed()
     }
 
     fn transposed(self) -> Self {
@@ -103,7 +109,7 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
     /// Queries in a block: by sizes alone.
     fn rows(&self) -> usize {
         let fitting = BLOCK / (self.keys * size_of::<T>()).max(1);
-        (fitting / FEWEST * FEWEST).clamp(FEWEST, MOST)
+        (fitting / PIECE * PIECE).clamp(PIECE, MOST)
     }
 
     fn blocks(&self) -> usize {
@@ -115,6 +121,73 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
         let first = index * self.rows();
         let last = (first + self.rows()).min(self.queries);
         (first..last, if self.is_causal { self.keys.min(last) } else { self.keys })
+    }
+
+    /// Parts of the queries of a block, counted from its first, and how many keys some of them sees.
+    fn pieces(&self, queries: &Range<usize>) -> impl Iterator<Item = (Range<usize>, usize)> {
+        let (first, n, all, causal) = (queries.start, queries.len(), self.keys, self.is_causal);
+        (0..n).step_by(if causal { PIECE } else { n.max(1) }).map(move |start| {
+            let end = if causal { n.min(start + PIECE) } else { n };
+            (start..end, if causal { all.min(first + end) } else { all })
+        })
+    }
+
+    /// The products of the keys that each piece of a block sees with its queries: `to = alpha * of * with^T + beta * to`.
+    ///
+    /// # Safety
+    /// - As [`gemm`]; `of` has a row for each key, `with` one for each query of the block, `to` is laid out as its scores.
+    unsafe fn keys_by_queries(
+        &self,
+        queries: &Range<usize>,
+        depth: usize,
+        [of, with, to]: [Matrix<T>; 3],
+        [alpha, beta]: [T; 2],
+    ) {
+        for (piece, keys) in self.pieces(queries) {
+            let (with, to) = (with.below(piece.start).transposed(), to.right_of(piece.start));
+            // SAFETY: the caller's conditions.
+            unsafe { multiply([keys, piece.len(), depth], [of, with, to], alpha, beta) }
+        }
+    }
+
+    /// The sums over the keys that each query of a block sees: `to = alpha * block^T * of`.
+    ///
+    /// # Safety
+    /// - As [`gemm`]; `block` is laid out as scores, `of` has a row for each key, `to` one for each query of the block.
+    unsafe fn over_keys(
+        &self,
+        queries: &Range<usize>,
+        width: usize,
+        [block, of, to]: [Matrix<T>; 3],
+        alpha: T,
+    ) {
+        for (piece, keys) in self.pieces(queries) {
+            let (weights, to) = (block.right_of(piece.start).transposed(), to.below(piece.start));
+            // SAFETY: the caller's conditions.
+            unsafe { multiply([piece.len(), width, keys], [weights, of, to], alpha, T::from_f64(0.0)) }
+        }
+    }
+
+    /// The sums over the queries of a block that see each key: `to = alpha * block * of + beta * to`.
+    ///
+    /// # Safety
+    /// - As [`gemm`]; `block` is laid out as scores, `of` has a row for each query of the block, `to` one for each key.
+    unsafe fn over_queries(
+        &self,
+        queries: &Range<usize>,
+        width: usize,
+        [block, of, to]: [Matrix<T>; 3],
+        [alpha, beta]: [T; 2],
+    ) {
+        let mut done = 0;
+        for (piece, keys) in self.pieces(queries) {
+            // These keys are seen by no piece before this one, and by all after it.
+            let sizes = [keys - done, width, queries.len() - piece.start];
+            let (block, of) = (block.below(done).right_of(piece.start), of.below(piece.start));
+            // SAFETY: the caller's conditions.
+            unsafe { multiply(sizes, [block, of, to.below(done)], alpha, beta) }
+            done = keys;
+        }
     }
 
     /// A distance between rows that is an odd number of cache lines, so that rows do not compete for the same sets.
@@ -135,18 +208,15 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
     unsafe fn score(&self, head: usize, queries: &Range<usize>, keys: usize, at: *mut T) -> Scores<T> {
         let (pitch, n) = (self.pitch(), queries.len());
         let scores = Matrix { at, strides: [pitch as isize, 1] };
-        let query = self.query.at(head).below(queries.start).transposed();
-        let sizes = [keys, n, self.depth];
+        let query = self.query.at(head).below(queries.start);
+        let beta = T::from_f64(if self.bias.is_some() { 1.0 } else { 0.0 });
+        let factors = [T::from_f64(self.scale), beta];
         // SAFETY: the caller's conditions.
         unsafe {
-            let beta = match &self.bias {
-                Some(bias) => {
-                    copy_turned(bias.at(head).below(queries.start), scores, [keys, n]);
-                    T::from_f64(1.0)
-                }
-                None => T::from_f64(0.0),
-            };
-            multiply(sizes, [self.key.at(head), query, scores], T::from_f64(self.scale), beta);
+            if let Some(bias) = &self.bias {
+                copy_turned(bias.at(head).below(queries.start), scores, [keys, n]);
+            }
+            self.keys_by_queries(queries, self.depth, [self.key.at(head), query, scores], factors);
         }
         let open = if self.is_causal { queries.start + 1 } else { keys };
         Scores { at, pitch, keys, queries: n, open }
@@ -180,14 +250,13 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
         out: Matrix<T>,
     ) {
         let (statistics, out) = (self.statistics(head, queries.start), out.below(queries.start));
-        let sizes = [queries.len(), self.width, keys];
         let rows = Rows { at: out.at, pitch: out.strides[0], count: queries.len(), width: self.width };
         // SAFETY: the caller's conditions.
         unsafe {
             let scores = self.score(head, &queries, keys, buffer);
             T::weigh(scores, statistics);
-            let weights = turned(scores);
-            multiply(sizes, [weights, self.value.at(head), out], T::from_f64(1.0), T::from_f64(0.0));
+            let operands = [matrix(scores), self.value.at(head), out];
+            self.over_keys(&queries, self.width, operands, T::from_f64(1.0));
             T::scale(rows, statistics.inverse);
         }
     }
@@ -228,27 +297,27 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
         beta: T,
     ) {
         let (queries, keys) = self.block(index);
-        let (n, grad) = (queries.len(), grad.below(queries.start));
-        let (query, to_query) = (self.query.at(head).below(queries.start), to_query.below(queries.start));
+        let (grad, to_query) = (grad.below(queries.start), to_query.below(queries.start));
+        let query = self.query.at(head).below(queries.start);
         let (key, value) = (self.key.at(head), self.value.at(head));
         let (one, zero, scale) = (T::from_f64(1.0), T::from_f64(0.0), T::from_f64(self.scale));
         // SAFETY: the caller's conditions.
         unsafe {
             let scores = self.score(head, &queries, keys, scores);
-            let weights = turned(scores).transposed();
+            let weights = matrix(scores);
             let slopes = Matrix { at: slopes, ..weights };
-            multiply([keys, n, self.width], [value, grad.transposed(), slopes], one, zero);
+            self.keys_by_queries(&queries, self.width, [value, grad, slopes], [one, zero]);
             T::weigh_again(scores, self.statistics(head, queries.start), slopes.at);
-            multiply([keys, self.width, n], [weights, grad, to_value], one, beta);
-            multiply([keys, self.depth, n], [slopes, query, to_key], scale, beta);
-            multiply([n, self.depth, keys], [slopes.transposed(), key, to_query], scale, zero);
+            self.over_queries(&queries, self.width, [weights, grad, to_value], [one, beta]);
+            self.over_queries(&queries, self.depth, [slopes, query, to_key], [scale, beta]);
+            self.over_keys(&queries, self.depth, [slopes, key, to_query], scale);
         }
     }
 }
 
-/// A block as a matrix with a row for each query.
-fn turned<T>(scores: Scores<T>) -> Matrix<T> {
-    Matrix { at: scores.at, strides: [1, scores.pitch as isize] }
+/// A block as a matrix with a row for each key.
+fn matrix<T>(scores: Scores<T>) -> Matrix<T> {
+    Matrix { at: scores.at, strides: [scores.pitch as isize, 1] }
 }
 
 /// `to = from^T`, with these sizes of `to`.
