@@ -10,6 +10,9 @@ use std::ops::{AddAssign, Range};
 /// No place in the kernel yet.
 const UNSET: u32 = u32::MAX;
 
+/// Places of the output that are looked at together.
+const TOGETHER: usize = 16;
+
 /// The greatest of each window, the first of equals, and where it is in its channel; NaN is greater than all, the last of
 /// them counts.
 ///
@@ -64,24 +67,37 @@ impl<I: Isa, T: Pooled> Kernel<I> for Max<'_, T> {
     #[inline(always)]
     unsafe fn run(self) {
         let [depth, height, width] = self.pool.output.map(|size| size as usize);
-        let (mut best, mut taps) = (Scratch::new::<T::Sum>(width), Scratch::new::<u32>(width));
-        let mut room = Scratch::new::<T>(width);
-        // SAFETY: the buffers have room for a row, and are written before they are read.
+        let padded = width + TOGETHER;
+        let (mut best, mut taps) = (Scratch::new::<T::Sum>(padded), Scratch::new::<u32>(padded));
+        let mut room = Scratch::new::<T>(padded);
+        // SAFETY: the buffers have room for a row and as much as is looked at together. Zeros are elements of every type.
         unsafe {
-            let best = best.as_mut_ptr::<T::Sum>();
-            best.write_bytes(0, width);
-            let best = std::slice::from_raw_parts_mut(best, width);
-            let taps = taps.as_mut_ptr::<u32>();
-            taps.write_bytes(0xff, width);
-            let taps = std::slice::from_raw_parts_mut(taps, width);
+            let line =
+                Line::<T> { best: best.as_mut_ptr(), taps: taps.as_mut_ptr(), room: room.as_mut_ptr() };
+            line.best.write_bytes(0, padded);
+            line.room.write_bytes(0, padded);
             for row in rows(depth, height) {
-                taps.fill(UNSET);
-                self.row(row, room.as_mut_ptr(), best, taps);
-                self.finish(row, best, taps);
+                line.taps.write_bytes(0xff, padded);
+                self.row(row, line);
+                self.finish(row, line);
             }
         }
     }
 }
+
+/// A row of the output: the best so far, the places in the kernel where they were found, and room for what is looked at next.
+struct Line<T: Pooled> {
+    best: *mut T::Sum,
+    taps: *mut u32,
+    room: *mut T,
+}
+
+impl<T: Pooled> Clone for Line<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T: Pooled> Copy for Line<T> {}
 
 impl<T: Pooled> Max<'_, T> {
     fn source(&self, d: usize, output: usize, tap: i64) -> i64 {
@@ -93,7 +109,7 @@ impl<T: Pooled> Max<'_, T> {
     }
 
     #[inline(always)]
-    unsafe fn row(&self, [z, y]: [usize; 2], room: *mut T, best: &mut [T::Sum], taps: &mut [u32]) {
+    unsafe fn row(&self, [z, y]: [usize; 2], line: Line<T>) {
         let input = self.pool.input;
         for kz in self.taps[0].clone() {
             for ky in self.taps[1].clone() {
@@ -103,23 +119,14 @@ impl<T: Pooled> Max<'_, T> {
                 }
                 let row = (kz - self.taps[0].start) * self.wide(1) + ky - self.taps[1].start;
                 // SAFETY: a row of the input.
-                unsafe {
-                    self.columns(from.map(|place| place as usize), row * self.wide(2), room, best, taps)
-                }
+                unsafe { self.columns(from.map(|place| place as usize), row * self.wide(2), line) }
             }
         }
     }
 
     /// Looks at one row of the input, whose first place in the kernel has the number `first_tap`.
     #[inline(always)]
-    unsafe fn columns(
-        &self,
-        [z, y]: [usize; 2],
-        first_tap: i64,
-        room: *mut T,
-        best: &mut [T::Sum],
-        taps: &mut [u32],
-    ) {
+    unsafe fn columns(&self, [z, y]: [usize; 2], first_tap: i64, line: Line<T>) {
         let p = self.pool;
         for kx in self.taps[2].clone() {
             // The first output places that read at or after the beginning, and at or after the end.
@@ -134,51 +141,71 @@ impl<T: Pooled> Max<'_, T> {
             }
             let from = self.x.pixel([z, y, self.source(2, low, kx) as usize]);
             let tap = (first_tap + kx - self.taps[2].start) as u32;
-            let (best, taps) = (&mut best[low..high], &mut taps[low..high]);
-            // SAFETY: pixels inside the channel, and room for a row.
+            let (step, count) = (p.stride[2] as isize * self.x.strides[2], high - low);
+            // SAFETY: pixels inside the channel, and places of the row.
             unsafe {
-                match p.stride[2] as isize * self.x.strides[2] {
-                    1 => take(from, 1, best, taps, tap),
-                    2 => {
-                        every_second(from, room, best.len());
-                        take(room.cast_const(), 1, best, taps, tap);
-                    }
-                    step => take(from, step, best, taps, tap),
-                }
+                gather(from, step, line.room, count);
+                take(line.room, line.best.add(low), line.taps.add(low), count, tap);
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn finish(&self, [z, y]: [usize; 2], best: &[T::Sum], taps: &[u32]) {
+    unsafe fn finish(&self, [z, y]: [usize; 2], line: Line<T>) {
         let [_, height, width] = self.pool.input;
         let first = |d: usize, output: usize| self.source(d, output, self.taps[d].start);
         let row = (first(0, z) * height + first(1, y)) * width;
-        for (x, (best, tap)) in best.iter().zip(taps).enumerate() {
-            let offset = self.offsets.get(*tap as usize).copied().unwrap_or(0);
-            // SAFETY: the output's place.
+        for x in 0..self.pool.output[2] as usize {
+            // SAFETY: a place of the row, and the output's.
             unsafe {
-                *self.y.pixel([z, y, x]) = T::narrow(*best);
+                let offset = self.offsets.get(*line.taps.add(x) as usize).copied().unwrap_or(0);
+                *self.y.pixel([z, y, x]) = T::narrow(*line.best.add(x));
                 *self.at.pixel([z, y, x]) = row + first(2, x) + offset;
             }
         }
     }
 }
 
-/// Takes the elements that are greater than the best so far.
+/// Takes the elements of `from` that are greater than the best so far, many at a time: of the last ones as many as there are.
 ///
 /// # Safety
-/// - `from` leads to as many elements as `best` and `taps` have, apart by `step`.
+/// - All have `count` elements, and [`TOGETHER`] more that may be touched.
 #[inline(always)]
-unsafe fn take<T: Pooled>(from: *const T, step: isize, best: &mut [T::Sum], taps: &mut [u32], tap: u32) {
-    let count = best.len().min(taps.len());
-    for i in 0..count {
-        // SAFETY: the caller's condition.
-        let value = unsafe { *from.wrapping_offset(step * i as isize) }.widen();
-        #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-        let better = (taps[i] == UNSET) | (value > best[i]) | (value != value);
-        best[i] = if better { value } else { best[i] };
-        taps[i] = if better { tap } else { taps[i] };
+unsafe fn take<T: Pooled>(from: *const T, best: *mut T::Sum, taps: *mut u32, count: usize, tap: u32) {
+    for start in (0..count).step_by(TOGETHER) {
+        // SAFETY: by this function's condition.
+        unsafe {
+            let values = from.add(start).cast::<[T; TOGETHER]>().read_unaligned();
+            let before = best.add(start).cast::<[T::Sum; TOGETHER]>();
+            let places = taps.add(start).cast::<[u32; TOGETHER]>();
+            let (mut best, mut taps) = (before.read_unaligned(), places.read_unaligned());
+            for k in 0..TOGETHER {
+                let value = values[k].widen();
+                #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+                let better = (taps[k] == UNSET) | (value > best[k]) | (value != value);
+                let better = better & (k < count - start);
+                best[k] = if better { value } else { best[k] };
+                taps[k] = if better { tap } else { taps[k] };
+            }
+            before.write_unaligned(best);
+            places.write_unaligned(taps);
+        }
+    }
+}
+
+/// Writes `count` elements, `step` apart, side by side.
+///
+/// # Safety
+/// - They are readable, and `to` takes them.
+#[inline(always)]
+unsafe fn gather<T: Copy>(from: *const T, step: isize, to: *mut T, count: usize) {
+    // SAFETY: by this function's condition.
+    unsafe {
+        match step {
+            1 => to.copy_from_nonoverlapping(from, count),
+            2 => every_second(from, to, count),
+            _ => (0..count).for_each(|i| *to.add(i) = *from.wrapping_offset(step * i as isize)),
+        }
     }
 }
 
@@ -188,7 +215,6 @@ unsafe fn take<T: Pooled>(from: *const T, step: isize, best: &mut [T::Sum], taps
 /// - `from` has `2 * count - 1` readable elements, and `to` takes `count`.
 #[inline(always)]
 unsafe fn every_second<T: Copy>(from: *const T, to: *mut T, count: usize) {
-    const TOGETHER: usize = 16;
     let mut i = 0;
     // SAFETY: by this function's condition; what is read by sixteens ends before the last element.
     unsafe {
