@@ -18,6 +18,8 @@ const BLOCK: usize = 1 << 17;
 const PIECE: usize = 32;
 /// Queries in a block at most.
 const MOST: usize = 64;
+/// Elements of a cache line, or two.
+const LINE: usize = 16;
 /// Multiply-adds worth a thread.
 const WORTH_A_THREAD: usize = 1 << 18;
 
@@ -320,16 +322,21 @@ fn matrix<T>(scores: Scores<T>) -> Matrix<T> {
     Matrix { at: scores.at, strides: [scores.pitch as isize, 1] }
 }
 
-/// `to = from^T`, with these sizes of `to`.
+/// `to = from^T`, with these sizes of `to`, a few rows at a time: a line of `from` is then read while it is in the cache.
 ///
 /// # Safety
-/// - `from` is readable and `to` writable.
+/// - `from` is readable and `to`, with adjacent elements in its rows, writable.
 unsafe fn copy_turned<T: Copy>(from: Matrix<T>, to: Matrix<T>, [rows, columns]: [usize; 2]) {
-    for i in 0..rows {
-        let (from, to) = (from.transposed().below(i), to.below(i));
+    for first in (0..rows).step_by(LINE) {
         for j in 0..columns {
-            // SAFETY: row `i`, column `j` of both.
-            unsafe { to.at.add(j).write(from.at.offset(j as isize * from.strides[1]).read()) }
+            let line = from.below(j);
+            for i in first..rows.min(first + LINE) {
+                // SAFETY: row `i`, column `j` of both.
+                unsafe {
+                    let value = line.at.offset(i as isize * line.strides[1]).read();
+                    to.below(i).at.add(j).write(value);
+                }
+            }
         }
     }
 }
