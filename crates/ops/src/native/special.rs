@@ -41,8 +41,11 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     fn erfcx, erfcx_meta = build_unary_float_op(self_: x) => x.erfcx();
     /// x 2^n, rounded once where n is an integer.
     fn ldexp, ldexp_meta = build_binary_float_op(self_: x, other: n) => {
-        let most = V::constant(2047.0);
-        let whole = x.scale(n.minimum(most).maximum(-most).trunc());
+        // In two steps, of which the first is exact where the second is not: one takes no more where it is made of two factors.
+        let most = V::constant(if size_of::<V::Element>() == 4 { 252.0 } else { 2044.0 });
+        let near = n.minimum(most).maximum(-most).trunc();
+        let rest = (n - near).minimum(most).maximum(-most).trunc();
+        let whole = x.scale(rest).scale(near);
         V::select(n.eq(n.trunc()), whole, x * n.exp2())
     };
     /// log(x / (1 - x)).
