@@ -59,6 +59,7 @@ pub mod spatial;
 pub mod special;
 pub mod split;
 mod stored;
+mod strided;
 pub mod ternary;
 pub mod triangular;
 pub mod unary;

@@ -44,11 +44,7 @@ unsafe impl Sync for Port {}
 impl Port {
     fn new(tensor: &Tensor, mask: DimMask, from: ScalarType, to: ScalarType) -> Result<Self> {
         let (line, kept) = (walk(tensor, mask, true), walk(tensor, mask, false));
-        let dense = match line.as_slice() {
-            [] => true,
-            [dim] => dim.input == tensor.dtype().size() as i64,
-            _ => false,
-        };
+        let dense = is_dense(&line, tensor.dtype());
         let convert = StridedConvert::new(from, to)?;
         Ok(Port { base: first_element(tensor), line, kept, convert, direct: dense && from == to })
     }
@@ -97,6 +93,15 @@ struct Tile {
     n: usize,
     size: usize,
     pitch: usize,
+}
+
+/// Whether the elements of a line of these dimensions lie side by side.
+fn is_dense(line: &Dims, dtype: ScalarType) -> bool {
+    match line.as_slice() {
+        [] => true,
+        [dim] => dim.input == dtype.size() as i64,
+        _ => false,
+    }
 }
 
 /// The dimensions of a tensor that belong to a line, or the others, in their order, innermost first, neighbours joined.
@@ -203,12 +208,8 @@ impl Groups {
 
 /// Whether lines of `out` are written past the caches: they are where the kernel writes them, and many.
 fn streams_to(out: &Tensor, mask: DimMask, kernel: ScalarType) -> bool {
-    let is_dense = match walk(out, mask, true).as_slice() {
-        [] => true,
-        [dim] => dim.input == kernel.size() as i64,
-        _ => false,
-    };
-    is_dense && out.dtype() == kernel && streaming::pays(out.numel() as usize * kernel.size())
+    let is_direct = out.dtype() == kernel && is_dense(&walk(out, mask, true), kernel);
+    is_direct && streaming::pays(out.numel() as usize * kernel.size())
 }
 
 /// Runs `formula` over a row whose result is not read again soon.

@@ -3,6 +3,7 @@
 
 use super::shape::Conv;
 use crate::gemm::Shared;
+use crate::native::strided::gather;
 use crate::parallel::parallel_for;
 use half::{bf16, f16};
 use std::ops::Range;
@@ -143,43 +144,6 @@ pub(super) unsafe fn unfold<T: Copy + Send + Sync>(
             });
         }
     });
-}
-
-/// # Safety
-/// - `count` elements of both, those of `from` apart by `step`.
-#[inline(always)]
-unsafe fn gather<T: Copy>(from: *const T, step: isize, to: *mut T, count: usize) {
-    // SAFETY: the caller's conditions.
-    unsafe {
-        match step {
-            1 => to.copy_from_nonoverlapping(from, count),
-            2 => gather_second(from, to, count),
-            _ => (0..count).for_each(|i| *to.add(i) = *from.wrapping_offset(step * i as isize)),
-        }
-    }
-}
-
-/// Every second element. Of four bytes, several are halves of numbers of eight, which the compiler shuffles.
-///
-/// # Safety
-/// - As [`gather`].
-#[inline(always)]
-unsafe fn gather_second<T: Copy>(from: *const T, to: *mut T, count: usize) {
-    const TOGETHER: usize = 8;
-    let mut i = 0;
-    // SAFETY: the caller's conditions; the last element that is read by eights lies before the last of `count`.
-    unsafe {
-        if size_of::<T>() == 4 && cfg!(target_endian = "little") {
-            while i + TOGETHER < count {
-                let pairs = from.add(2 * i).cast::<[u64; TOGETHER]>().read_unaligned();
-                to.add(i).cast::<[u32; TOGETHER]>().write_unaligned(pairs.map(|pair| pair as u32));
-                i += TOGETHER;
-            }
-        }
-        for i in i..count {
-            *to.add(i) = *from.add(2 * i);
-        }
-    }
 }
 
 /// Sums that wrap in integers, as those inside products do, whatever a build checks.

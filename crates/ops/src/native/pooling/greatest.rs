@@ -4,6 +4,7 @@
 use super::planes::{Channel, Channels, Pooled, each_channel, rows};
 use super::windows::{Pool, Window};
 use crate::gemm::Scratch;
+use crate::native::strided::gather;
 use crate::vectorized::{Isa, Kernel, Placed, dispatch};
 use std::ops::{AddAssign, Range};
 
@@ -189,49 +190,6 @@ unsafe fn take<T: Pooled>(from: *const T, best: *mut T::Sum, taps: *mut u32, cou
             }
             before.write_unaligned(best);
             places.write_unaligned(taps);
-        }
-    }
-}
-
-/// Writes `count` elements, `step` apart, side by side.
-///
-/// # Safety
-/// - They are readable, and `to` takes them.
-#[inline(always)]
-unsafe fn gather<T: Copy>(from: *const T, step: isize, to: *mut T, count: usize) {
-    // SAFETY: by this function's condition.
-    unsafe {
-        match step {
-            1 => to.copy_from_nonoverlapping(from, count),
-            2 => every_second(from, to, count),
-            _ => (0..count).for_each(|i| *to.add(i) = *from.wrapping_offset(step * i as isize)),
-        }
-    }
-}
-
-/// Writes every second element of `from` to `to`, `count` of them.
-///
-/// # Safety
-/// - `from` has `2 * count - 1` readable elements, and `to` takes `count`.
-#[inline(always)]
-unsafe fn every_second<T: Copy>(from: *const T, to: *mut T, count: usize) {
-    let mut i = 0;
-    // SAFETY: by this function's condition; what is read by sixteens ends before the last element.
-    unsafe {
-        if size_of::<T>() == 4 && cfg!(target_endian = "little") {
-            // Halves of numbers of eight bytes, which the compiler shuffles where it would gather single elements.
-            while i + TOGETHER < count {
-                let pairs = from.add(2 * i).cast::<[u64; TOGETHER]>().read_unaligned();
-                let mut low = [0; TOGETHER];
-                for k in 0..TOGETHER {
-                    low[k] = pairs[k] as u32;
-                }
-                to.add(i).cast::<[u32; TOGETHER]>().write_unaligned(low);
-                i += TOGETHER;
-            }
-        }
-        for i in i..count {
-            *to.add(i) = *from.add(2 * i);
         }
     }
 }
