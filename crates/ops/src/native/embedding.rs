@@ -4,6 +4,7 @@ use super::places::long_index;
 use super::slices::{fill, with_slices};
 use super::stored::{Numeric, Stored};
 use super::{copy, places};
+use crate::loops::streaming;
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure};
@@ -121,11 +122,12 @@ pub fn embedding_dense_backward(
     let dense = |t: &Tensor, dtype| {
         copy::to_copy(t, Some(dtype), None, None, None, false, Some(MemoryFormat::Contiguous))
     };
-    let grad = if grad_output.is_contiguous() && sums == grad_output.dtype() {
-        grad_output.clone()
-    } else {
-        dense(grad_output, sums)?
-    };
+    // Of one row that stands for all, as the gradient of a sum is, one is enough.
+    let one_row = grad_output.dim() > 0
+        && grad_output.numel() > 0
+        && grad_output.strides().iter().all(|&stride| stride == 0);
+    let grad = if one_row { first_row(grad_output)? } else { grad_output.clone() };
+    let grad = if grad.is_contiguous() && sums == grad.dtype() { grad } else { dense(&grad, sums)? };
     let target = if sums == made.dtype() {
         made.clone()
     } else {
@@ -138,11 +140,25 @@ pub fn embedding_dense_backward(
         with_slices(NAME, &[&grad, &indices], &[&target], |s| {
             let (grad, indices, out) = (s.read::<N>(0)?, s.read::<i64>(1)?, s.write::<N>(0)?);
             let groups = Groups::new(indices, num_weights as usize, padding_idx)?;
+            let rows = Rows { grad, pitch: if one_row { 0 } else { width }, scale_grad_by_freq };
+            let streams = streaming::pays(size_of_val(out));
             fill(out, width, |range, part| {
+                // Most rows of a large table are named by none.
+                let zeros = vec![N::of(Scalar::Int(0)); if streams { width } else { 0 }];
+                let mut tile = zeros.clone();
                 for (sum, row) in part.chunks_mut(width).zip(range.start / width..) {
                     let places = &groups.places[groups.starts[row]..groups.starts[row + 1]];
-                    let scale = if scale_grad_by_freq && places.len() > 1 { places.len() } else { 1 };
-                    add_rows(sum, places, grad, scale);
+                    match places {
+                        _ if !streams => rows.add_up(sum, places),
+                        [] => streaming::stream_slice(&zeros, sum),
+                        _ => {
+                            rows.add_up(&mut tile, places);
+                            streaming::stream_slice(&tile, sum);
+                        }
+                    }
+                }
+                if streams {
+                    streaming::fence();
                 }
             });
             Ok(())
@@ -154,16 +170,31 @@ pub fn embedding_dense_backward(
     Ok(made)
 }
 
-/// The sum of the rows at `places`, divided by `scale`.
-fn add_rows<N: Numeric>(sum: &mut [N], places: &[u32], grad: &[N], scale: usize) {
-    let width = sum.len();
-    sum.fill(N::of(Scalar::Int(0)));
-    for &place in places {
-        let row = &grad[place as usize * width..][..width];
-        sum.iter_mut().zip(row).for_each(|(to, from)| *to = to.plus(*from));
-    }
-    if scale > 1 {
-        let factor = N::of(Scalar::Float(1.0 / scale as f64));
-        sum.iter_mut().for_each(|to| *to = to.times(factor));
+/// The first of the rows of the last dimension.
+fn first_row(tensor: &Tensor) -> Result<Tensor> {
+    let (last, width) = (tensor.dim() - 1, tensor.sizes()[tensor.dim() - 1]);
+    tensor.alias_as(&[width], &[tensor.strides()[last]], tensor.storage_offset())
+}
+
+/// Rows of gradients, `pitch` elements apart.
+struct Rows<'a, N> {
+    grad: &'a [N],
+    pitch: usize,
+    scale_grad_by_freq: bool,
+}
+
+impl<N: Numeric> Rows<'_, N> {
+    /// The sum of the rows at `places`, divided by their number where that is asked for.
+    fn add_up(&self, sum: &mut [N], places: &[u32]) {
+        let width = sum.len();
+        sum.fill(N::of(Scalar::Int(0)));
+        for &place in places {
+            let row = &self.grad[place as usize * self.pitch..][..width];
+            sum.iter_mut().zip(row).for_each(|(to, from)| *to = to.plus(*from));
+        }
+        if self.scale_grad_by_freq && places.len() > 1 {
+            let factor = N::of(Scalar::Float(1.0 / places.len() as f64));
+            sum.iter_mut().for_each(|to| *to = to.times(factor));
+        }
     }
 }

@@ -68,16 +68,36 @@ pub(super) fn into_dense(out: &Tensor, f: impl FnOnce(&Tensor) -> Result<()>) ->
     copy::copy_(out, &dense, false)
 }
 
-/// Writes `src` (of `src_strides` over `index`) into the places of `self_` that `index` names.
-fn scatter(
-    name: &str,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
+/// What is written at the places that an index names.
+#[derive(Clone, Copy)]
+struct Written<'a> {
+    /// As large as the index, or a single element where `one_value`.
+    src: &'a Tensor,
     one_value: bool,
     how: Combine,
-) -> Result<()> {
+    /// Nobody sees what it is written into if the call fails.
+    fresh: bool,
+}
+
+impl<'a> Written<'a> {
+    /// The elements of `src`, into a tensor that others know.
+    fn elements(src: &'a Tensor, how: Combine) -> Self {
+        Written { src, one_value: false, how, fresh: false }
+    }
+
+    /// The one element of `value`.
+    fn value(value: &'a Tensor, how: Combine) -> Self {
+        Written { one_value: true, ..Written::elements(value, how) }
+    }
+
+    fn into_fresh(self) -> Self {
+        Written { fresh: true, ..self }
+    }
+}
+
+/// Writes into the places of `self_` that `index` names.
+fn scatter(name: &str, self_: &Tensor, dim: i64, index: &Tensor, written: Written<'_>) -> Result<()> {
+    let Written { src, one_value, how, fresh } = written;
     let dim = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
     ensure_written_once(name, self_)?;
     ensure!(
@@ -112,7 +132,7 @@ fn scatter(
             size: self_sizes[dim],
             stride: self_strides[dim],
         };
-        places.place(target, &index, &src, &src_strides, how)
+        places.place(target, &index, (&src, &src_strides), how, fresh || wide)
     })
 }
 
@@ -137,28 +157,33 @@ fn copied(self_: &Tensor) -> Result<Tensor> {
     copy::clone(self_, Some(MemoryFormat::Contiguous))
 }
 
+/// [`scatter`] into a copy.
+fn scattered(name: &str, self_: &Tensor, dim: i64, index: &Tensor, written: Written<'_>) -> Result<Tensor> {
+    let made = copied(self_)?;
+    scatter(name, &made, dim, index, written.into_fresh())?;
+    Ok(made)
+}
+
 /// `self_[index[i][j]][j] = src[i][j]`, for dimension 0.
 pub fn scatter_src_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    scatter("scatter", self_, dim, index, src, false, Combine::Assign)
+    scatter("scatter", self_, dim, index, Written::elements(src, Combine::Assign))
 }
 
 /// As [`scatter_src_`], into a copy.
 pub fn scatter_src(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    let made = copied(self_)?;
-    scatter_src_(&made, dim, index, src)?;
-    Ok(made)
+    scattered("scatter", self_, dim, index, Written::elements(src, Combine::Assign))
 }
 
 /// `self_[index[i][j]][j] = value`, for dimension 0.
 pub fn scatter_value_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
-    scatter("scatter", self_, dim, index, &value_like("scatter", self_, value)?, true, Combine::Assign)
+    let value = value_like("scatter", self_, value)?;
+    scatter("scatter", self_, dim, index, Written::value(&value, Combine::Assign))
 }
 
 /// As [`scatter_value_`], into a copy.
 pub fn scatter_value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
-    let made = copied(self_)?;
-    scatter_value_(&made, dim, index, value)?;
-    Ok(made)
+    let value = value_like("scatter", self_, value)?;
+    scattered("scatter", self_, dim, index, Written::value(&value, Combine::Assign))
 }
 
 /// As [`scatter_src_`], added to or multiplied with what is there.
@@ -169,7 +194,7 @@ pub fn scatter_reduce_src_(
     src: &Tensor,
     reduce: &str,
 ) -> Result<()> {
-    scatter("scatter", self_, dim, index, src, false, reduction("scatter", reduce)?)
+    scatter("scatter", self_, dim, index, Written::elements(src, reduction("scatter", reduce)?))
 }
 
 /// As [`scatter_reduce_src_`], into a copy.
@@ -180,9 +205,7 @@ pub fn scatter_reduce_src(
     src: &Tensor,
     reduce: &str,
 ) -> Result<Tensor> {
-    let made = copied(self_)?;
-    scatter_reduce_src_(&made, dim, index, src, reduce)?;
-    Ok(made)
+    scattered("scatter", self_, dim, index, Written::elements(src, reduction("scatter", reduce)?))
 }
 
 /// As [`scatter_value_`], added to or multiplied with what is there.
@@ -194,7 +217,7 @@ pub fn scatter_reduce_value_(
     reduce: &str,
 ) -> Result<()> {
     let value = value_like("scatter", self_, value)?;
-    scatter("scatter", self_, dim, index, &value, true, reduction("scatter", reduce)?)
+    scatter("scatter", self_, dim, index, Written::value(&value, reduction("scatter", reduce)?))
 }
 
 /// As [`scatter_reduce_value_`], into a copy.
@@ -205,21 +228,18 @@ pub fn scatter_reduce_value(
     value: Scalar,
     reduce: &str,
 ) -> Result<Tensor> {
-    let made = copied(self_)?;
-    scatter_reduce_value_(&made, dim, index, value, reduce)?;
-    Ok(made)
+    let value = value_like("scatter", self_, value)?;
+    scattered("scatter", self_, dim, index, Written::value(&value, reduction("scatter", reduce)?))
 }
 
 /// `self_[index[i][j]][j] += src[i][j]`, for dimension 0, in row-major order of `index`.
 pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    scatter("scatter_add", self_, dim, index, src, false, Combine::Add)
+    scatter("scatter_add", self_, dim, index, Written::elements(src, Combine::Add))
 }
 
 /// As [`scatter_add_`], into a copy.
 pub fn scatter_add(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    let made = copied(self_)?;
-    scatter_add_(&made, dim, index, src)?;
-    Ok(made)
+    scattered("scatter_add", self_, dim, index, Written::elements(src, Combine::Add))
 }
 
 /// As [`scatter_src`], combined with what is there by sum, prod, amax or amin.
@@ -248,9 +268,10 @@ pub fn scatter_reduce_two(
             Combine::Greatest | Combine::Least => extreme(self_.dtype(), start),
             _ => Scalar::Float(start),
         };
-        scatter(NAME, &made, dim, index, &value_like(NAME, self_, start)?, true, Combine::Assign)?;
+        let start = value_like(NAME, self_, start)?;
+        scatter(NAME, &made, dim, index, Written::value(&start, Combine::Assign).into_fresh())?;
     }
-    scatter(NAME, &made, dim, index, src, false, how)?;
+    scatter(NAME, &made, dim, index, Written::elements(src, how).into_fresh())?;
     if reduce == "mean" {
         let counts = written(self_, dim, index, include_self)?;
         let rounding = if self_.is_floating_point() { None } else { Some("floor") };

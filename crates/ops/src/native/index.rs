@@ -102,7 +102,9 @@ impl Plan {
         strides.insert_from_slice(at, &DimVec::from_elem(0, common.len()));
         offset_strides.insert_from_slice(at, &shape::contiguous_strides(&common));
         let offsets = offsets(name, self_, &indexed, &common)?;
-        let reach = shape::extent(g.sizes(), g.strides())?.map_or(0, |last| last + 1);
+        // The largest offset there is, for indices at the end of every dimension that they name.
+        let last = |&d: &usize| (g.sizes()[d] - 1).max(0) * g.strides()[d];
+        let reach = dims.iter().map(last).sum::<i64>() + 1;
         Ok(Plan { sizes, strides, offsets, offset_strides, reach })
     }
 
@@ -185,7 +187,8 @@ pub fn index_put_(
         };
         match &plan.offsets {
             Some(offsets) if !plan.sizes.contains(&0) => {
-                plan.places(NAME).place(target, offsets, &values, &value_strides, how)
+                // The offsets were made of indices that were looked at.
+                plan.places(NAME).place(target, offsets, (&values, &value_strides), how, true)
             }
             _ => Ok(()),
         }
@@ -325,7 +328,7 @@ pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -
         let dense = copy::clone(&widened(source, wide)?, Some(MemoryFormat::Contiguous))?;
         let zeros = DimVec::from_elem(0, index.dim());
         let places = flat_places(NAME, target, index, &zeros)?;
-        places.places().place(target, &offsets, &dense, &places.dense, how)
+        places.places().place(target, &offsets, (&dense, &places.dense), how, true)
     })
 }
 

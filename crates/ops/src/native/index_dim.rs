@@ -68,7 +68,7 @@ pub fn index_select_backward(grad: &Tensor, self_sizes: &[i64], dim: i64, index:
     ops::index_add(&zeros_for(grad, self_sizes)?, dim, index, grad, Scalar::Int(1))
 }
 
-/// Writes the slices of `source` into those of `self_` that `index` names.
+/// Writes the slices of `source` into those of `self_` that `index` names; nobody sees `self_` after a failure where it is `fresh`.
 fn put_slices(
     name: &str,
     self_: &Tensor,
@@ -76,6 +76,7 @@ fn put_slices(
     index: &Tensor,
     source: &Tensor,
     how: Combine,
+    fresh: bool,
 ) -> Result<()> {
     let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
     ensure_written_once(name, self_)?;
@@ -116,7 +117,7 @@ fn put_slices(
             stride: strides[d],
         };
         let source_strides = if wide { at_least_1d(&source).1 } else { source_strides.clone() };
-        places.place(target, &index, &source, &source_strides, how)
+        places.place(target, &index, (&source, &source_strides), how, fresh || wide)
     })
 }
 
@@ -124,30 +125,33 @@ fn copied(self_: &Tensor) -> Result<Tensor> {
     copy::clone(self_, Some(MemoryFormat::Contiguous))
 }
 
+/// `alpha` times `source`.
+fn scaled(self_: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    alpha.check_range(self_.dtype()).map_err(|e| e.context("index_add"))?;
+    if alpha.to_f64() == 1.0 { Ok(source.clone()) } else { ops::mul_scalar(source, alpha) }
+}
+
 /// Adds `alpha` times the slices of `source`, in the order of `index`.
 pub fn index_add_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<()> {
-    alpha.check_range(self_.dtype()).map_err(|e| e.context("index_add"))?;
-    let is_one = alpha.to_f64() == 1.0;
-    let scaled = if is_one { source.clone() } else { ops::mul_scalar(source, alpha)? };
-    put_slices("index_add", self_, dim, index, &scaled, Combine::Add)
+    put_slices("index_add", self_, dim, index, &scaled(self_, source, alpha)?, Combine::Add, false)
 }
 
 /// As [`index_add_`], into a copy.
 pub fn index_add(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let made = copied(self_)?;
-    index_add_(&made, dim, index, source, alpha)?;
+    let (made, source) = (copied(self_)?, scaled(self_, source, alpha)?);
+    put_slices("index_add", &made, dim, index, &source, Combine::Add, true)?;
     Ok(made)
 }
 
 /// Copies the slices of `source`; of equal indices the last one wins.
 pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
-    put_slices("index_copy", self_, dim, index, source, Combine::Assign)
+    put_slices("index_copy", self_, dim, index, source, Combine::Assign, false)
 }
 
 /// As [`index_copy_`], into a copy.
 pub fn index_copy(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
     let made = copied(self_)?;
-    index_copy_(&made, dim, index, source)?;
+    put_slices("index_copy", &made, dim, index, source, Combine::Assign, true)?;
     Ok(made)
 }
 
@@ -191,7 +195,8 @@ pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tens
         size,
         stride: self_strides[d],
     };
-    places.place(self_, &index, &value, &DimVec::from_elem(0, sizes.len()), Combine::Assign)
+    // The indices were looked at when they were wrapped.
+    places.place(self_, &index, (&value, &DimVec::from_elem(0, sizes.len())), Combine::Assign, true)
 }
 
 /// As [`index_fill_tensor_`], into a copy.

@@ -1,14 +1,18 @@
-//! Places along one dimension that a tensor of indices names, and what is done with the elements there.
+//! Places along one dimension that a tensor of indices names, and the elements read there.
+
+mod put;
+
+pub(super) use put::{Combine, in_wide, widened};
 
 use super::copy;
-use super::slices::{Slices, apart, fill, with_slices};
-use super::stored::{Numeric, Stored};
+use super::slices::{Slices, fill, with_slices};
+use super::stored::Stored;
 use super::walk::Walk;
 use crate::loops::streaming;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::GRAIN;
 use crate::{Tensor, dispatch_all_types};
-use flambeau_core::{DimVec, Error, ErrorKind, Result, Scalar, ScalarType, bail, ensure, shape};
+use flambeau_core::{DimVec, Error, ErrorKind, Result, ScalarType, bail, ensure, shape};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `index` as i64, refused unless it is an integer of 32 or 64 bits.
@@ -60,6 +64,38 @@ pub(super) fn at_least_1d(tensor: &Tensor) -> (DimVec, DimVec) {
         strides.push(1);
     }
     (sizes, strides)
+}
+
+/// Lines of which nearly all is read, and what is asked for ahead: while one is picked from, the next one comes.
+#[derive(Default)]
+struct Ahead {
+    last: Option<i64>,
+    expected: Option<i64>,
+}
+
+impl Ahead {
+    /// The line after the one of `n` elements from `at` on, if they go on as they did; that one too is asked for if it was not.
+    fn meet<'a, B>(&mut self, from: &'a [B], at: i64, n: usize) -> &'a [B] {
+        let line = |at: i64| usize::try_from(at).ok().and_then(|at| from.get(at..at + n)).unwrap_or(&[]);
+        if self.expected != Some(at) {
+            streaming::ask_for(line(at));
+        }
+        let next = at + self.last.map_or(n as i64, |last| at - last);
+        (self.last, self.expected) = (Some(at), Some(next));
+        line(next)
+    }
+}
+
+/// `row[j] = line[index[j] * stride]`; meanwhile asks for all of `soon`, a little at a time.
+fn pick_line<B: bytemuck::Pod>(row: &mut [B], line: &[B], index: &[i64], stride: i64, soon: &[B]) {
+    let share = (soon.len() * LINE).div_ceil(row.len()).max(LINE);
+    let mut soon = soon.chunks(share);
+    for (row, index) in row.chunks_mut(LINE).zip(index.chunks(LINE)) {
+        streaming::ask_for(soon.next().unwrap_or(&[]));
+        for (to, i) in row.iter_mut().zip(index) {
+            *to = line[(i * stride) as usize];
+        }
+    }
 }
 
 /// How the places of one dimension are named.
@@ -115,6 +151,7 @@ impl Places<'_> {
             return Ok(());
         }
         fill(out, 1, |range, mut part| {
+            let mut lines = Ahead::default();
             walk.stretches(range, |[at, index_at], n| {
                 let (row, rest) = std::mem::take(&mut part).split_at_mut(n);
                 part = rest;
@@ -125,14 +162,10 @@ impl Places<'_> {
                 if index_step == 1 && step == 0 {
                     let (line, index) = (&from[at as usize..], &index[index_at as usize..][..n]);
                     let named = (self.size as usize).min(line.len());
-                    if stride == 1 && n * LINE >= named && named <= AT_ONCE {
-                        // Nearly all of it will be read, in no order.
-                        streaming::ask_for(&line[..named]);
-                    }
-                    for (to, i) in row.iter_mut().zip(index) {
-                        *to = line[(i * stride) as usize];
-                    }
-                    return;
+                    // Nearly all of it will be read, in no order.
+                    let is_read = stride == 1 && n * LINE >= named && named <= AT_ONCE;
+                    let soon = if is_read { lines.meet(from, at, named) } else { &[] };
+                    return pick_line(row, line, index, stride, soon);
                 }
                 for (to, j) in row.iter_mut().zip(0i64..) {
                     let place = at + j * step + index[(index_at + j * index_step) as usize] * stride;
@@ -142,115 +175,6 @@ impl Places<'_> {
         });
         Ok(())
     }
-
-    /// `to[place(at)] = combine(to[place(at)], from[at])` in row-major order of `sizes`, so that the last of equal places wins,
-    /// and sums are the same every time.
-    pub(super) fn place(
-        &self,
-        to: &Tensor,
-        index: &Tensor,
-        from: &Tensor,
-        from_strides: &[i64],
-        how: Combine,
-    ) -> Result<()> {
-        let (index, from) = (apart(index, to)?, apart(from, to)?);
-        dispatch_all_types!(all, to.dtype(), self.name, T => {
-            with_slices(self.name, &[&from, &index], &[to], |s| {
-                self.check(s.read::<i64>(1)?)?;
-                type N = <T as Stored>::Number;
-                match how {
-                    Combine::Assign => self.place_numbers::<N>(s, from_strides, |_, new| new),
-                    Combine::Add => self.place_numbers::<N>(s, from_strides, N::plus),
-                    Combine::Multiply => self.place_numbers::<N>(s, from_strides, N::times),
-                    Combine::Greatest => self.place_numbers::<N>(s, from_strides, greatest),
-                    Combine::Least => self.place_numbers::<N>(s, from_strides, least),
-                }
-            })
-        })
-    }
-
-    fn place_numbers<N: Numeric>(
-        &self,
-        s: &Slices<'_>,
-        from_strides: &[i64],
-        combine: impl Fn(N, N) -> N,
-    ) -> Result<()> {
-        let (from, index, to) = (s.read::<N>(0)?, s.read::<i64>(1)?, s.write::<N>(0)?);
-        let walk = Walk::new(self.sizes, [self.strides, self.index_strides, from_strides]);
-        let ([step, index_step, from_step], stride) = (walk.steps(), self.stride);
-        walk.stretches(0..walk.numel(), |[at, index_at, from_at], n| {
-            if [step, index_step, from_step] == [1, 0, 1] {
-                let (at, from_at) = ((at + index[index_at as usize] * stride) as usize, from_at as usize);
-                let rows = to[at..at + n].iter_mut().zip(&from[from_at..from_at + n]);
-                return rows.for_each(|(to, from)| *to = combine(*to, *from));
-            }
-            if [step, index_step, from_step] == [0, 1, 1] {
-                let line = &mut to[at as usize..];
-                let (index, from) = (&index[index_at as usize..][..n], &from[from_at as usize..][..n]);
-                for (i, from) in index.iter().zip(from) {
-                    let to = &mut line[(i * stride) as usize];
-                    *to = combine(*to, *from);
-                }
-                return;
-            }
-            for j in 0..n as i64 {
-                let place = at + j * step + index[(index_at + j * index_step) as usize] * stride;
-                let to = &mut to[place as usize];
-                *to = combine(*to, from[(from_at + j * from_step) as usize]);
-            }
-        });
-        Ok(())
-    }
-}
-
-/// What is done with an element that is there already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Combine {
-    Assign,
-    Add,
-    Multiply,
-    Greatest,
-    Least,
-}
-
-impl Combine {
-    /// Whether the type must hold more than the result does on the way: sums of many numbers of half precision.
-    fn needs_wide(self, dtype: ScalarType) -> bool {
-        matches!(self, Combine::Add | Combine::Multiply) && dtype.is_reduced_floating_point()
-    }
-}
-
-/// NaN if either is.
-fn greatest<N: Numeric>(a: N, b: N) -> N {
-    if b.order() > a.order() { b } else { a }
-}
-
-/// NaN if either is.
-fn least<N: Numeric>(a: N, b: N) -> N {
-    let nan = N::of(Scalar::Float(f64::NAN)).order();
-    let is_nan = |x: N| N::HAS_NAN && x.order() == nan;
-    if !is_nan(a) && (is_nan(b) || b.order() < a.order()) { b } else { a }
-}
-
-/// Runs `f` on `self_`, or on a copy in f32 that is rounded back into it: half precision is summed in f32.
-pub(super) fn in_wide(
-    self_: &Tensor,
-    how: Combine,
-    f: impl FnOnce(&Tensor, bool) -> Result<()>,
-) -> Result<()> {
-    if !how.needs_wide(self_.dtype()) {
-        return f(self_, false);
-    }
-    let wide = copy::to_copy(self_, Some(ScalarType::F32), None, None, None, false, None)?;
-    f(&wide, true)?;
-    copy::copy_(self_, &wide, false)
-}
-
-pub(super) fn widened(tensor: &Tensor, wide: bool) -> Result<Tensor> {
-    if !wide {
-        return Ok(tensor.clone());
-    }
-    copy::to_copy(tensor, Some(ScalarType::F32), None, None, None, false, None)
 }
 
 /// Refuses what no element can be written twice into.

@@ -13,6 +13,7 @@ mod loss;
 mod matmul;
 mod memory;
 mod normal;
+mod places;
 mod pointwise;
 mod pooling;
 mod private;

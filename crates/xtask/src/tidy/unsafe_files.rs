@@ -38,6 +38,8 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/ops/src/native/pooling.rs", "images reach the loops as raw memory, under guards"),
     ("crates/ops/src/native/pooling/", "channels are raw memory"),
     ("crates/ops/src/native/strided.rs", "reads elements that lie apart, at pointers the loops hand it"),
+    ("crates/ops/src/native/places/put.rs", "threads write elements of one slice, each its own"),
+    ("crates/ops/src/native/sort/few.rs", "looks at elements of a slice as vectors"),
     ("crates/ops/src/native/slices.rs", "turns guarded bytes into slices, and cuts a slice among threads"),
     ("crates/parallel/src/pool.rs", "a job borrows from the caller's stack until all threads have left it"),
     ("crates/ops/src/tensor/", "elements are reached behind accessors' guards; foreign memory is taken over"),

@@ -1,0 +1,219 @@
+//! Elements put at and taken from places that indices name, in sizes that threads share, against loops in the order of the indices.
+
+use crate::support::values;
+use flambeau_core::{ErrorKind, Result, Scalar};
+use flambeau_ops::{Tensor, ops, parallel};
+
+const ONE: Scalar = Scalar::Int(1);
+
+/// Numbers of which sums depend on their order.
+fn numbers(sizes: &[i64], seed: u64) -> Result<Tensor> {
+    let n: i64 = sizes.iter().product();
+    let number = |i: u64| {
+        let h = (i + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+        (h % 2003) as f32 * 1.0001e-3 - (h % 5) as f32 * 1e5
+    };
+    Tensor::from_vec((0..n as u64).map(number).collect(), sizes)
+}
+
+fn indices(sizes: &[i64], bound: i64) -> Result<Tensor> {
+    let n: i64 = sizes.iter().product();
+    let index = |i: i64| ((i as u64).wrapping_mul(0xd134_2543_de82_ef95) >> 35) as i64 % bound;
+    Tensor::from_vec((0..n).map(index).collect(), sizes)
+}
+
+/// One place after the other: calls `f(place in self, place in source)` for an index of `sizes` along `dim` of `shape`.
+fn each_place(shape: &[i64], sizes: &[i64], dim: usize, index: &[i64], mut f: impl FnMut(usize, usize)) {
+    for (at, &i) in index.iter().enumerate() {
+        let (mut left, mut place, mut scale) = (at as i64, 0, 1);
+        for d in (0..sizes.len()).rev() {
+            let here = if d == dim { i } else { left % sizes[d] };
+            left /= sizes[d];
+            place += here * scale;
+            scale *= shape[d];
+        }
+        f(place as usize, at);
+    }
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|x| x.to_bits()).collect()
+}
+
+#[test]
+fn scattered_elements_arrive_in_order() -> Result<()> {
+    // The largest dimension lies before the one that is named, after it, on both sides, or is that one.
+    let cases: [(&[i64], &[i64], usize); 7] = [
+        (&[700, 33], &[700, 150], 1),
+        (&[33, 700], &[150, 700], 0),
+        (&[20, 11, 300], &[20, 40, 300], 1),
+        (&[300, 11, 20], &[300, 40, 20], 1),
+        (&[7], &[100_000], 0),
+        (&[5, 3, 9], &[2, 3, 70_000], 2),
+        (&[40, 600], &[300, 513], 0),
+    ];
+    for (shape, sizes, dim) in cases {
+        let (x, src) = (numbers(shape, 1)?, numbers(sizes, 77)?);
+        let index = indices(sizes, shape[dim])?;
+        let (from, places) = (src.to_vec::<f32>()?, index.to_vec::<i64>()?);
+        let mut sums = x.to_vec::<f32>()?;
+        each_place(shape, sizes, dim, &places, |to, at| sums[to] += from[at]);
+        let mut last = x.to_vec::<f32>()?;
+        each_place(shape, sizes, dim, &places, |to, at| last[to] = from[at]);
+        for threads in [1, 2, 3] {
+            parallel::set_num_threads(threads);
+            let d = dim as i64;
+            let what = format!("{shape:?} {sizes:?} {dim}, {threads} threads");
+            let added = ops::scatter_add(&x, d, &index, &src)?.to_vec::<f32>()?;
+            assert!(bits(&added) == bits(&sums), "scatter_add {what}");
+            let target = ops::clone(&x, None)?;
+            ops::scatter_add_(&target, d, &index, &src)?;
+            assert!(bits(&target.to_vec::<f32>()?) == bits(&sums), "scatter_add_ {what}");
+            let put = ops::scatter_src(&x, d, &index, &src)?.to_vec::<f32>()?;
+            assert!(bits(&put) == bits(&last), "scatter {what}");
+        }
+    }
+    parallel::set_num_threads(1);
+    Ok(())
+}
+
+/// The target is not dense, nor its lines, and neither are the index and the source.
+#[test]
+fn strided_places_are_met_as_dense_ones() -> Result<()> {
+    let wide = numbers(&[260, 700], 3)?;
+    let turned = |t: &Tensor| ops::transpose_int(t, 0, 1);
+    let (index, src) = (indices(&[130, 350], 130)?, numbers(&[130, 350], 5)?);
+    for dim in [0, 1] {
+        let target = ops::slice_tensor(&ops::clone(&wide, None)?, 0, None, None, 2)?;
+        let (target, index, src) = (turned(&target)?, turned(&index)?, turned(&src)?);
+        let index = ops::slice_tensor(&index, 0, Some(0), Some(350), 1)?;
+        let mut want = target.to_vec::<f32>()?;
+        let from = src.to_vec::<f32>()?;
+        each_place(&[700, 130], &[350, 130], dim, &index.to_vec::<i64>()?, |to, at| want[to] += from[at]);
+        ops::scatter_add_(&target, dim as i64, &index, &src)?;
+        assert!(bits(&target.to_vec::<f32>()?) == bits(&want), "along {dim}");
+    }
+    Ok(())
+}
+
+#[test]
+fn added_rows_arrive_in_order() -> Result<()> {
+    for (shape, dim, count) in
+        [([50, 1000], 0, 333), ([50, 64], 0, 4000), ([900, 60], 1, 200), ([3, 4000], 1, 9000)]
+    {
+        let mut sizes = shape;
+        sizes[dim] = count;
+        let (x, source) = (numbers(&shape, 1)?, numbers(&sizes, 9)?);
+        let index = indices(&[count], shape[dim])?;
+        let named = index.to_vec::<i64>()?;
+        let along = |at: i64| if dim == 0 { at / sizes[1] } else { at % sizes[1] };
+        let spread: Vec<i64> = (0..sizes[0] * sizes[1]).map(|at| named[along(at) as usize]).collect();
+        let (mut want, from) = (x.to_vec::<f32>()?, source.to_vec::<f32>()?);
+        each_place(&shape, &sizes, dim, &spread, |to, at| want[to] += from[at]);
+        for threads in [1, 2] {
+            parallel::set_num_threads(threads);
+            let got = ops::index_add(&x, dim as i64, &index, &source, ONE)?.to_vec::<f32>()?;
+            assert!(bits(&got) == bits(&want), "index_add {shape:?} {dim}, {threads} threads");
+            let all = [dim == 0, dim == 1].map(|named| named.then(|| index.clone()));
+            let got = ops::index_put(&x, &all, &source, true)?.to_vec::<f32>()?;
+            assert!(bits(&got) == bits(&want), "index_put {shape:?} {dim}, {threads} threads");
+        }
+    }
+    parallel::set_num_threads(1);
+    Ok(())
+}
+
+#[test]
+fn a_wrong_index_is_named_and_changes_nothing() -> Result<()> {
+    let (x, src) = (numbers(&[600, 30], 1)?, numbers(&[600, 90], 2)?);
+    for (place, wrong) in [(53_999, 30), (0, -1), (20_000, i64::MAX)] {
+        let mut places = indices(&[600, 90], 30)?.to_vec::<i64>()?;
+        places[place] = wrong;
+        let index = Tensor::from_vec(places, &[600, 90])?;
+        for threads in [1, 2] {
+            parallel::set_num_threads(threads);
+            let target = ops::clone(&x, None)?;
+            let said = |error: flambeau_core::Error| (error.kind(), error.to_string());
+            let want = (
+                ErrorKind::InvalidArgument,
+                format!("scatter_add: index {wrong} is out of bounds for dimension 1 with size 30"),
+            );
+            assert_eq!(ops::scatter_add_(&target, 1, &index, &src).map_err(said), Err(want.clone()));
+            assert_eq!(values(&target), values(&x));
+            assert_eq!(ops::scatter_add(&x, 1, &index, &src).map(drop).map_err(said), Err(want));
+        }
+    }
+    parallel::set_num_threads(1);
+    Ok(())
+}
+
+/// Lines are asked for before they are needed: the last has none after it, and a view's do not follow each other in memory.
+#[test]
+fn gathered_elements_are_those_named() -> Result<()> {
+    for (rows, width, picked) in
+        [(70, 1000, 600), (1, 5000, 40_000), (300, 17, 400), (9, 40_000, 9000), (40, 513, 33)]
+    {
+        let table = numbers(&[2 * rows, width], 4)?;
+        let index = indices(&[rows, picked], width)?;
+        for (name, x) in [
+            ("dense", ops::narrow(&table, 0, rows, rows)?),
+            ("apart", ops::slice_tensor(&table, 0, Some(1), None, 2)?),
+        ] {
+            let (from, places) = (x.to_vec::<f32>()?, index.to_vec::<i64>()?);
+            let want: Vec<f32> = (0..rows * picked)
+                .map(|at| from[(at / picked * width + places[at as usize]) as usize])
+                .collect();
+            for threads in [1, 2] {
+                parallel::set_num_threads(threads);
+                let got = ops::gather(&x, 1, &index, false)?.to_vec::<f32>()?;
+                assert!(bits(&got) == bits(&want), "{rows} lines of {width}, {name}, {threads} threads");
+            }
+        }
+    }
+    parallel::set_num_threads(1);
+    Ok(())
+}
+
+/// Tables large enough to be written past the caches, of rows that are whole lines and of others.
+#[test]
+fn gradients_of_tables_are_sums_in_order() -> Result<()> {
+    for (rows, width) in [(9000, 512), (9100, 509), (40, 5)] {
+        let count = 3000;
+        let index = indices(&[count], rows)?;
+        let places = index.to_vec::<i64>()?;
+        let dense = numbers(&[count, width], 8)?;
+        let one = ops::expand(&Tensor::from_vec(vec![0.25f32], &[1])?, &[count, width], false)?;
+        let row = ops::expand(&numbers(&[1, width], 8)?, &[count, width], false)?;
+        for (name, grad) in [("dense", dense), ("one number", one), ("one row", row)] {
+            for (padding, by_count) in [(-1, false), (places[5], true)] {
+                let from = grad.to_vec::<f32>()?;
+                let mut want = vec![0f32; (rows * width) as usize];
+                let mut counts = vec![0; rows as usize];
+                for (at, &row) in places.iter().enumerate().filter(|(_, row)| **row != padding) {
+                    counts[row as usize] += 1;
+                    for column in 0..width as usize {
+                        want[row as usize * width as usize + column] += from[at * width as usize + column];
+                    }
+                }
+                if by_count {
+                    for (at, sum) in want.iter_mut().enumerate() {
+                        let count = counts[at / width as usize];
+                        *sum *= if count > 1 { (1.0 / f64::from(count)) as f32 } else { 1.0 };
+                    }
+                }
+                for threads in [1, 2] {
+                    parallel::set_num_threads(threads);
+                    let got = ops::embedding_dense_backward(&grad, &index, rows, padding, by_count)?;
+                    let what = format!("{rows} rows of {width}, {name}, {threads} threads");
+                    assert!(bits(&got.to_vec::<f32>()?) == bits(&want), "{what}");
+                }
+            }
+        }
+    }
+    parallel::set_num_threads(1);
+    let none = Tensor::from_vec(Vec::<i64>::new(), &[0])?;
+    let grad = Tensor::from_vec(Vec::<f32>::new(), &[0, 3])?;
+    let made = ops::embedding_dense_backward(&grad, &none, 2, -1, false)?;
+    assert_eq!(made.to_vec::<f32>()?, [0.0; 6]);
+    Ok(())
+}
