@@ -3,6 +3,8 @@
 //! An element becomes a number that orders like it, beside its index; so equal elements keep their order, whatever the
 //! algorithm, and results are the same for every thread count.
 
+mod few;
+
 use super::factory::dense_strides;
 use super::slices::with_slices;
 use super::stored::{Numeric, Stored};
@@ -10,7 +12,9 @@ use super::{copy, gather, view};
 use crate::parallel::{for_each_task, num_threads, parallel_for};
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::GRAIN;
+use crate::vectorized::EveryIsa;
 use crate::{Tensor, dispatch_all_types, ops};
+use few::{First, Found, select_few};
 use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, ensure, shape};
 use std::sync::Mutex;
 
@@ -122,36 +126,16 @@ fn select_items<K: Key>(items: &mut Vec<Item<K>>, k: usize) {
     items[..k].sort_unstable();
 }
 
-/// Items between two looks for the first `k` among them.
-const ROOM: usize = 1024;
-
-/// The first `k` of many values, in order: only what comes before the last of the first `k` so far is kept.
-fn select_few<N: Numeric, K: Key>(items: &mut Vec<Item<K>>, values: &[N], k: usize, descending: bool) {
-    let key = |value: &N| K::new(value.order(), descending);
-    let keep_first = |items: &mut Vec<Item<K>>| {
-        items.select_nth_unstable(k - 1);
-        items.truncate(k);
-        items[k - 1].key
-    };
-    let (start, rest) = values.split_at(k + ROOM);
-    items.extend((0..).zip(start.iter().map(key)).map(|(index, key)| Item { key, index }));
-    let mut bound = keep_first(items);
-    let mut keys: Vec<K> = Vec::with_capacity(ROOM);
-    for (number, chunk) in rest.chunks(ROOM).enumerate() {
-        // The keys by themselves, which takes no branch, and then the few that matter.
-        keys.clear();
-        keys.extend(chunk.iter().map(key));
-        let first = (start.len() + number * ROOM) as u32;
-        // Of equal ones the first come first, and these stand before.
-        let before = |(_, key): &(u32, &K)| **key < bound;
-        items.extend((first..).zip(&keys).filter(before).map(|(index, key)| Item { key: *key, index }));
-        bound = keep_first(items);
-    }
-    items.sort_unstable();
-}
-
 /// For each row of `n` values the indices of its first `k` in order.
-fn order_rows<N: Numeric, K: Key>(values: &[N], indices: &mut [i64], n: usize, k: usize, descending: bool) {
+fn order_rows<T: Stored, K: Key>(
+    values: &[T::Number],
+    indices: &mut [i64],
+    n: usize,
+    k: usize,
+    descending: bool,
+) where
+    First<T>: EveryIsa<Found>,
+{
     let rows = indices.len() / k.max(1);
     // Rows that threads take in turn: each is locked just once.
     let targets: Vec<Mutex<&mut [i64]>> = indices.chunks_mut(k.max(1)).map(Mutex::new).collect();
@@ -160,10 +144,13 @@ fn order_rows<N: Numeric, K: Key>(values: &[N], indices: &mut [i64], n: usize, k
         for row in part {
             items.clear();
             let values = &values[row * n..(row + 1) * n];
-            if 0 < k && k <= n / 8 && k + ROOM <= n {
-                select_few(&mut items, values, k, descending);
+            if 0 < k && k <= n / 8 {
+                select_few::<T, K>(&mut items, values, k, descending);
             } else {
-                let item = |(index, value): (u32, &N)| Item { key: K::new(value.order(), descending), index };
+                let item = |(index, value): (u32, &T::Number)| Item {
+                    key: K::new(value.order(), descending),
+                    index,
+                };
                 items.extend((0..).zip(values).map(item));
                 if k == n { sort_items(&mut items) } else { select_items(&mut items, k) }
             }
@@ -196,9 +183,9 @@ fn order(name: &str, self_: &Tensor, dim: i64, k: i64, descending: bool) -> Resu
             with_slices(name, &[&rows], &[&made], |s| {
                 let (values, indices) = (s.read::<N>(0)?, s.write::<i64>(0)?);
                 if size_of::<N>() <= 4 {
-                    order_rows::<N, u32>(values, indices, n as usize, k as usize, descending);
+                    order_rows::<T, u32>(values, indices, n as usize, k as usize, descending);
                 } else {
-                    order_rows::<N, u64>(values, indices, n as usize, k as usize, descending);
+                    order_rows::<T, u64>(values, indices, n as usize, k as usize, descending);
                 }
                 Ok(())
             })

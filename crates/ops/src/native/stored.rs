@@ -94,7 +94,7 @@ macro_rules! integers {
 integers! { u8, u8; i8, u8; i16, u16; i32, u32; i64, u64; }
 
 macro_rules! floats {
-    ($($rust:ty, $bits:ty;)*) => {$(
+    ($($rust:ty, $bits:ty, $signed:ty;)*) => {$(
         impl Stored for $rust {
             type Bits = $bits;
             type Number = $rust;
@@ -116,14 +116,11 @@ macro_rules! floats {
             #[inline(always)]
             fn order(self) -> u64 {
                 const SIGN: $bits = 1 << (<$bits>::BITS - 1);
-                // A sign and a magnitude, as one number that grows with the value.
+                // A sign and a magnitude, as one number that grows with the value: without a branch, since signs are anyhow.
                 let bits = self.to_bits();
-                let ordered = match () {
-                    () if self.is_nan() => <$bits>::MAX,
-                    () if bits == SIGN => SIGN,
-                    () if bits & SIGN != 0 => !bits,
-                    () => bits | SIGN,
-                };
+                let flipped = bits ^ (((bits as $signed) >> (<$bits>::BITS - 1)) as $bits | SIGN);
+                let ordered = if bits == SIGN { SIGN } else { flipped };
+                let ordered = if self.is_nan() { <$bits>::MAX } else { ordered };
                 ordered.into()
             }
             #[inline(always)]
@@ -134,4 +131,4 @@ macro_rules! floats {
     )*};
 }
 
-floats! { f16, u16; bf16, u16; f32, u32; f64, u64; }
+floats! { f16, u16, i16; bf16, u16, i16; f32, u32, i32; f64, u64, i64; }

@@ -1,6 +1,6 @@
 //! Long rows, which are sorted digit by digit and in shares, against the standard library's stable sort.
 
-use flambeau_core::{Element, Result};
+use flambeau_core::{Element, Result, ScalarType};
 use flambeau_ops::{Tensor, ops, parallel};
 use std::cmp::Ordering;
 
@@ -53,6 +53,54 @@ fn the_first_of_long_rows_are_those_of_a_sort() -> Result<()> {
                 let first = |all: &Tensor| ops::narrow(all, 1, 0, k);
                 assert!(places.equal(&first(&indices)?)?, "{kinds} kinds, the first {k}, {descending}");
                 assert!(ops::isclose(&top, &first(&values)?, 0.0, 0.0, true)?.all()?.item::<bool>()?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Every type, in lengths around those of vectors, with ties, numbers that are none, and the worst orders.
+#[test]
+fn the_first_few_are_those_of_a_sort() -> Result<()> {
+    let types = [
+        ScalarType::Bool,
+        ScalarType::U8,
+        ScalarType::I8,
+        ScalarType::I16,
+        ScalarType::I32,
+        ScalarType::I64,
+        ScalarType::F16,
+        ScalarType::BF16,
+        ScalarType::F32,
+        ScalarType::F64,
+    ];
+    type Order = (&'static str, fn(i64) -> f64);
+    let orders: [Order; 7] = [
+        ("noise", |i| ((i * 7919 % 10_007) - 5000) as f64 / 64.0),
+        ("few kinds", |i| (i * 31 % 7 - 3) as f64),
+        ("growing", |i| (i / 40 - 100) as f64),
+        ("falling", |i| (100 - i / 40) as f64),
+        ("zeros of both signs", |i| if i % 3 == 0 { -0.0 } else { 0.0 }),
+        ("some without a number", |i| if i * 13 % 29 == 0 { f64::NAN } else { (i * 37 % 101) as f64 }),
+        ("nearly all without a number", |i| if i % 200 == 199 { 2.0 } else { f64::NAN }),
+    ];
+    for dtype in types {
+        for (name, number) in orders {
+            for n in [8, 130, 135, 511, 1025, 4099] {
+                let data: Vec<f64> = (0..3 * n).map(number).collect();
+                if !dtype.is_floating_point() && data.iter().any(|x| x.is_nan()) {
+                    continue;
+                }
+                let tensor = Tensor::from_vec(data, &[3, n])?;
+                let tensor = ops::to_dtype(&tensor, dtype, false, false, None)?;
+                for descending in [false, true] {
+                    let indices = ops::sort(&tensor, -1, descending)?.1;
+                    for k in [1, 2, 10, 16, 17, 40, 500].into_iter().filter(|k| k * 8 <= n) {
+                        let places = ops::topk(&tensor, k, -1, descending, true)?.1;
+                        let what = format!("{dtype}, {name}, the first {k} of {n}, {descending}");
+                        assert!(places.equal(&ops::narrow(&indices, 1, 0, k)?)?, "{what}");
+                    }
+                }
             }
         }
     }
