@@ -7,7 +7,7 @@ mod scan;
 mod softmax;
 
 pub(crate) use norm::{Affine, layer_norm_lines, rms_norm_lines};
-pub(crate) use norm_backward::{Lines, PART, add_up_parameters, layer_norm_backward_lines};
+pub(crate) use norm_backward::{Lines, PART, add_up_parameters, is_one_element, layer_norm_backward_lines};
 pub(crate) use scan::{Scan, scan_lines};
 pub(crate) use softmax::{ShareOf, share_lines, softmax_backward_lines, softmax_lines};
 

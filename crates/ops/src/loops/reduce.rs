@@ -29,7 +29,7 @@ pub(crate) use cascade::Cascade;
 pub(crate) use exponentials::{log_sum_exp, log_sum_exp_parts};
 pub(crate) use floats::LineFloat;
 pub(crate) use folds::*;
-pub(crate) use moments::{moments, moments_of};
+pub(crate) use moments::{four, moments, moments_of, total};
 pub(crate) use source::{Source, first_element};
 pub(crate) use steps::Steps;
 

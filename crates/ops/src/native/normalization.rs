@@ -8,7 +8,8 @@ pub use group::{group_norm, native_group_norm, native_group_norm_backward};
 
 use super::reduce::as_dtype;
 use crate::loops::lines::{
-    Affine, Lines, PART, add_up_parameters, layer_norm_backward_lines, layer_norm_lines, rms_norm_lines,
+    Affine, Lines, PART, add_up_parameters, is_one_element, layer_norm_backward_lines, layer_norm_lines,
+    rms_norm_lines,
 };
 use crate::loops::reduce::computing_type;
 use crate::loops::{self, FloatFormula};
@@ -211,11 +212,6 @@ fn parameter_gradients(
         None => no_gradient(input),
     };
     Ok([gradient(0, wanted[0])?, gradient(1, wanted[1])?])
-}
-
-/// Whether one element in memory stands for all.
-fn is_one_element(tensor: &Tensor) -> bool {
-    tensor.sizes().iter().zip(tensor.strides()).all(|(&size, &stride)| size == 1 || stride == 0)
 }
 
 fn contiguous(x: &Tensor, dtype: ScalarType) -> Result<Tensor> {

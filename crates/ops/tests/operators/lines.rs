@@ -301,6 +301,28 @@ fn gradients_of_normalizations_agree_with_differences() {
     }
 }
 
+/// The gradient of a sum is one number for all: it is not written out, and gives what it would give written out.
+#[test]
+fn one_gradient_for_all_is_as_good_as_many() {
+    for dtype in [ScalarType::F32, ScalarType::F64] {
+        for (lines, n) in [(1, 1), (3, 15), (70, 16), (5, 37), (66, 129), (2, 5000)] {
+            let (x, w) = (sample(&[lines, n], dtype, 1), sample(&[n], dtype, 3));
+            let (_, mean, rstd) = ops::native_layer_norm(&x, &[n], Some(&w), Some(&w), 1e-3).unwrap();
+            let one = ops::expand(&sample(&[1], dtype, 2), &[lines, n], false).unwrap();
+            let many = ops::clone(&one, Some(flambeau_core::MemoryFormat::Contiguous)).unwrap();
+            for weight in [None, Some(&w)] {
+                let back = |g: &Tensor| {
+                    let r =
+                        ops::native_layer_norm_backward(g, &x, &[n], &mean, &rstd, weight, weight, [true; 3]);
+                    let (a, b, c) = r.unwrap();
+                    [a, b, c].map(|t| values(&t).into_iter().map(f64::to_bits).collect::<Vec<_>>())
+                };
+                assert!(back(&one) == back(&many), "{dtype}, {lines} lines of {n}, {}", weight.is_some());
+            }
+        }
+    }
+}
+
 #[test]
 fn the_number_of_threads_changes_no_bit() {
     let t = sample(&[130, 70, 33], ScalarType::F32, 11);

@@ -7,11 +7,11 @@
 use super::norm::{Shared, parameter, storages};
 use super::{map_lines, row, streams_to, write_row};
 use crate::loops::FloatFormula;
-use crate::loops::reduce::{BLOCK, computing_type};
+use crate::loops::reduce::{BLOCK, computing_type, four, total};
 use crate::loops::rows::Rows;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{DimMask, GRAIN};
-use crate::vectorized::{EveryIsa, Float, FloatLanes, Isa, Kernel, Number, Placed, Vector, dispatch};
+use crate::vectorized::{EveryIsa, Float, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector, dispatch};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar, StorageGuards};
 
@@ -28,11 +28,30 @@ impl FloatFormula<3> for NormGradient {
     }
 }
 
+/// An argument of a line: elements side by side, or one for all.
+type Argument<T> = (*const T, bool);
+
+/// The elements of a vector from number `at` on.
+///
+/// # Safety
+/// - The argument has `count` elements from there, at most as many as a vector has lanes, or one for all.
+#[inline(always)]
+unsafe fn load<I: Isa, T: FloatLanes<I>>(
+    (from, repeated): Argument<T>,
+    at: usize,
+    count: usize,
+) -> T::Vector {
+    // SAFETY: this function's condition.
+    unsafe {
+        if repeated { T::Vector::splat(from.read().widen()) } else { T::load_up_to(from.add(at), count) }
+    }
+}
+
 /// With `g = grad * weight`: the sums over a line of `g`, and of `g * (x - mean) * rstd`.
 struct Sums<T> {
-    grad: *const T,
+    grad: Argument<T>,
     x: *const T,
-    weight: (*const T, bool),
+    weight: Argument<T>,
     n: usize,
     mean: f64,
     rstd: f64,
@@ -42,49 +61,41 @@ impl<T> Placed for Sums<T> {
     type Home = Self;
 }
 
+/// Vectors whose sums are kept apart, so that none waits for the one before.
+const TOGETHER: usize = 4;
+
 impl<I: Isa, T: FloatLanes<I>> Kernel<I, [f64; 2]> for Sums<T> {
     #[inline(always)]
     unsafe fn run(self) -> [f64; 2] {
         let (mean, rstd) = (T::Vector::constant(self.mean), T::Vector::constant(self.rstd));
-        let lanes = T::Vector::LANES;
+        let (lanes, zero) = (T::Vector::LANES, T::Vector::zero());
         let mut sums = [0.0; 2];
         for start in (0..self.n).step_by(BLOCK) {
             let end = self.n.min(start + BLOCK);
-            let (mut plain, mut normal) = (T::Vector::zero(), T::Vector::zero());
-            for at in (start..end).step_by(lanes) {
-                let count = lanes.min(end - at);
-                let weight_at = if self.weight.1 { 0 } else { at };
-                // SAFETY: `count` elements from `at` on are in the line; a repeated weight is one element. Lanes past `count`
-                // hold zeros and add nothing.
-                let (grad, x, weight) = unsafe {
-                    let weight = if self.weight.1 {
-                        T::Vector::splat(self.weight.0.read().widen())
-                    } else {
-                        T::load_up_to(self.weight.0.add(weight_at), count)
+            let (mut plain, mut normal) = ([zero; TOGETHER], [zero; TOGETHER]);
+            for first in (start..end).step_by(TOGETHER * lanes) {
+                for i in 0..TOGETHER {
+                    let at = end.min(first + i * lanes);
+                    let count = lanes.min(end - at);
+                    // SAFETY: `count` elements from `at` on are in the line. Lanes past them hold zeros in `x`.
+                    let (grad, x, weight) = unsafe {
+                        let grad = load::<I, T>(self.grad, at, count);
+                        (grad, T::load_up_to(self.x.add(at), count), load::<I, T>(self.weight, at, count))
                     };
-                    (T::load_up_to(self.grad.add(at), count), T::load_up_to(self.x.add(at), count), weight)
-                };
-                let g = grad * weight;
-                plain = plain + g;
-                normal = g.mul_add((x - mean) * rstd, normal);
+                    let mut g = grad * weight;
+                    if count < lanes {
+                        // One element may stand for all, but not for lanes past the end.
+                        g = T::Vector::select(<T::Vector as Vector>::Mask::first(count), g, zero);
+                    }
+                    plain[i] = plain[i] + g;
+                    normal[i] = g.mul_add((x - mean) * rstd, normal[i]);
+                }
             }
-            sums[0] += total(plain);
-            sums[1] += total(normal);
+            sums[0] += total(four(plain));
+            sums[1] += total(four(normal));
         }
         sums
     }
-}
-
-/// The sum of all lanes.
-#[inline(always)]
-fn total<V: Float>(v: V) -> f64 {
-    let mut lanes = [V::Element::from_scalar(Scalar::Int(0)); 16];
-    v.spill(&mut lanes);
-    let mut sum = 0.0;
-    for lane in &lanes[..V::LANES] {
-        sum += lane.to_scalar().to_f64();
-    }
-    sum
 }
 
 /// The derivative of normalized lines (or, without `mean`, of those of [`super::rms_norm_lines`]) with respect to their elements.
@@ -100,14 +111,14 @@ pub(crate) fn layer_norm_backward_lines(
     mask: DimMask,
 ) -> Result<()> {
     let kernel = computing_type(input.dtype());
-    let wanted = storages(&[weight, mean, Some(rstd)], &[]);
+    let repeated = grad.dtype() == kernel && is_one_element(grad);
+    let wanted = storages(&[weight, mean, Some(rstd), Some(grad)], &[]);
     let _guards = StorageGuards::acquire(&wanted)?;
     let (weight, means, rstds) = (weight.map(Shared::of), mean.map(Shared::of), Shared::of(rstd));
-    let streams = streams_to(to, mask, kernel);
+    let (first, streams) = (Shared::of(grad), streams_to(to, mask, kernel));
     dispatch_all_types!(wide_floats, kernel, "layer_norm_backward", T => {
         let one = T::from_scalar(Scalar::Int(1));
-        map_lines([grad, input], to, mask, kernel, |line, [grad, from], to, n| {
-            let (grad, x, to): (*const T, *const T, *mut T) = (grad.cast(), from.cast(), to.cast());
+        let body = |line: usize, grad: Argument<T>, x: *const T, to: *mut T, n: usize| {
             // SAFETY: lines of `n` elements, room for as many, and a statistic of each kind for this line.
             unsafe {
                 let statistic = |shared: &Shared| shared.get().cast::<T>().add(line).read().to_scalar().to_f64();
@@ -115,11 +126,26 @@ pub(crate) fn layer_norm_backward_lines(
                 let weight = parameter(weight, &one);
                 let [plain, normal] = dispatch(Sums { grad, x, weight, n, mean, rstd });
                 let a = if means.is_some() { plain / n as f64 } else { 0.0 };
-                let rows = Rows { repeated: [false, false, weight.1], ..row([grad, x, weight.0], to, n) };
+                let rows = Rows { repeated: [grad.1, false, weight.1], ..row([grad.0, x, weight.0], to, n) };
                 write_row::<T, _, 3>(rows, NormGradient(mean, rstd, a, normal / n as f64), streams);
             }
-        })
+        };
+        if repeated {
+            let grad = &first;
+            map_lines([input], to, mask, kernel, |line, [x], to, n| {
+                body(line, (grad.get().cast_const().cast(), true), x.cast(), to.cast(), n)
+            })
+        } else {
+            map_lines([grad, input], to, mask, kernel, |line, [grad, x], to, n| {
+                body(line, (grad.cast(), false), x.cast(), to.cast(), n)
+            })
+        }
     })
+}
+
+/// Whether one element in memory stands for all.
+pub(crate) fn is_one_element(tensor: &Tensor) -> bool {
+    tensor.sizes().iter().zip(tensor.strides()).all(|(&size, &stride)| size == 1 || stride == 0)
 }
 
 /// Lines whose gradients are added up one by one; parts of as many are added up afterwards, so that sums are the same for any
@@ -156,34 +182,53 @@ impl<T> Placed for AddUp<T> {
 impl<I: Isa, T: FloatLanes<I>> Kernel<I> for AddUp<T> {
     #[inline(always)]
     unsafe fn run(self) {
-        let lanes = T::Vector::LANES;
-        for line in 0..self.lines {
-            // SAFETY: a statistic of each kind for every line.
-            let (mean, rstd) = unsafe {
-                let mean = self
-                    .mean
-                    .map_or(T::Vector::zero(), |mean| T::Vector::splat(mean.add(line).read().widen()));
-                (mean, T::Vector::splat(self.rstd.add(line).read().widen()))
-            };
-            for at in (0..self.n).step_by(lanes) {
-                let count = lanes.min(self.n - at);
-                // SAFETY: `count` elements from `at` on are in the line, and in both sums.
-                unsafe {
-                    let grad = if self.grad.2 {
-                        T::Vector::splat(self.grad.0.add(line * self.grad.1).read().widen())
-                    } else {
-                        T::load_up_to(self.grad.0.add(line * self.grad.1 + at), count)
-                    };
-                    let x = T::load_up_to(self.x.0.add(line * self.x.1 + at), count);
-                    let (mut weight, mut bias) = (T::Vector::zero(), T::Vector::zero());
-                    if line > 0 {
-                        weight = T::load_up_to(self.weight.add(at).cast_const(), count);
-                        bias = T::load_up_to(self.bias.add(at).cast_const(), count);
+        for first in (0..self.lines).step_by(TOGETHER) {
+            // SAFETY: what it asks for holds of these lines.
+            unsafe {
+                if first + TOGETHER <= self.lines {
+                    add_lines::<I, T, TOGETHER>(&self, first);
+                } else {
+                    for line in first..self.lines {
+                        add_lines::<I, T, 1>(&self, line);
                     }
-                    T::store_up_to(grad.mul_add((x - mean) * rstd, weight), self.weight.add(at), count);
-                    T::store_up_to(bias + grad, self.bias.add(at), count);
                 }
             }
+        }
+    }
+}
+
+/// Adds `COUNT` lines, from number `first` on, to the sums, one after the other; line 0 begins them.
+///
+/// # Safety
+/// - There are these lines, a statistic of each kind for every one, and room for two lines of sums.
+#[inline(always)]
+unsafe fn add_lines<I: Isa, T: FloatLanes<I>, const COUNT: usize>(work: &AddUp<T>, first: usize) {
+    let (lanes, zero) = (T::Vector::LANES, T::Vector::zero());
+    let (mut mean, mut rstd) = ([zero; COUNT], [zero; COUNT]);
+    // SAFETY: by this function's condition; `count` elements from `at` on are in every line.
+    unsafe {
+        for i in 0..COUNT {
+            if let Some(means) = work.mean {
+                mean[i] = T::Vector::splat(means.add(first + i).read().widen());
+            }
+            rstd[i] = T::Vector::splat(work.rstd.add(first + i).read().widen());
+        }
+        for at in (0..work.n).step_by(lanes) {
+            let count = lanes.min(work.n - at);
+            let (mut weight, mut bias) = (zero, zero);
+            if first > 0 {
+                weight = T::load_up_to(work.weight.add(at).cast_const(), count);
+                bias = T::load_up_to(work.bias.add(at).cast_const(), count);
+            }
+            for i in 0..COUNT {
+                let line = first + i;
+                let grad = load::<I, T>((work.grad.0.add(line * work.grad.1), work.grad.2), at, count);
+                let x = T::load_up_to(work.x.0.add(line * work.x.1 + at), count);
+                weight = grad.mul_add((x - mean[i]) * rstd[i], weight);
+                bias = bias + grad;
+            }
+            T::store_up_to(weight, work.weight.add(at), count);
+            T::store_up_to(bias, work.bias.add(at), count);
         }
     }
 }

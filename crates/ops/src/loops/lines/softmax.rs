@@ -4,10 +4,10 @@
 use super::{map_lines, row, streams_to, write_row};
 use crate::gemm::Scratch;
 use crate::loops::FloatFormula;
-use crate::loops::reduce::{Exponentials, Greatest, LineFloat, computing_type};
-use crate::loops::rows::dispatch_rows_of;
+use crate::loops::reduce::{BLOCK, Exponentials, Greatest, LineFloat, computing_type};
+use crate::loops::rows::{Floats, RowKernel, dispatch_rows_of};
 use crate::tensor_iterator::DimMask;
-use crate::vectorized::Float;
+use crate::vectorized::{EveryIsa, Float};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar};
 
@@ -64,13 +64,34 @@ pub(crate) fn softmax_lines(input: &Tensor, out: &Tensor, mask: DimMask, log: bo
                     // What is read again does not go past the caches.
                     let mut room = Scratch::new::<T>(if streams { n } else { 0 });
                     let powers = if streams { room.as_mut_ptr() } else { to };
-                    dispatch_rows_of::<T, _, 1>(row([from], powers, n), Exponential(greatest));
-                    let sum = T::line_sum(powers, n);
+                    let sum = exponentials::<T>(from, powers, n, greatest);
                     write_row::<T, _, 1>(row([powers.cast_const()], to, n), Quotient(sum), streams);
                 }
             }
         })
     })
+}
+
+/// Writes `e^(x - a)` for every element, and adds them up: block by block, so that the sum finds them in the nearest cache.
+///
+/// # Safety
+/// - `from` is valid for reading and `to` for writing `n` elements.
+#[inline(always)]
+unsafe fn exponentials<T: LineFloat>(from: *const T, to: *mut T, n: usize, a: f64) -> f64
+where
+    for<'r> RowKernel<'r, T, Floats<Exponential>, 1>: EveryIsa,
+{
+    let mut sum = 0.0;
+    for at in (0..n).step_by(BLOCK) {
+        let count = BLOCK.min(n - at);
+        // SAFETY: a block of both.
+        unsafe {
+            let to = to.add(at);
+            dispatch_rows_of::<T, _, 1>(row([from.add(at)], to, count), Exponential(a));
+            sum += T::line_sum(to, count);
+        }
+    }
+    sum
 }
 
 /// `grad * output`.

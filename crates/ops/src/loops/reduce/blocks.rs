@@ -223,7 +223,11 @@ pub(super) unsafe fn fold_lanes<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
 /// # Safety
 /// - `from` is valid for reading `n` elements.
 #[inline(always)]
-unsafe fn fold_block<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(from: *const T, n: usize, f: F) -> T::Vector {
+pub(super) unsafe fn fold_block<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
+    from: *const T,
+    n: usize,
+    f: F,
+) -> T::Vector {
     let lanes = T::Vector::LANES;
     let identity = f.identity();
     let mut acc = [identity; 4];

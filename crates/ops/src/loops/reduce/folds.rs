@@ -127,25 +127,6 @@ impl FloatFold for SumOfPowers {
     }
 }
 
-/// The sum of `x - c`, or of its square.
-#[derive(Clone, Copy)]
-pub(crate) struct Deviations<const SQUARED: bool>(pub(crate) f64);
-
-impl<const SQUARED: bool> FloatFold for Deviations<SQUARED> {
-    fn identity(self) -> Scalar {
-        Scalar::Int(0)
-    }
-    #[inline(always)]
-    fn step<V: Float>(self, acc: V, x: V) -> V {
-        let d = x - V::constant(self.0);
-        if SQUARED { d.mul_add(d, acc) } else { acc + d }
-    }
-    #[inline(always)]
-    fn combine<V: Float>(self, a: V, b: V) -> V {
-        a + b
-    }
-}
-
 /// The sum of `e^(x - c)`.
 #[derive(Clone, Copy)]
 pub(crate) struct Exponentials(pub(crate) f64);

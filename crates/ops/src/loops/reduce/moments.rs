@@ -2,9 +2,12 @@
 //! *Updating Formulae and a Pairwise Algorithm for Computing Sample Variances* (1979), in f64.
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
-use super::{BLOCK, Cascade, Deviations, LineFold, Sum, fold_dense, fold_dense_floats, line_fold};
+use super::blocks::{Numbers, fold_block};
+use super::{BLOCK, Cascade, LineFold, Sum, line_fold};
 use crate::tensor_iterator::DimMask;
-use crate::vectorized::{Convert, FloatElement};
+use crate::vectorized::{
+    Convert, Float, FloatElement, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector, dispatch,
+};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar};
 use std::marker::PhantomData;
@@ -39,6 +42,80 @@ impl Moments {
     }
 }
 
+/// Up to [`BLOCK`] dense elements, at least one: a number near their mean, as near as the type allows, the sum of the distances
+/// from it, which corrects what it lacks, and that of their squares.
+struct Distances<T> {
+    from: *const T,
+    n: usize,
+}
+
+impl<T> Placed for Distances<T> {
+    type Home = Self;
+}
+
+impl<I: Isa, T: FloatLanes<I>> Kernel<I, [f64; 3]> for Distances<T> {
+    #[inline(always)]
+    unsafe fn run(self) -> [f64; 3] {
+        let (lanes, zero) = (T::Vector::LANES, T::Vector::zero());
+        // SAFETY: the fold reads `n` elements; below, whole vectors end at or before `n`, and the last is read only up to it.
+        unsafe {
+            let sum = fold_block::<I, T, _>(self.from, self.n, Numbers(Sum));
+            let centre = T::Vector::constant(total(sum) / self.n as f64);
+            let (mut plain, mut squares) = ([zero; 4], [zero; 4]);
+            let mut at = 0;
+            while at + 4 * lanes <= self.n {
+                for i in 0..4 {
+                    let d = T::load(self.from.add(at + i * lanes)) - centre;
+                    plain[i] = plain[i] + d;
+                    squares[i] = d.mul_add(d, squares[i]);
+                }
+                at += 4 * lanes;
+            }
+            while at < self.n {
+                let count = lanes.min(self.n - at);
+                let d = T::load_up_to(self.from.add(at), count) - centre;
+                let d = T::Vector::select(<T::Vector as Vector>::Mask::first(count), d, zero);
+                plain[0] = plain[0] + d;
+                squares[0] = d.mul_add(d, squares[0]);
+                at += lanes;
+            }
+            [spilled(centre)[0], total(four(plain)), total(four(squares))]
+        }
+    }
+}
+
+/// The sum of four vectors.
+#[inline(always)]
+pub(crate) fn four<V: Float>([a, b, c, d]: [V; 4]) -> V {
+    (a + b) + (c + d)
+}
+
+/// The lanes; zeros where there are fewer.
+#[inline(always)]
+fn spilled<V: Float>(v: V) -> [f64; 16] {
+    let mut lanes = [V::Element::from_scalar(Scalar::Int(0)); 16];
+    v.spill(&mut lanes);
+    let mut wide = [0.0; 16];
+    for i in 0..16 {
+        wide[i] = lanes[i].to_scalar().to_f64();
+    }
+    wide
+}
+
+/// The sum of all lanes, as a tree in f64.
+#[inline(always)]
+pub(crate) fn total<V: Float>(v: V) -> f64 {
+    let lanes = spilled(v);
+    let (mut eight, mut quarter) = ([0.0; 8], [0.0; 4]);
+    for i in 0..8 {
+        eight[i] = lanes[i] + lanes[i + 8];
+    }
+    for i in 0..4 {
+        quarter[i] = eight[i] + eight[i + 4];
+    }
+    (quarter[0] + quarter[2]) + (quarter[1] + quarter[3])
+}
+
 /// f32 and f64, whose moments there are kernels for.
 pub(crate) trait MomentElement: Element + Convert + FloatElement {
     /// Of at most [`BLOCK`] dense elements.
@@ -58,15 +135,10 @@ macro_rules! moment_element {
                 }
                 let count = n as f64;
                 // SAFETY: this function's condition.
-                unsafe {
-                    // Near the mean, as near as the type allows; the sum of deviations corrects what it lacks.
-                    let centre = f64::from((f64::from(fold_dense(from, n, Sum)) / count) as $float);
-                    let off = f64::from(fold_dense_floats(from, n, Deviations::<false>(centre)));
-                    let squares = f64::from(fold_dense_floats(from, n, Deviations::<true>(centre)));
-                    let squares = squares - off * off / count;
-                    // Not `max`, which would take a NaN for nothing.
-                    Moments { count, mean: centre + off / count, squares: if squares < 0.0 { 0.0 } else { squares } }
-                }
+                let [centre, off, squares] = unsafe { dispatch(Distances { from, n }) };
+                let squares = squares - off * off / count;
+                // Not `max`, which would take a NaN for nothing.
+                Moments { count, mean: centre + off / count, squares: if squares < 0.0 { 0.0 } else { squares } }
             }
         }
     )*};
