@@ -3,7 +3,7 @@
 //! Tensors hold small integers, so that sums of products are exact whatever their order.
 
 use crate::array::Array;
-use crate::row::{Arg, Row, number, row};
+use crate::row::{Arg, Row, none, number, row};
 use flambeau_core::ErrorKind;
 use flambeau_core::ScalarType::{self, *};
 
@@ -127,7 +127,39 @@ fn products() -> Vec<Row> {
             let plain = product(a[0].array(), &transposed(a[1].array()));
             vec![plain.zip(a[2].array(), |p, b| p + b)]
         }),
+        refused(
+            samples(
+                row("_linear"),
+                &[&[&[3, 4], &[5, 4], &[5]], &[&[2, 3, 40], &[7, 40], &[7]], &[&[0, 3], &[2, 3], &[2]]],
+                &[],
+            )
+            .sample([tensors(&[&[2, 3, 1, 4], &[1, 4]]), vec![none()]].concat())
+            .reference(|a| {
+                let plain = product(a[0].array(), &transposed(a[1].array()));
+                vec![a[2].optional().map_or(plain.clone(), |bias| plain.zip(bias, |p, b| p + b))]
+            }),
+            &[&[3, 4], &[5, 3], &[5]],
+            &[],
+            "_linear",
+        ),
+        refused(
+            samples(
+                row("_linear_weight_backward"),
+                &[&[&[3, 5], &[3, 4]], &[&[2, 3, 7], &[2, 3, 40]], &[&[0, 2], &[0, 3]], &[&[4, 0], &[4, 2]]],
+                &[],
+            )
+            .reference(|a| vec![product(&transposed(&flat(a[0].array())), &flat(a[1].array()))]),
+            &[&[3, 5], &[2, 4]],
+            &[],
+            "as many rows",
+        ),
     ]
+}
+
+/// All rows as one matrix.
+fn flat(x: &Array) -> Array {
+    let last = x.sizes.last().copied().unwrap_or(1);
+    Array::new(&[x.sizes[..x.sizes.len() - 1].iter().product(), last], x.data.clone())
 }
 
 fn inner(name: &'static str) -> Row {

@@ -26,7 +26,7 @@ pub use normalizations::{
     rms_norm_double_backward,
 };
 pub use pointwise::{logit_backward, prelu_double_backward};
-pub use products::mm_in_layout;
+pub use products::{mm_in_layout, sum_of_rows};
 pub use reductions::{
     aminmax_backward, cummaxmin_backward, cumprod_backward, cumsum_backward, evenly_distribute_backward,
     extreme_backward, linear_recurrence_backward, logcumsumexp_backward, logcumsumexp_tangent, norm_backward,

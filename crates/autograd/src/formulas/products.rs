@@ -1,6 +1,6 @@
 //! Derivatives of products of matrices.
 
-use flambeau_core::Result;
+use flambeau_core::{DimVec, Result};
 use flambeau_ops::{Tensor, ops};
 
 /// `a b`, the gradient of a matrix whose columns and rows are `strides` apart: if its columns are dense, so are those of the
@@ -10,4 +10,10 @@ pub fn mm_in_layout(a: &Tensor, b: &Tensor, strides: &[i64]) -> Result<Tensor> {
         [1, column] if column != 1 => ops::t(&ops::mm(&ops::t(b)?, &ops::t(a)?)?),
         _ => ops::mm(a, b),
     }
+}
+
+/// The sum over all dimensions but the last.
+pub fn sum_of_rows(tensor: &Tensor) -> Result<Tensor> {
+    let leading: DimVec = (0..tensor.dim() as i64 - 1).collect();
+    ops::sum_dim_intlist(tensor, Some(&leading), false, None)
 }

@@ -267,6 +267,95 @@ fn matmul_out(_: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -
 register!(MATMUL_OUT, Autograd, matmul_out);
 register!(MATMUL_OUT, ForwardGrad, matmul_out);
 
+pub(super) struct LinearBackward0 {
+    pub(super) input: Option<SavedVariable>,
+    pub(super) weight: Option<SavedVariable>,
+}
+
+impl Backward for LinearBackward0 {
+    const NAME: &'static str = "LinearBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    let weight = &record::unpack(&self.weight, cx)?;
+                    ops::matmul(grad, weight)
+                },
+                &|| {
+                    let input = &record::unpack(&self.input, cx)?;
+                    ops::_linear_weight_backward(grad, input)
+                },
+                &|| formulas::sum_of_rows(grad),
+            ],
+        )
+    }
+}
+
+fn _linear(_: DispatchKeySet, input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::_linear(input, weight, bias)?
+    };
+    if let Some(edges) = record::recorded_edges_of(&[&input, &weight, &bias])? {
+        let backward = LinearBackward0 {
+            input: record::saved_input(edges[1].is_some(), input, 0)?,
+            weight: record::saved_input(edges[0].is_some(), weight, 1)?,
+        };
+        record::set_history(&mut result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(_LINEAR, Autograd, _linear);
+
+pub(super) struct LinearWeightBackwardBackward0 {
+    pub(super) grad_output: Option<SavedVariable>,
+    pub(super) input: Option<SavedVariable>,
+}
+
+impl Backward for LinearWeightBackwardBackward0 {
+    const NAME: &'static str = "LinearWeightBackwardBackward0";
+    const SAVES: bool = true;
+
+    fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+        record::gradients(
+            cx,
+            [
+                &|| {
+                    let input = &record::unpack(&self.input, cx)?;
+                    ops::linear(input, grad, None)
+                },
+                &|| {
+                    let grad_output = &record::unpack(&self.grad_output, cx)?;
+                    ops::matmul(grad_output, grad)
+                },
+            ],
+        )
+    }
+}
+
+fn _linear_weight_backward(_: DispatchKeySet, grad_output: &Tensor, input: &Tensor) -> Result<Tensor> {
+    let mut result = {
+        let _below = record::below();
+        ops::_linear_weight_backward(grad_output, input)?
+    };
+    if let Some(edges) = record::recorded_edges([grad_output, input])? {
+        let backward = LinearWeightBackwardBackward0 {
+            grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
+            input: record::saved_input(edges[0].is_some(), input, 1)?,
+        };
+        record::set_history(&mut result, edges, backward);
+    }
+    Ok(result)
+}
+
+register!(_LINEAR_WEIGHT_BACKWARD, Autograd, _linear_weight_backward);
+
 fn linear_out(
     _: DispatchKeySet,
     input: &Tensor,

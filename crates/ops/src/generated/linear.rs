@@ -510,6 +510,107 @@ fn matmul_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
     matmul_out(arguments.tensor()?, arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
 }
 
+/// A kernel of `_linear`.
+pub type _LinearFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>) -> Result<Tensor>;
+
+/// The operator `_linear`.
+pub static _LINEAR: Operator<_LinearFn> = Operator::new(
+    "_linear",
+    "_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, _linear_cpu as _LinearFn),
+        Kernel::new(DispatchKey::Meta, _linear_meta as _LinearFn),
+        observed!(_LINEAR: _LinearFn, [input, weight, bias], input, weight, bias),
+    ],
+    _linear_boxed,
+);
+
+/// `input weight^T + bias`, what `linear` is for `input` of `.. x in`, `weight` of `out x in` and `bias` of `out`, of one type.
+///
+/// `_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor`
+#[inline]
+pub fn _linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    let (keys, kernel) = _LINEAR.select(input.key_set() | weight.key_set() | bias.key_set())?;
+    kernel(keys, input, weight, bias)
+}
+
+fn _linear_cpu(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+) -> Result<Tensor> {
+    let spec = native::linear::_linear_meta(input, weight, bias)?;
+    let out = spec.allocate("_linear")?;
+    native::linear::_linear(input, weight, bias, &out)?;
+    Ok(out)
+}
+
+fn _linear_meta(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+) -> Result<Tensor> {
+    let spec = native::linear::_linear_meta(input, weight, bias)?;
+    spec.allocate("_linear")
+}
+
+fn _linear_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_linear", given, 3)?;
+    _linear(arguments.tensor()?, arguments.tensor()?, arguments.optional_tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `_linear_weight_backward`.
+pub type _LinearWeightBackwardFn = fn(DispatchKeySet, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// The operator `_linear_weight_backward`.
+pub static _LINEAR_WEIGHT_BACKWARD: Operator<_LinearWeightBackwardFn> = Operator::new(
+    "_linear_weight_backward",
+    "_linear_weight_backward(Tensor grad_output, Tensor input) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::Cpu, _linear_weight_backward_cpu as _LinearWeightBackwardFn),
+        Kernel::new(DispatchKey::Meta, _linear_weight_backward_meta as _LinearWeightBackwardFn),
+        observed!(_LINEAR_WEIGHT_BACKWARD: _LinearWeightBackwardFn, [grad_output, input], grad_output, input),
+    ],
+    _linear_weight_backward_boxed,
+);
+
+/// The gradient of `_linear` for its weight, `grad_output^T input`: `out x in` of `.. x out` and `.. x in`, whose rows count as one matrix.
+///
+/// `_linear_weight_backward(Tensor grad_output, Tensor input) -> Tensor`
+#[inline]
+pub fn _linear_weight_backward(grad_output: &Tensor, input: &Tensor) -> Result<Tensor> {
+    let (keys, kernel) = _LINEAR_WEIGHT_BACKWARD.select(grad_output.key_set() | input.key_set())?;
+    kernel(keys, grad_output, input)
+}
+
+fn _linear_weight_backward_cpu(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    input: &Tensor,
+) -> Result<Tensor> {
+    let spec = native::linear::_linear_weight_backward_meta(grad_output, input)?;
+    let out = spec.allocate("_linear_weight_backward")?;
+    native::linear::_linear_weight_backward(grad_output, input, &out)?;
+    Ok(out)
+}
+
+fn _linear_weight_backward_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    input: &Tensor,
+) -> Result<Tensor> {
+    let spec = native::linear::_linear_weight_backward_meta(grad_output, input)?;
+    spec.allocate("_linear_weight_backward")
+}
+
+fn _linear_weight_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("_linear_weight_backward", given, 2)?;
+    _linear_weight_backward(arguments.tensor()?, arguments.tensor()?).map(IntoValues::into_values)
+}
+
 /// A kernel of `linear`.
 pub type LinearFn = fn(DispatchKeySet, &Tensor, &Tensor, Option<&Tensor>) -> Result<Tensor>;
 

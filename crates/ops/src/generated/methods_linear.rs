@@ -46,6 +46,16 @@ impl Tensor {
         super::linear::matmul(self, other)
     }
 
+    /// `input weight^T + bias`, what `linear` is for `input` of `.. x in`, `weight` of `out x in` and `bias` of `out`, of one type.
+    pub fn _linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+        super::linear::_linear(input, weight, bias)
+    }
+
+    /// The gradient of `_linear` for its weight, `grad_output^T input`: `out x in` of `.. x out` and `.. x in`, whose rows count as one matrix.
+    pub fn _linear_weight_backward(grad_output: &Tensor, input: &Tensor) -> Result<Tensor> {
+        super::linear::_linear_weight_backward(grad_output, input)
+    }
+
     /// `input weight^T + bias`, for `input` of `.. x in`, `weight` of `out x in` (or `in`), and `bias` of `out`.
     pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
         super::linear::linear(input, weight, bias)

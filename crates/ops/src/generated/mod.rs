@@ -793,6 +793,8 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &GER_OUT,
     &MATMUL,
     &MATMUL_OUT,
+    &_LINEAR,
+    &_LINEAR_WEIGHT_BACKWARD,
     &LINEAR,
     &LINEAR_OUT,
     &BILINEAR,

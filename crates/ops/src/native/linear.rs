@@ -1,5 +1,9 @@
 //! Products made of other operators: PyTorch's rules for every rank, and the linear layer.
 
+mod layer;
+
+pub use layer::*;
+
 use super::view;
 use crate::dispatch::DispatchKey;
 use crate::{Tensor, ops};
@@ -98,17 +102,13 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<
         input.dim(),
         weight.dim()
     );
+    if layer::fits(input, weight, bias) {
+        return ops::_linear(input, weight, bias);
+    }
     let transposed = ops::t(weight)?;
     let Some(bias) = bias else { return ops::matmul(input, &transposed) };
     if input.dim() == 2 {
         return ops::addmm(bias, input, &transposed, ONE, ONE);
-    }
-    if input.dim() > 2 && weight.dim() == 2 && bias.dim() == 1 && folds(input, weight) {
-        let mut sizes = DimVec::from_slice(input.sizes());
-        sizes.pop();
-        let rows = view::reshape(input, &[shape::numel(&sizes)?, last(input)])?;
-        sizes.push(weight.sizes()[0]);
-        return ops::view(&ops::addmm(bias, &rows, &transposed, ONE, ONE)?, &sizes);
     }
     ops::add_tensor(&ops::matmul(input, &transposed)?, bias, ONE)
 }

@@ -288,18 +288,18 @@ fn add_product(
 /// Bytes that are copied sooner than an iterator is built and threads are woken.
 const FEW: usize = 1 << 14;
 
-/// Writes a dense vector into each row of a small contiguous matrix, as layers with a bias do; or returns that this is none.
-fn spread_row(name: &str, vector: &Tensor, out: &Tensor) -> Result<bool> {
-    let ([rows, columns], [length]) = (out.sizes(), vector.sizes()) else { return Ok(false) };
-    let bytes = *columns as usize * out.dtype().size();
+/// Writes a dense vector into each row of a small contiguous tensor, as layers with a bias do; or returns that this is none.
+pub(super) fn spread_row(name: &str, vector: &Tensor, out: &Tensor) -> Result<bool> {
+    let ([.., columns], [length]) = (out.sizes(), vector.sizes()) else { return Ok(false) };
+    let (all, bytes) = (out.numel() as usize * out.dtype().size(), *columns as usize * out.dtype().size());
     let dense = length == columns && vector.is_contiguous() && out.is_contiguous();
-    if !dense || vector.dtype() != out.dtype() || !out.device().is_cpu() || bytes * *rows as usize > FEW {
+    if !dense || vector.dtype() != out.dtype() || !out.device().is_cpu() || all > FEW || bytes == 0 {
         return Ok(false);
     }
     with_guards(name, &[vector], &[out], || {
         let (from, to): (*const u8, *mut u8) = (vector.data_ptr().cast(), out.data_ptr().cast());
-        for row in 0..*rows as usize {
-            // SAFETY: both are guarded and dense, of one type: `vector` is one row, `out` has `rows` of them. They share no
+        for row in 0..all / bytes {
+            // SAFETY: both are guarded and dense, of one type: `vector` is one row, `out` so many of them. They share no
             // storage, as for the product that follows (`TensorSpec::for_out`).
             unsafe { to.add(row * bytes).copy_from_nonoverlapping(from, bytes) };
         }
@@ -324,30 +324,16 @@ where
     let (alpha, beta) = (factor(alpha)?, factor(beta)?);
     let (x, y) = (Batch::<T>::rows(a), Batch::<T>::columns(b));
     let z = if a.dim() == 1 || out.dim() != 1 { Batch::<T>::rows(out) } else { Batch::<T>::columns(out) };
-    let (m, k, n) = (x.sizes[0], x.sizes[1], y.sizes[1]);
     with_guards(name, &[a, b], &[out], || {
-        let item = |i| Gemm {
-            m,
-            n,
-            k,
-            a: x.at(i),
-            a_strides: x.strides,
-            b: y.at(i),
-            b_strides: y.strides,
-            c: z.at(i),
-            c_strides: z.strides,
-            alpha,
-            beta,
-        };
         // SAFETY: the guards are held; `out` has the product's shape, its elements are distinct, and it shares no storage
         // with the operands (`TensorSpec::for_out` sees to both).
-        unsafe { gemm_batch(Isa::detected(), z.count, item) };
+        unsafe { z.scale_and_add(&x, &y, alpha, beta) };
         Ok(())
     })
 }
 
 /// A tensor as a batch of matrices.
-struct Batch<T> {
+pub(super) struct Batch<T> {
     first: *mut T,
     count: usize,
     step: isize,
@@ -376,10 +362,24 @@ impl<T> Batch<T> {
         }
     }
 
-    fn matrices(tensor: &Tensor) -> Self {
+    /// The last two dimensions; the one before counts them.
+    pub(super) fn matrices(tensor: &Tensor) -> Self {
         let (sizes, strides, r) = (tensor.sizes(), tensor.strides(), tensor.dim() - 2);
         let batch = if r == 0 { (1, 0) } else { (sizes[0], strides[0]) };
         Self::new(tensor, batch, [sizes[r], sizes[r + 1]], [strides[r], strides[r + 1]])
+    }
+
+    /// All rows of a contiguous tensor as one matrix.
+    pub(super) fn dense_rows(tensor: &Tensor) -> Self {
+        let columns = tensor.sizes().last().copied().unwrap_or(1);
+        let rows = tensor.sizes().iter().rev().skip(1).product();
+        Self::new(tensor, (1, 0), [rows, columns], [columns, 1])
+    }
+
+    /// Transposed.
+    pub(super) fn turned(self) -> Self {
+        let ([m, n], [row, column]) = (self.sizes, self.strides);
+        Self { sizes: [n, m], strides: [column, row], ..self }
     }
 
     fn new(tensor: &Tensor, (count, step): (i64, i64), sizes: [i64; 2], strides: [i64; 2]) -> Self {
@@ -394,5 +394,41 @@ impl<T> Batch<T> {
 
     fn at(&self, index: usize) -> *mut T {
         self.first.wrapping_offset(index as isize * self.step)
+    }
+}
+
+impl<T: GemmElement> Batch<T> {
+    /// `self = alpha * a b + beta * self`, matrix by matrix.
+    ///
+    /// # Safety
+    /// - The guards of all three are held; `self` has the products' sizes and distinct elements, and shares none with `a` and `b`.
+    unsafe fn scale_and_add(&self, a: &Self, b: &Self, alpha: T::Scalar, beta: T::Scalar) {
+        let item = |i| Gemm {
+            m: a.sizes[0],
+            n: b.sizes[1],
+            k: a.sizes[1],
+            a: a.at(i),
+            a_strides: a.strides,
+            b: b.at(i),
+            b_strides: b.strides,
+            c: self.at(i),
+            c_strides: self.strides,
+            alpha,
+            beta,
+        };
+        // SAFETY: the caller's conditions.
+        unsafe { gemm_batch(Isa::detected(), self.count, item) };
+    }
+}
+
+impl<T: GemmElement<Scalar: Element>> Batch<T> {
+    /// `self = a b`, or what is there and `a b`.
+    ///
+    /// # Safety
+    /// - The guards of all three are held; `self` has the products' sizes and distinct elements, and shares none with `a` and `b`.
+    pub(super) unsafe fn take_product(&self, a: &Self, b: &Self, adds: bool) {
+        let [zero, one] = [0, 1].map(|value| <T::Scalar>::from_scalar(Scalar::Int(value)));
+        // SAFETY: the caller's conditions.
+        unsafe { self.scale_and_add(a, b, one, if adds { one } else { zero }) };
     }
 }

@@ -55,6 +55,11 @@ pub(super) static BINDINGS: &[Binding] = &[
         "matmul(Tensor other, *, Tensor out=None)\n\n`self @ other`, the product of vectors, matrices, or batches of matrices.\n\nThe last two dimensions are matrices, the others are batches and broadcast. A vector counts as a row on the left and as\na column on the right, and that dimension is dropped from the result."
     ),
     function!(
+        "",
+        _LINEAR,
+        "_linear(Tensor input, Tensor weight, Tensor? bias=None)\n\n`input weight^T + bias`, what `linear` is for `input` of `.. x in`, `weight` of `out x in` and `bias` of `out`, of one type."
+    ),
+    function!(
         "_nn",
         LINEAR,
         "linear(Tensor input, Tensor weight, Tensor? bias=None, *, Tensor out=None)\n\n`input weight^T + bias`, for `input` of `.. x in`, `weight` of `out x in` (or `in`), and `bias` of `out`."
@@ -218,6 +223,19 @@ static MATMUL: Signature = Signature {
                 return a.writes(2, || ops::matmul_out(&self_, &other, &out));
             }
             a.returns(|| ops::matmul(&self_, &other))
+        },
+    }],
+};
+
+static _LINEAR: Signature = Signature {
+    name: "_linear",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), tensor("weight"), tensor("bias").or_none().or("None")],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (input, weight, bias) = (a.tensor(0)?, a.tensor(1)?, a.optional_tensor(2)?);
+            a.returns(|| ops::_linear(&input, &weight, bias.as_deref()))
         },
     }],
 };

@@ -34,6 +34,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/ops/src/native/attention/", "matrices, and blocks of scores, are raw memory"),
     ("crates/ops/src/native/convolution.rs", "images reach the product as raw memory, under guards"),
     ("crates/ops/src/native/convolution/", "images and columns are raw memory"),
+    ("crates/ops/src/native/linear/layer.rs", "operands reach the product as raw memory, under guards"),
     ("crates/ops/src/native/matmul.rs", "operands reach the product as raw memory, under guards"),
     ("crates/ops/src/native/pooling.rs", "images reach the loops as raw memory, under guards"),
     ("crates/ops/src/native/pooling/", "channels are raw memory"),

@@ -112,3 +112,53 @@ fn addr_(
 }
 
 register!(ADDR_, ForwardGrad, addr_);
+
+fn _linear_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let input_p = call.argument(0)?.tensor()?;
+    let weight_p = call.argument(1)?.tensor()?;
+    let result0 = call.result(0)?;
+    let mut tangent0 = Sum::default();
+    if let Some(input_t) = call.tangent(0) {
+        tangent0.add(ops::_linear(input_t, weight_p, None)?)?;
+    }
+    if let Some(weight_t) = call.tangent(1) {
+        tangent0.add(ops::_linear(input_p, weight_t, None)?)?;
+    }
+    if let Some(bias_t) = call.tangent(2) {
+        tangent0.add(Tensor::clone(bias_t))?;
+    }
+    Ok(vec![tangent0.of(result0)?])
+}
+
+fn _linear(_: DispatchKeySet, input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    let given = [Value::from(input), Value::from(weight), Value::from(bias)];
+    forward::tensor(forward::call(&ops::_LINEAR, Way::Formula(_linear_tangents), &[0, 1, 2], &given)?)
+}
+
+register!(_LINEAR, ForwardGrad, _linear);
+
+fn _linear_weight_backward_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
+    let grad_output_p = call.argument(0)?.tensor()?;
+    let input_p = call.argument(1)?.tensor()?;
+    let result0 = call.result(0)?;
+    let mut tangent0 = Sum::default();
+    if let Some(grad_output_t) = call.tangent(0) {
+        tangent0.add(ops::_linear_weight_backward(grad_output_t, input_p)?)?;
+    }
+    if let Some(input_t) = call.tangent(1) {
+        tangent0.add(ops::_linear_weight_backward(grad_output_p, input_t)?)?;
+    }
+    Ok(vec![tangent0.of(result0)?])
+}
+
+fn _linear_weight_backward(_: DispatchKeySet, grad_output: &Tensor, input: &Tensor) -> Result<Tensor> {
+    let given = [Value::from(grad_output), Value::from(input)];
+    forward::tensor(forward::call(
+        &ops::_LINEAR_WEIGHT_BACKWARD,
+        Way::Formula(_linear_weight_backward_tangents),
+        &[0, 1],
+        &given,
+    )?)
+}
+
+register!(_LINEAR_WEIGHT_BACKWARD, ForwardGrad, _linear_weight_backward);

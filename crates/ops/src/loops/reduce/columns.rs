@@ -57,9 +57,14 @@ struct Task {
 }
 
 impl Plan<'_> {
+    /// Columns of the widest strip.
+    fn width(&self) -> usize {
+        COLUMNS.min(self.columns)
+    }
+
     /// Words that hold a row of accumulators.
     fn words(&self) -> usize {
-        COLUMNS / size_of::<u64>() * self.source.size()
+        (self.width() * self.source.size()).div_ceil(size_of::<u64>())
     }
 
     fn task(&self, index: usize) -> Task {
@@ -127,7 +132,7 @@ fn combine_rows<'p>(plan: &Plan<'_>, parts: &'p mut [u64]) -> &'p [u64] {
     while step < rows {
         for row in (0..rows - step).step_by(2 * step) {
             let (before, after) = parts.split_at_mut((row + step) * words);
-            combine(plan, &mut before[row * words..][..words], &after[..words], COLUMNS);
+            combine(plan, &mut before[row * words..][..words], &after[..words], plan.width());
         }
         step *= 2;
     }
@@ -136,8 +141,8 @@ fn combine_rows<'p>(plan: &Plan<'_>, parts: &'p mut [u64]) -> &'p [u64] {
 
 /// Combines `n` accumulators with those that come after.
 fn combine(plan: &Plan<'_>, to: &mut [u64], from: &[u64], n: usize) {
-    debug_assert!(n <= COLUMNS && to.len() == plan.words() && from.len() == plan.words());
-    // SAFETY: both are rows of `COLUMNS` accumulators.
+    debug_assert!(n <= plan.width() && to.len() == plan.words() && from.len() == plan.words());
+    // SAFETY: both are rows of as many accumulators as the widest strip has columns.
     unsafe { plan.fold.rows(&[from.as_ptr().cast()], to.as_mut_ptr().cast(), n, true) };
 }
 
@@ -145,7 +150,7 @@ fn combine(plan: &Plan<'_>, to: &mut [u64], from: &[u64], n: usize) {
 fn write(plan: &Plan<'_>, strip: usize, row: &[u64], to: Shared) {
     let (_, offset, n) = plan.strip(strip);
     let stride = plan.reduction.kept.first().map_or(0, |dim| dim.output);
-    debug_assert!(n <= COLUMNS && row.len() == plan.words());
+    debug_assert!(n <= plan.width() && row.len() == plan.words());
     // SAFETY: the addresses of the output elements of this strip.
     unsafe { plan.fold.write(row.as_ptr().cast(), n, to.0.wrapping_offset(offset), stride as isize) };
 }
@@ -189,7 +194,7 @@ impl<'r> Work<'r> {
                 steps.advance(1);
             }
             let level = self.level.as_mut_ptr().cast();
-            // SAFETY: the rows have `n` elements, and a level takes `COLUMNS`.
+            // SAFETY: the rows have `n` elements, and a level takes as many.
             unsafe { self.plan.fold.rows(&addresses[..count], level, n, false) };
         }
     }
