@@ -135,7 +135,9 @@ fn products() -> Vec<Row> {
             )
             .sample([tensors(&[&[2, 3, 1, 4], &[1, 4]]), vec![none()]].concat())
             .reference(|a| {
-                let plain = product(a[0].array(), &transposed(a[1].array()));
+                let (x, w) = (a[0].array(), a[1].array());
+                let sizes = [&x.sizes[..x.sizes.len() - 1], &w.sizes[..1]].concat();
+                let plain = reshaped(&product(&flat(x), &transposed(w)), &sizes);
                 vec![a[2].optional().map_or(plain.clone(), |bias| plain.zip(bias, |p, b| p + b))]
             }),
             &[&[3, 4], &[5, 3], &[5]],

@@ -175,7 +175,7 @@ pub unsafe fn gemm_batch<T: GemmElement>(isa: Isa, count: usize, item: impl Fn(u
     }
     let first = item(0);
     let work = first.m.saturating_mul(first.n).saturating_mul(first.k).max(1);
-    if work >= 16 * WORTH_A_THREAD {
+    if count == 1 || work >= 16 * WORTH_A_THREAD {
         for i in 0..count {
             // SAFETY: the caller's conditions.
             unsafe { gemm(isa, &item(i)) }

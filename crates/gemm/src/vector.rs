@@ -12,6 +12,7 @@ use super::{
     scratch::{Scratch, Shared},
 };
 use flambeau_parallel::parallel_for;
+use std::mem::MaybeUninit;
 
 /// Streams read at once.
 const STREAMS: usize = 8;
@@ -69,27 +70,32 @@ struct Rows<'a, T: GemmElement, L: Lanes> {
 impl<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>> Body for Rows<'_, T, L> {
     #[inline(always)]
     unsafe fn run(self) {
-        let mut sums = [L::Acc::ZERO; RUN];
+        let mut run = MaybeUninit::<[L::Acc; RUN]>::uninit();
+        let sums: *mut L::Acc = run.as_mut_ptr().cast();
         let whole = self.g.k / STREAMS * STREAMS;
-        // SAFETY: the rows of B, and the columns of this part.
+        // SAFETY: the rows of B, and the columns of this part, of which a run has room for whole registers.
         unsafe {
+            (0..self.count.next_multiple_of(WIDEST)).for_each(|j| sums.add(j).write(L::Acc::ZERO));
             for p in (0..whole).step_by(STREAMS) {
-                self.add::<STREAMS>(p, &mut sums);
+                self.add::<STREAMS>(p, sums);
             }
             for p in whole..self.g.k {
-                self.add::<1>(p, &mut sums);
+                self.add::<1>(p, sums);
             }
-            finish(self.g, self.first, &sums[..self.count]);
+            finish(self.g, self.first, std::slice::from_raw_parts(sums, self.count));
         }
     }
 }
 
 impl<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>> Rows<'_, T, L> {
     /// Adds rows `p..p + R`, each scaled by its element of x, in that order.
+    ///
+    /// # Safety
+    /// - The rows are inside B; `sums` has room for whole registers of its columns.
     #[inline(always)]
-    unsafe fn add<const R: usize>(&self, p: usize, sums: &mut [L::Acc; RUN]) {
+    unsafe fn add<const R: usize>(&self, p: usize, sums: *mut L::Acc) {
         let whole = self.count / L::N * L::N;
-        // SAFETY: rows and columns inside B; sums inside the run, whose length is a multiple of every `N`.
+        // SAFETY: this function's conditions.
         unsafe {
             let row = |r: usize| self.g.b.offset((p + r) as isize * self.g.b_strides[0]).add(self.first);
             let rows: [*const T; R] = std::array::from_fn(row);
@@ -98,19 +104,19 @@ impl<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>> Rows<'_, T, L> {
                 |r| L::splat(*self.x.add(p + r)),
             );
             for j in (0..whole).step_by(L::N) {
-                let mut sum = L::load(sums.as_ptr().add(j));
+                let mut sum = L::load(sums.add(j));
                 for r in 0..R {
                     sum = widened::<T, L>(rows[r].add(j)).mul_add(scales[r], sum);
                 }
-                sum.store(sums.as_mut_ptr().add(j));
+                sum.store(sums.add(j));
             }
             if whole < self.count {
-                let mut sum = L::load(sums.as_ptr().add(whole));
+                let mut sum = L::load(sums.add(whole));
                 for r in 0..R {
                     sum =
                         widened_first::<T, L>(rows[r].add(whole), self.count - whole).mul_add(scales[r], sum);
                 }
-                sum.store(sums.as_mut_ptr().add(whole));
+                sum.store(sums.add(whole));
             }
         }
     }
@@ -127,17 +133,15 @@ struct Dots<'a, T: GemmElement, L: Lanes> {
 impl<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>> Body for Dots<'_, T, L> {
     #[inline(always)]
     unsafe fn run(self) {
-        let mut sums = [L::Acc::ZERO; RUN];
         let whole = self.count / STREAMS * STREAMS;
         // SAFETY: the columns of this part.
         unsafe {
-            for j in (0..whole).step_by(STREAMS) {
-                sums[j..j + STREAMS].copy_from_slice(&self.columns::<STREAMS>(self.first + j));
+            for first in (self.first..self.first + whole).step_by(STREAMS) {
+                finish(self.g, first, &self.columns::<STREAMS>(first));
             }
-            for (j, sum) in sums.iter_mut().enumerate().take(self.count).skip(whole) {
-                [*sum] = self.columns::<1>(self.first + j);
+            for column in self.first + whole..self.first + self.count {
+                finish(self.g, column, &self.columns::<1>(column));
             }
-            finish(self.g, self.first, &sums[..self.count]);
         }
     }
 }

@@ -73,8 +73,7 @@ fn pointwise<const N: usize>(
     formula: impl FloatFormula<N>,
 ) -> Result<()> {
     let mut iter = TensorIterator::out(name, out);
-    args.into_iter().for_each(|arg| iter.add_input(arg));
-    iter.build(Config::PROMOTE)?;
+    iter.build_from(&args, Config::PROMOTE)?;
     if iter.is_meta() { Ok(()) } else { loops::float_kernel(&iter, formula) }
 }
 

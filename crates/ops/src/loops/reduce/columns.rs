@@ -5,6 +5,7 @@ use super::accumulator::AnyFold;
 use super::{Source, Steps};
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{GRAIN, Reduction};
+use smallvec::SmallVec;
 
 /// Columns of a task: a page of f32, so that a row of the input costs no more than one translation of an address.
 const COLUMNS: usize = 1024;
@@ -155,19 +156,22 @@ fn write(plan: &Plan<'_>, strip: usize, row: &[u64], to: Shared) {
     unsafe { plan.fold.write(row.as_ptr().cast(), n, to.0.wrapping_offset(offset), stride as isize) };
 }
 
+/// Rows of accumulators; a few columns need no allocation.
+type Accumulators = SmallVec<[u64; 32]>;
+
 /// What a thread needs for its tasks.
 struct Work<'r> {
     plan: Plan<'r>,
-    level: Vec<u64>,
-    total: Vec<u64>,
-    tile: Vec<u64>,
+    level: Accumulators,
+    total: Accumulators,
+    tile: Accumulators,
     direct: bool,
 }
 
 impl<'r> Work<'r> {
     fn new(plan: Plan<'r>) -> Self {
         let direct = plan.source.is_direct(plan.reduction.kept.first().map_or(0, |dim| dim.input));
-        let rows = |count: usize| vec![plan.identity; count * plan.words()];
+        let rows = |count: usize| SmallVec::from_elem(plan.identity, count * plan.words());
         Work { plan, level: rows(1), total: rows(1), tile: rows(if direct { 0 } else { TILE_ROWS }), direct }
     }
 

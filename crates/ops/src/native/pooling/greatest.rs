@@ -4,7 +4,7 @@
 use super::planes::{Channel, Channels, Pooled, each_channel, rows};
 use super::windows::{Pool, Window};
 use crate::gemm::Scratch;
-use crate::native::strided::gather;
+use crate::native::strided::{every_second_of, gather};
 use crate::vectorized::{Isa, Kernel, Placed, dispatch};
 use std::ops::{AddAssign, Range};
 
@@ -20,16 +20,23 @@ const TOGETHER: usize = 16;
 /// # Safety
 /// - `x` is readable as `pool` says, `y` and `at` writable, disjoint from it and from each other; nobody else uses them.
 pub(super) unsafe fn max<T: Pooled>(pool: &Pool, x: &Channels<T>, y: &Channels<T>, at: &Channels<i64>) {
-    let (places, offsets) = (pool.output.iter().product::<i64>(), offsets(pool));
+    let (places, offsets, spans) = (pool.output.iter().product::<i64>(), offsets(pool), spans(pool));
+    let input = pool.input.map(|size| size as usize);
     each_channel(x.count, places.saturating_mul(pool.tap_count()) as usize, |i| {
-        let taps = [0, 1, 2].map(|d| pool.taps(d));
+        let (taps, x) = ([0, 1, 2].map(|d| pool.taps(d)), x.channel(i));
+        let end = match x.even_step(input) {
+            Some(1) => x.pixel([0; 3]).wrapping_add(input.iter().product()).cast_const(),
+            _ => std::ptr::null(),
+        };
         // SAFETY: the caller's conditions; channels are apart.
         unsafe {
             dispatch(Max {
                 pool,
                 taps,
                 offsets: &offsets,
-                x: x.channel(i),
+                spans: &spans,
+                x,
+                end,
                 y: y.channel(i),
                 at: at.channel(i),
             })
@@ -37,7 +44,7 @@ pub(super) unsafe fn max<T: Pooled>(pool: &Pool, x: &Channels<T>, y: &Channels<T
     });
 }
 
-/// How far each place in the kernel that is of use is from the first, in elements of a channel of the input.
+/// How far each place in the kernel that is of use is from the first, in elements of a channel of the input; and 0 for none.
 fn offsets(pool: &Pool) -> Vec<i64> {
     let [_, height, width] = pool.input;
     let along =
@@ -48,14 +55,47 @@ fn offsets(pool: &Pool) -> Vec<i64> {
             offsets.extend(along(2, 1).map(|x| z + y + x));
         }
     }
+    offsets.push(0);
     offsets
+}
+
+/// The part of a row of the output that finds one column of the kernel inside the input.
+struct Span {
+    places: Range<usize>,
+    /// What the first of them reads.
+    from: usize,
+}
+
+/// A span for each column of the kernel that is of use.
+fn spans(pool: &Pool) -> Vec<Span> {
+    let span = |tap| {
+        let ahead = source(pool, 2, 0, tap);
+        // The first place that reads at or after `bound`.
+        let first = |bound: i64| {
+            let reached = if bound <= ahead { 0 } else { (bound - ahead - 1) / pool.stride[2] + 1 };
+            reached.min(pool.output[2])
+        };
+        let (low, high) = (first(0), first(pool.input[2]));
+        Span { places: low as usize..high as usize, from: source(pool, 2, low, tap).max(0) as usize }
+    };
+    pool.taps(2).map(span).collect()
+}
+
+/// The place of the input that an output place reads through a place in the kernel, along one dimension.
+#[inline(always)]
+fn source(pool: &Pool, d: usize, output: i64, tap: i64) -> i64 {
+    output * pool.stride[d] - pool.padding[d] + tap * pool.dilation[d]
 }
 
 struct Max<'a, T> {
     pool: &'a Pool,
+    /// The places in the kernel that are of use.
     taps: [Range<i64>; 3],
     offsets: &'a [i64],
+    spans: &'a [Span],
     x: Channel<T>,
+    /// The end of a channel of `x` whose pixels are adjacent, else null.
+    end: *const T,
     y: Channel<T>,
     at: Channel<i64>,
 }
@@ -101,82 +141,112 @@ impl<T: Pooled> Clone for Line<T> {
 impl<T: Pooled> Copy for Line<T> {}
 
 impl<T: Pooled> Max<'_, T> {
-    fn source(&self, d: usize, output: usize, tap: i64) -> i64 {
-        output as i64 * self.pool.stride[d] - self.pool.padding[d] + tap * self.pool.dilation[d]
-    }
-
-    fn wide(&self, d: usize) -> i64 {
-        self.taps[d].end - self.taps[d].start
-    }
-
     #[inline(always)]
     unsafe fn row(&self, [z, y]: [usize; 2], line: Line<T>) {
         let input = self.pool.input;
         for kz in self.taps[0].clone() {
             for ky in self.taps[1].clone() {
-                let from = [self.source(0, z, kz), self.source(1, y, ky)];
+                let from = [source(self.pool, 0, z as i64, kz), source(self.pool, 1, y as i64, ky)];
                 if !(0..input[0]).contains(&from[0]) || !(0..input[1]).contains(&from[1]) {
                     continue;
                 }
-                let row = (kz - self.taps[0].start) * self.wide(1) + ky - self.taps[1].start;
+                let rows = self.taps[1].end - self.taps[1].start;
+                let row = ((kz - self.taps[0].start) * rows + ky - self.taps[1].start) as usize;
                 // SAFETY: a row of the input.
-                unsafe { self.columns(from.map(|place| place as usize), row * self.wide(2), line) }
+                unsafe { self.columns(from.map(|place| place as usize), row * self.spans.len(), line) }
             }
         }
     }
 
     /// Looks at one row of the input, whose first place in the kernel has the number `first_tap`.
     #[inline(always)]
-    unsafe fn columns(&self, [z, y]: [usize; 2], first_tap: i64, line: Line<T>) {
-        let p = self.pool;
-        for kx in self.taps[2].clone() {
-            // The first output places that read at or after the beginning, and at or after the end.
-            let first = |bound: i64| {
-                let ahead = bound - self.source(2, 0, kx);
-                let reached = if ahead <= 0 { 0 } else { (ahead - 1) / p.stride[2] + 1 };
-                reached.min(p.output[2]) as usize
-            };
-            let (low, high) = (first(0), first(p.input[2]));
-            if low >= high {
-                continue;
-            }
-            let from = self.x.pixel([z, y, self.source(2, low, kx) as usize]);
-            let tap = (first_tap + kx - self.taps[2].start) as u32;
-            let (step, count) = (p.stride[2] as isize * self.x.strides[2], high - low);
+    unsafe fn columns(&self, [z, y]: [usize; 2], first_tap: usize, line: Line<T>) {
+        let step = self.pool.stride[2] as isize * self.x.strides[2];
+        for (tap, span) in (first_tap as u32..).zip(self.spans) {
+            let (low, count) = (span.places.start, span.places.len());
+            let from = self.x.pixel([z, y, span.from]);
             // SAFETY: pixels inside the channel, and places of the row.
             unsafe {
-                gather(from, step, line.room, count);
-                take(line.room, line.best.add(low), line.taps.add(low), count, tap);
+                let (best, taps) = (line.best.add(low), line.taps.add(low));
+                match step {
+                    1 if self.reaches(from, count, 1) => take::<T, 1>(from, best, taps, count, tap),
+                    2 if self.reaches(from, count, 2) => take::<T, 2>(from, best, taps, count, tap),
+                    _ => {
+                        gather(from, step, line.room, count);
+                        take::<T, 1>(line.room, best, taps, count, tap);
+                    }
+                }
             }
         }
     }
 
+    /// Whether as much as is looked at together for `count` places is all inside the channel, whose pixels are adjacent.
+    #[inline(always)]
+    fn reaches(&self, from: *const T, count: usize, step: usize) -> bool {
+        let bytes = count.next_multiple_of(TOGETHER) * step * size_of::<T>();
+        self.end.addr().checked_sub(from.addr()).is_some_and(|left| left >= bytes)
+    }
+
     #[inline(always)]
     unsafe fn finish(&self, [z, y]: [usize; 2], line: Line<T>) {
-        let [_, height, width] = self.pool.input;
-        let first = |d: usize, output: usize| self.source(d, output, self.taps[d].start);
-        let row = (first(0, z) * height + first(1, y)) * width;
-        for x in 0..self.pool.output[2] as usize {
-            // SAFETY: a place of the row, and the output's.
+        let ([_, height, width], count) = (self.pool.input, self.pool.output[2] as usize);
+        let tap = |d: usize| self.taps[d].start;
+        let [plane, row] = [(0, z), (1, y)].map(|(d, place)| source(self.pool, d, place as i64, tap(d)));
+        let first = (plane * height + row) * width + source(self.pool, 2, 0, tap(2));
+        // SAFETY: the places of the row, and the output's.
+        unsafe {
+            let (y, at) = (self.y.pixel([z, y, 0]), self.at.pixel([z, y, 0]));
+            match (self.y.strides[2], self.at.strides[2]) {
+                (1, 1) => self.write(line, first, (y, 1), (at, 1), count),
+                (y_step, at_step) => self.write(line, first, (y, y_step), (at, at_step), count),
+            }
+        }
+    }
+
+    /// # Safety
+    /// - `count` places of a row that is finished, and of the results, each so far from the one before.
+    #[inline(always)]
+    unsafe fn write(
+        &self,
+        line: Line<T>,
+        first: i64,
+        (y, y_step): (*mut T, isize),
+        (at, at_step): (*mut i64, isize),
+        count: usize,
+    ) {
+        let (offsets, none) = (self.offsets.as_ptr(), self.offsets.len() - 1);
+        for x in 0..count {
+            // SAFETY: this function's condition; the last offset is that of no place in the kernel.
             unsafe {
-                let offset = self.offsets.get(*line.taps.add(x) as usize).copied().unwrap_or(0);
-                *self.y.pixel([z, y, x]) = T::narrow(*line.best.add(x));
-                *self.at.pixel([z, y, x]) = row + first(2, x) + offset;
+                let offset = *offsets.add((*line.taps.add(x) as usize).min(none));
+                *y.wrapping_offset(x as isize * y_step) = T::narrow(*line.best.add(x));
+                *at.wrapping_offset(x as isize * at_step) = first + x as i64 * self.pool.stride[2] + offset;
             }
         }
     }
 }
 
-/// Takes the elements of `from` that are greater than the best so far, many at a time: of the last ones as many as there are.
+/// Takes the elements of `from`, `STEP` apart, that are greater than the best so far, many at a time: of the last ones as many as
+/// there are.
 ///
 /// # Safety
-/// - All have `count` elements, and [`TOGETHER`] more that may be touched.
+/// - All have `count` elements, and so many more that may be touched that they are a multiple of [`TOGETHER`].
 #[inline(always)]
-unsafe fn take<T: Pooled>(from: *const T, best: *mut T::Sum, taps: *mut u32, count: usize, tap: u32) {
+unsafe fn take<T: Pooled, const STEP: usize>(
+    from: *const T,
+    best: *mut T::Sum,
+    taps: *mut u32,
+    count: usize,
+    tap: u32,
+) {
     for start in (0..count).step_by(TOGETHER) {
         // SAFETY: by this function's condition.
         unsafe {
-            let values = from.add(start).cast::<[T; TOGETHER]>().read_unaligned();
+            let values = if STEP == 1 {
+                from.add(start).cast::<[T; TOGETHER]>().read_unaligned()
+            } else {
+                every_second_of::<T, TOGETHER>(from.add(STEP * start))
+            };
             let before = best.add(start).cast::<[T::Sum; TOGETHER]>();
             let places = taps.add(start).cast::<[u32; TOGETHER]>();
             let (mut best, mut taps) = (before.read_unaligned(), places.read_unaligned());
@@ -270,13 +340,18 @@ pub(super) unsafe fn max_backward<T: Pooled + AddAssign>(
     let (input, [depth, height, width]) = (input.map(|size| size as usize), output.map(|size| size as usize));
     each_channel(gy.count, depth * height * width, |i| {
         let (gy, at, gx) = (gy.channel(i), at.channel(i), gx.channel(i));
+        let even = gx.even_step(input);
         for [z, y] in rows(depth, height) {
             for x in 0..width {
                 // SAFETY: places inside the channels; the index is checked.
                 unsafe {
                     let index = *at.pixel([z, y, x]);
                     if (0..places).contains(&index) {
-                        *gx.pixel(unravelled(index as usize, input)) += *gy.pixel([z, y, x]);
+                        let to = match even {
+                            Some(step) => gx.pixel([0; 3]).wrapping_offset(index as isize * step),
+                            None => gx.pixel(unravelled(index as usize, input)),
+                        };
+                        *to += *gy.pixel([z, y, x]);
                     }
                 }
             }

@@ -100,6 +100,16 @@ impl<T> Channel<T> {
     }
 }
 
+impl<T> Channel<T> {
+    /// How far each pixel is from the one before, if that is so from row to row and from plane to plane as well.
+    pub(super) fn even_step(&self, [depth, height, width]: [usize; 3]) -> Option<isize> {
+        let [plane, row, pixel] = self.strides;
+        let rows = height == 1 || row == pixel * width as isize;
+        let planes = depth == 1 || plane == pixel * (width * height) as isize;
+        (rows && planes).then_some(pixel)
+    }
+}
+
 /// Elements worth a thread.
 const WORTH_A_THREAD: usize = 1 << 14;
 
