@@ -3,11 +3,13 @@
 #![expect(unsafe_code, reason = "functions for instruction sets that were found at run time")]
 
 use std::hint::black_box;
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 /// Working sets of one thread in the second and third cache, and of all threads in memory; in bytes.
 const LEVELS: [(&str, usize); 3] = [("l2", 512 << 10), ("l3", 8 << 20), ("memory", 256 << 20)];
-const EACH: Duration = Duration::from_millis(80);
+const EACH: Duration = Duration::from_millis(160);
+const RUNS: usize = 16;
 
 /// Measures with `threads` threads at once.
 pub(super) fn measure(threads: usize) -> String {
@@ -28,26 +30,27 @@ trait Work: Send {
     fn run(&mut self) -> f64;
 }
 
-/// Billions a second of all threads: each does its own work, the best of several runs counts.
+/// Billions a second of all threads together: they begin a run at the same time, and the best run counts.
 fn together<W: Work>(threads: usize, make: impl Fn() -> W) -> f64 {
     let works: Vec<W> = (0..threads).map(|_| make()).collect();
-    std::thread::scope(|scope| {
-        let running: Vec<_> = works.into_iter().map(|work| scope.spawn(move || best(work))).collect();
-        running.into_iter().filter_map(|thread| thread.join().ok()).sum()
-    })
+    let begin = Barrier::new(threads);
+    let rates: Vec<[f64; RUNS]> = std::thread::scope(|scope| {
+        let running: Vec<_> = works.into_iter().map(|work| scope.spawn(|| runs(work, &begin))).collect();
+        running.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    (0..RUNS).map(|run| rates.iter().map(|rates| rates[run]).sum()).fold(0.0, f64::max)
 }
 
-fn best(mut work: impl Work) -> f64 {
-    let (start, mut best) = (Instant::now(), 0.0f64);
-    while start.elapsed() < EACH {
-        let start = Instant::now();
-        let mut amount = 0.0;
-        while start.elapsed() < EACH / 20 {
+/// What one thread does in each run, of all together [`EACH`].
+fn runs(mut work: impl Work, begin: &Barrier) -> [f64; RUNS] {
+    std::array::from_fn(|_| {
+        begin.wait();
+        let (start, mut amount) = (Instant::now(), 0.0);
+        while start.elapsed() < EACH / RUNS as u32 {
             amount += work.run();
         }
-        best = best.max(amount / start.elapsed().as_nanos() as f64);
-    }
-    best
+        amount / start.elapsed().as_nanos() as f64
+    })
 }
 
 /// A function for the best instruction set there is: the same text, compiled for each.
