@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 use clap::Args;
 use serde::Deserialize;
 
+use crate::busy::{self, Busy};
 use crate::floor::Floors;
 use crate::{Outcome, root};
 
@@ -26,6 +27,9 @@ pub(crate) struct Options {
     /// A tenth of a second a workload instead of half a second.
     #[arg(long)]
     quick: bool,
+    /// Times the workloads also beside a process that is always busy, and prints how much slower they are then.
+    #[arg(long, conflicts_with = "against")]
+    busy: bool,
     /// Lets criterion time them: it keeps a history, and says what has changed.
     #[arg(long, conflicts_with = "against")]
     history: bool,
@@ -58,6 +62,7 @@ type Runs = BTreeMap<&'static str, BTreeMap<String, Vec<Measured>>>;
 const OURS: &str = "flambeau";
 const THEIRS: &str = "PyTorch";
 const KEEPING: &str = "PyTorch, keep";
+const BESIDE: &str = "beside a busy one";
 
 pub(crate) fn run(options: &Options) -> Outcome {
     if options.history {
@@ -69,10 +74,28 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let floors = floors(options)?;
     println!("{}", floors.describe());
     let runs = all(options)?;
-    let opponents = [THEIRS, KEEPING].map(|who| runs.get(who).map(|theirs| (who, theirs)));
+    let opponents = [THEIRS, KEEPING, BESIDE].map(|who| runs.get(who).map(|theirs| (who, theirs)));
     let outcome = compare(&runs[OURS], &opponents.into_iter().flatten().collect::<Vec<_>>(), &floors);
     shares(&runs[OURS], &floors);
+    if let Some(beside) = runs.get(BESIDE) {
+        slowest(&runs[OURS], beside, options.threads);
+    }
     outcome
+}
+
+/// Prints which workload a busy process slows most.
+fn slowest(
+    alone: &BTreeMap<String, Vec<Measured>>,
+    beside: &BTreeMap<String, Vec<Measured>>,
+    threads: usize,
+) {
+    let ratios = alone.iter().filter_map(|(name, runs)| Some((name, mean(beside.get(name)?) / mean(runs))));
+    if let Some((name, most)) = ratios.max_by(|a, b| a.1.total_cmp(&b.1)) {
+        let share = busy::share(threads);
+        println!(
+            "beside a busy process {name} takes {most:.2} times as long, the most; its share is {share:.2}"
+        );
+    }
 }
 
 /// What the machine can do at this moment, at these threads.
@@ -117,6 +140,7 @@ fn all(options: &Options) -> Result<Runs, Box<dyn std::error::Error>> {
     let mut sides = vec![OURS];
     sides.extend(options.against.as_ref().map(|_| THEIRS));
     sides.extend(options.keep.then_some(KEEPING));
+    sides.extend(options.busy.then_some(BESIDE));
     let turns: Vec<_> = match sides.len() {
         1 => sides,
         _ => sides.iter().chain(sides.iter().rev()).copied().collect(),
@@ -128,6 +152,7 @@ fn all(options: &Options) -> Result<Runs, Box<dyn std::error::Error>> {
     for family in FAMILIES {
         for who in &turns {
             bar.set_message(format!("{family}: {who}"));
+            let _busy = (*who == BESIDE).then(Busy::start);
             for one in measured(&mut command(who, options, family))? {
                 runs.entry(who).or_default().entry(one.name.clone()).or_default().push(one);
             }
@@ -140,13 +165,13 @@ fn all(options: &Options) -> Result<Runs, Box<dyn std::error::Error>> {
 
 fn command(who: &str, options: &Options, family: &str) -> Command {
     let mut command = match who {
-        OURS => cargo_bench(),
+        OURS | BESIDE => cargo_bench(),
         _ => Command::new(options.against.as_deref().unwrap_or("python3")),
     };
     if who == KEEPING {
         command.env("GLIBC_TUNABLES", KEEP);
     }
-    if who != OURS {
+    if [THEIRS, KEEPING].contains(&who) {
         command.arg(TORCH);
     }
     command.args(arguments(options)).args([&options.filter, &format!("^({family})[.]")]);

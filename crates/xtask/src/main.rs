@@ -3,6 +3,7 @@
 
 mod bench;
 mod budgets;
+mod busy;
 mod check_memory;
 mod codegen;
 mod coverage;

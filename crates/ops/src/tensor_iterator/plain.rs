@@ -33,7 +33,9 @@ impl<'a> TensorIterator<'a> {
         config: Config,
     ) -> Result<bool> {
         let tensors = || inputs.iter().copied().filter(|t| !t.is_wrapped_number());
-        let Some(first) = tensors().find(|t| t.dim() > 0).or_else(|| tensors().next()) else {
+        let Some(first) =
+            tensors().find(|t| t.dim() > 0).or_else(|| tensors().next()).filter(|_| N <= INPUTS)
+        else {
             return Ok(false);
         };
         let (geometry, dtype, device) = (first.geometry(), first.dtype(), first.device());
