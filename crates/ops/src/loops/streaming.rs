@@ -30,8 +30,8 @@ struct Tile([MaybeUninit<u8>; TILE]);
 pub(crate) fn pays(bytes: usize) -> bool {
     // Asking for the size of the cache costs more than a small call.
     const LEAST: usize = 1 << 20;
-    let quarters = if num_threads() > 1 { 3 } else { 2 };
-    bytes >= LEAST && bytes >= last_cache() / 4 * quarters && writes_lines()
+    let quarters = || if num_threads() > 1 { 3 } else { 2 };
+    bytes >= LEAST && bytes >= last_cache() / 4 * quarters() && writes_lines()
 }
 
 #[cfg(target_arch = "x86_64")]
