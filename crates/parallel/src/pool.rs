@@ -27,9 +27,13 @@ use std::{
 
 use super::{chunks::Chunks, num_threads};
 
-/// How long an idle helper, or a caller waiting for the last chunk, polls before it sleeps in the kernel. Longer than
-/// the few microseconds between two operators of a model, too short to be felt by other users of the core.
+/// How long an idle helper polls before it sleeps in the kernel. Longer than the few microseconds between two operators of a
+/// model, too short to be felt by other users of the core.
 const SPIN: Duration = Duration::from_micros(5);
+
+/// How long a caller polls for the last chunks of others: longer than one takes. A caller that slept would wake when the helper
+/// sleeps already, wake it late for the next call, and have to wait for it again.
+const PATIENCE: Duration = Duration::from_micros(50);
 
 thread_local! {
     static IN_REGION: Cell<bool> = const { Cell::new(false) };
@@ -211,7 +215,7 @@ impl Pool {
         state.job = None;
         self.seats.store(0, Ordering::Relaxed);
         drop(state);
-        if !spin_until(|| self.active.load(Ordering::Acquire) == 0) {
+        if !spin_until(PATIENCE, || self.active.load(Ordering::Acquire) == 0) {
             let mut state = lock(&self.state);
             while self.active.load(Ordering::Relaxed) > 0 {
                 state = wait(&self.finished, state);
@@ -227,7 +231,7 @@ impl Pool {
     fn help(&self) {
         IN_REGION.set(true);
         loop {
-            spin_until(|| self.seats.load(Ordering::Relaxed) > 0);
+            spin_until(SPIN, || self.seats.load(Ordering::Relaxed) > 0);
             let (job, seat) = self.take_seat();
             // SAFETY: the seat was taken while the job was open, so `close` waits for `leave` before the job goes.
             unsafe { &*job.0 }.work(seat);
@@ -260,8 +264,8 @@ impl Pool {
     }
 }
 
-/// Polls for as long as [`SPIN`]; whether the condition was met.
-fn spin_until(condition: impl Fn() -> bool) -> bool {
+/// Polls for so long; whether the condition was met.
+fn spin_until(most: Duration, condition: impl Fn() -> bool) -> bool {
     let mut start = None;
     loop {
         for _ in 0..16 {
@@ -271,7 +275,7 @@ fn spin_until(condition: impl Fn() -> bool) -> bool {
             std::hint::spin_loop();
         }
         // The clock is not read by those who need not wait.
-        if start.get_or_insert_with(Instant::now).elapsed() > SPIN {
+        if start.get_or_insert_with(Instant::now).elapsed() > most {
             return false;
         }
     }
