@@ -260,6 +260,12 @@ macro_rules! array_float {
             fn trunc(self) -> Self { self.map($float::trunc) }
             #[inline(always)]
             fn scale(self, n: Self) -> Self { super::math::scale_in_two_steps(self, n) }
+            #[inline(always)]
+            fn scale_floor(self, n: Self) -> Self { super::math::scale_floored(self, n) }
+            #[inline(always)]
+            fn look_up(table: &'static [$float; 16], index: Self::Bits) -> Self {
+                index.map(#[inline(always)] |i| table[(i & 15) as usize])
+            }
         }
     )*};
 }

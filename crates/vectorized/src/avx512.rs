@@ -24,7 +24,7 @@ float_register! {
     min _mm512_min_ps; max _mm512_max_ps; sqrt _mm512_sqrt_ps; mul_add _mm512_fmadd_ps;
     floor _mm512_roundscale_ps::<DOWN>; ceil _mm512_roundscale_ps::<UP>;
     round _mm512_roundscale_ps::<HALF_EVEN>; trunc _mm512_roundscale_ps::<TOWARDS_ZERO>;
-    scale scale_f32;
+    scale scale_f32; scale_floor scale_f32; look_up look_up_f32;
     to_bits _mm512_castps_si512; from_bits _mm512_castsi512_ps; bits_equal _mm512_cmpeq_epi32_mask;
 }
 
@@ -39,7 +39,7 @@ float_register! {
     min _mm512_min_pd; max _mm512_max_pd; sqrt _mm512_sqrt_pd; mul_add _mm512_fmadd_pd;
     floor _mm512_roundscale_pd::<DOWN>; ceil _mm512_roundscale_pd::<UP>;
     round _mm512_roundscale_pd::<HALF_EVEN>; trunc _mm512_roundscale_pd::<TOWARDS_ZERO>;
-    scale scale_f64;
+    scale scale_f64; scale_floor scale_f64; look_up look_up_f64;
     to_bits _mm512_castpd_si512; from_bits _mm512_castsi512_pd; bits_equal _mm512_cmpeq_epi64_mask;
 }
 
@@ -143,14 +143,14 @@ const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
 const UP: i32 = _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC;
 const TOWARDS_ZERO: i32 = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
 
-/// `x * 2^n` by the one instruction for it.
+/// `x * 2^floor(n)` by the one instruction for it.
 #[inline(always)]
 fn scale_f32(x: F32x16, n: F32x16) -> F32x16 {
     // SAFETY: the set is there: note "Soundness".
     F32x16(unsafe { _mm512_scalef_ps(x.0, n.0) })
 }
 
-/// `x * 2^n` by the one instruction for it.
+/// `x * 2^floor(n)` by the one instruction for it.
 #[inline(always)]
 fn scale_f64(x: F64x8, n: F64x8) -> F64x8 {
     // SAFETY: the set is there: note "Soundness".
@@ -168,6 +168,12 @@ on_registers! {
     }
     fn select_f32(mask: __mmask16, yes: __m512, no: __m512) -> __m512 { _mm512_mask_blend_ps(mask, no, yes) }
     fn select_f64(mask: __mmask8, yes: __m512d, no: __m512d) -> __m512d { _mm512_mask_blend_pd(mask, no, yes) }
+    fn look_up_f32(table: &[f32; 16], index: __m512i) -> __m512 {
+        _mm512_permutexvar_ps(index, _mm512_loadu_ps(table.as_ptr()))
+    }
+    fn look_up_f64(table: &[f64; 16], index: __m512i) -> __m512d {
+        _mm512_permutex2var_pd(_mm512_loadu_pd(table.as_ptr()), index, _mm512_loadu_pd(table.as_ptr().add(8)))
+    }
     fn neg_f32(x: __m512) -> __m512 { _mm512_xor_ps(x, _mm512_set1_ps(-0.0)) }
     fn neg_f64(x: __m512d) -> __m512d { _mm512_xor_pd(x, _mm512_set1_pd(-0.0)) }
 

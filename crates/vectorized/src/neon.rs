@@ -10,7 +10,7 @@ use half::{bf16, f16};
 use super::array::{Array, load_bools, padded};
 use super::isa::Neon;
 use super::lanes::{Bits, Float, Lanes, Mask, Number, Vector};
-use super::math::scale_in_two_steps;
+use super::math::{scale_floored, scale_in_two_steps};
 use super::register::{bits_register, float_register, half_lanes, on_registers, operators};
 use super::scalar::{bool_lanes, native_lanes, round_to_bf16, widen_bf16};
 
@@ -23,6 +23,7 @@ float_register! {
     add vaddq_f32; sub vsubq_f32; mul vmulq_f32; div vdivq_f32; neg vnegq_f32; abs vabsq_f32;
     min min_f32; max max_f32; sqrt vsqrtq_f32; mul_add mul_add_f32;
     floor vrndmq_f32; ceil vrndpq_f32; round vrndnq_f32; trunc vrndq_f32; scale scale_in_two_steps;
+    scale_floor scale_floored; look_up look_up_f32;
     to_bits vreinterpretq_u32_f32; from_bits vreinterpretq_f32_u32; bits_equal vceqq_u32;
 }
 
@@ -35,6 +36,7 @@ float_register! {
     add vaddq_f64; sub vsubq_f64; mul vmulq_f64; div vdivq_f64; neg vnegq_f64; abs vabsq_f64;
     min min_f64; max max_f64; sqrt vsqrtq_f64; mul_add mul_add_f64;
     floor vrndmq_f64; ceil vrndpq_f64; round vrndnq_f64; trunc vrndq_f64; scale scale_in_two_steps;
+    scale_floor scale_floored; look_up look_up_f64;
     to_bits vreinterpretq_u64_f64; from_bits vreinterpretq_f64_u64; bits_equal vceqq_u64;
 }
 
@@ -168,6 +170,14 @@ on_registers! {
     fn max_f64(a: float64x2_t, b: float64x2_t) -> float64x2_t { vbslq_f64(vcgtq_f64(a, b), a, b) }
     fn mul_add_f32(x: float32x4_t, factor: float32x4_t, term: float32x4_t) -> float32x4_t { vfmaq_f32(term, x, factor) }
     fn mul_add_f64(x: float64x2_t, factor: float64x2_t, term: float64x2_t) -> float64x2_t { vfmaq_f64(term, x, factor) }
+    fn look_up_f32(table: &[f32; 16], index: uint32x4_t) -> float32x4_t {
+        let index = transmute::<uint32x4_t, [u32; 4]>(index);
+        transmute::<[f32; 4], float32x4_t>(index.map(|i| table[(i & 15) as usize]))
+    }
+    fn look_up_f64(table: &[f64; 16], index: uint64x2_t) -> float64x2_t {
+        let index = transmute::<uint64x2_t, [u64; 2]>(index);
+        transmute::<[f64; 2], float64x2_t>(index.map(|i| table[(i & 15) as usize]))
+    }
     // A shift to the left by a negative count is one to the right.
     fn shr_32(x: uint32x4_t, count: int32x4_t) -> uint32x4_t { vshlq_u32(x, vnegq_s32(count)) }
     fn shr_64(x: uint64x2_t, count: int64x2_t) -> uint64x2_t { vshlq_u64(x, vnegq_s64(count)) }

@@ -1,7 +1,7 @@
 //! The error function and its complement.
 
 use super::super::lanes::Float;
-use super::exp::{Exponential, nearest_product, small_expm1};
+use super::exp::{Exponential, sixteenths, tiny_expm1};
 use super::{FloatElement, Pair, polynomial};
 
 /// Where the formulas of `erfc` change: below, `1 - erf(x)` does not cancel much.
@@ -103,20 +103,18 @@ pub(in super::super) fn erfc<V: Float>(x: V) -> V {
 /// Where the probability of more is nothing in f32.
 const NORMAL_MAX: f64 = 14.7;
 
-/// The probability that a normal variable is above `z`, from 0 on, in f32: `e^(-z^2 / 2) P(1/2 - y / (1 + y))` with `y = 0.3 z`.
+/// The probability that a normal variable is above `z`, from 0 on, in f32: `e^(-z^2 / 2)` times a quotient of polynomials, of which
+/// all coefficients are positive (as those of Hart et al., 1968).
 #[inline(always)]
 fn normal_tail<V: Float>(z: V) -> V {
     let z = V::constant(NORMAL_MAX).min(z);
-    let square = Pair::product(z, z);
-    let n = nearest_product(square.high, V::splat(V::Element::LOG2_E) * V::constant(-0.5));
-    let first = n.neg_mul_add(V::splat(V::Element::LN_2), square.high * V::constant(-0.5));
-    let second = n.neg_mul_add(V::splat(V::Element::LN_2_LOW), first);
-    let s = small_expm1(square.low.mul_add(V::constant(-0.5), second));
-    // Not `1 / (1 + y) - 1/2`, whose rounding near 1 would be felt.
-    let y = z * V::constant(0.3);
-    let t = y.neg_mul_add((V::one() + y).recip(), V::constant(0.5));
-    let p = polynomial(t, V::Element::NORMAL_TAIL);
-    s.mul_add(p, p).scale(n)
+    let exponent = Pair::product(z * V::constant(-0.5), z);
+    let (n, index) = sixteenths(exponent.high, V::splat(V::Element::LOG2_E));
+    let first = n.neg_mul_add(V::splat(V::Element::LN_2), exponent.high);
+    let s = tiny_expm1(first + n.neg_mul_add(V::splat(V::Element::LN_2_LOW), exponent.low));
+    let power = V::look_up(V::Element::POWERS, index);
+    let (dividend, divisor) = V::Element::NORMAL_TAIL;
+    (power.mul_add(s, power) * polynomial(z, dividend) / polynomial(z, divisor)).scale_floor(n)
 }
 
 /// The probability that a normal variable is below `x`, which does not cancel where `x` is negative.

@@ -79,7 +79,7 @@ fn nearest<V: Float>(x: V) -> V {
 
 /// An integer that is hardly farther from `x * factor` than the nearest.
 #[inline(always)]
-pub(super) fn nearest_product<V: Float>(x: V, factor: V) -> V {
+fn nearest_product<V: Float>(x: V, factor: V) -> V {
     let round = V::splat(V::Element::ROUND);
     x.mul_add(factor, round) - round
 }
@@ -106,9 +106,36 @@ pub(in super::super) fn scale_in_two_steps<V: Float>(x: V, n: V) -> V {
     x * shifted_power(half) * shifted_power(rest)
 }
 
+/// `x * 2^floor(n)` where no instruction rounds down.
+#[inline(always)]
+pub(in super::super) fn scale_floored<V: Float>(x: V, n: V) -> V {
+    x.scale(n.floor())
+}
+
+/// A multiple of 1/16 that is hardly farther from `x * factor` than the nearest, and bits that end with its sixteenths.
+#[inline(always)]
+pub(super) fn sixteenths<V: Float>(x: V, factor: V) -> (V, V::Bits) {
+    let round = V::splat(V::Element::ROUND_SIXTEENTH);
+    let shifted = x.mul_add(factor, round);
+    (shifted - round, shifted.to_bits())
+}
+
+/// `e^r - 1` for `r` about `ln 2 / 32` in magnitude at most.
+#[inline(always)]
+pub(super) fn tiny_expm1<V: Float>(r: V) -> V {
+    (r * r).mul_add(polynomial(r, V::Element::SHORT_EXP), r)
+}
+
+/// `2^n e^r`, where a table holds `2^n` but for the power of two: a quarter of the polynomial does, and the sum is nearly exact.
 #[inline(always)]
 pub(in super::super) fn exp<V: Float>(x: V) -> V {
-    Exponential::of(clamp(x, V::Element::EXP_RANGE)).value()
+    let x = clamp(x, V::Element::EXP_RANGE);
+    let (n, index) = sixteenths(x, V::splat(V::Element::LOG2_E));
+    let first = n.neg_mul_add(V::splat(V::Element::LN_2), x);
+    let s = tiny_expm1(n.neg_mul_add(V::splat(V::Element::LN_2_LOW), first));
+    let power = V::look_up(V::Element::POWERS, index);
+    let low = power.mul_add(s, V::look_up(V::Element::POWERS_LOW, index));
+    (power + low).scale_floor(n)
 }
 
 #[inline(always)]
@@ -125,25 +152,22 @@ pub(in super::super) fn expm1<V: Float>(x: V) -> V {
     V::select(x.abs().lt(V::splat(V::Element::MIN_NORMAL) * V::constant(4.0)), x, result)
 }
 
-/// `r + r^2 / 2 + ...`, which is `e^r - 1`, for `r` about `ln 2 / 2` in magnitude at most.
-#[inline(always)]
-pub(super) fn small_expm1<V: Float>(r: V) -> V {
-    (r * r).mul_add(polynomial(r, V::Element::EXP), r)
-}
-
-/// With `e^|x| = 2^n (1 + s)`, `p = 2^-n` and `q = 1 / (1 + p + s)`: `q p` where `x` is negative, and `1 - q p` elsewhere. Only the
-/// sum and the quotient need more than working precision.
+/// With `n` a multiple of 1/16 near `x log2(e)`, `p = 2^(floor(n) + 1)` and `e^-x = t / p` it is `p / (p + t)`. A table holds `t` but
+/// for a small part, so that only the quotient needs more than working precision; its remainder is summed from the greatest term on.
 #[inline(always)]
 pub(in super::super) fn sigmoid<V: Float>(x: V) -> V {
-    let magnitude = (-V::splat(V::Element::EXP_RANGE.0)).min(x.abs());
-    let less = nearest_product(magnitude, -V::splat(V::Element::LOG2_E));
-    let first = less.mul_add(V::splat(V::Element::LN_2), magnitude);
-    let s = small_expm1(less.mul_add(V::splat(V::Element::LN_2_LOW), first));
-    let p = V::one().scale(less);
-    let head = Pair::fast_sum(V::one(), p);
-    let divisor = Pair::fast_sum(head.high, s).plus_low(head.low);
-    let near = divisor.high.recip();
-    let rest = near.neg_mul_add(divisor.low, near.neg_mul_add(divisor.high, V::one()));
-    let q = near.mul_add(rest, near);
-    V::select(x.lt(V::zero()), q.scale(less), q.neg_mul_add(p, V::one()))
+    let x = clamp(x, (V::Element::EXP_RANGE.0, V::Element::NEGLIGIBLE));
+    let (n, index) = sixteenths(x, V::splat(V::Element::LOG2_E));
+    let first = n.mul_add(V::splat(V::Element::LN_2), -x);
+    let s = tiny_expm1(n.mul_add(V::splat(V::Element::LN_2_LOW), first));
+    let root = V::look_up(V::Element::ROOTS, index);
+    let small = root.mul_add(s, V::look_up(V::Element::ROOTS_LOW, index));
+    // Doubled, so that it is 0 only where the result is.
+    let p = V::constant(2.0).scale_floor(n);
+    // With two digits less its product with a power of two can be taken from 1 exactly.
+    let near = ((p + root) + small).recip().to_bits() & V::Bits::splat(!3);
+    let near = V::from_bits(near);
+    let rest = near.neg_mul_add(p.max(root), V::one());
+    let rest = near.neg_mul_add(small, near.neg_mul_add(p.min(root), rest));
+    near.mul_add(rest, near) * p
 }
