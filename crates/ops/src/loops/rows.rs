@@ -63,10 +63,10 @@ pub(super) trait LaneFormula<I: Isa, T: Lanes<I>, const N: usize>: Copy + Placed
     /// Bytes of one result.
     const OUTPUT_SIZE: usize;
 
-    /// Evaluates `count` lanes and writes their results.
+    /// Evaluates all lanes, of which the first `count` matter, and writes their results.
     ///
     /// # Safety
-    /// - `to` is valid for writing `count` results, and `count` is at most the number of lanes.
+    /// - `to` is valid for writing a result for each lane, and `count` is at most their number.
     unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, count: usize);
 }
 
@@ -83,10 +83,9 @@ macro_rules! store_lanes {
             const OUTPUT_SIZE: usize = size_of::<T>();
 
             #[inline(always)]
-            unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, count: usize) {
-                let result = self.0.call(args);
-                // SAFETY: `to` takes `count` results.
-                unsafe { T::store_up_to(result, to.cast(), count) }
+            unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
+                // SAFETY: `to` takes a result for each lane.
+                unsafe { T::store(self.0.call(args), to.cast()) }
             }
         }
     };
@@ -115,7 +114,7 @@ impl<I: Isa, T: IntegerLanes<I>, F: IntegerFormula<2>> LaneFormula<I, T, 2> for 
         if (args[1].eq(T::Vector::zero()) & here).any() {
             by_zero.store(true, Ordering::Relaxed);
         }
-        // SAFETY: `to` takes `count` results.
+        // SAFETY: this function's condition.
         unsafe { LaneFormula::<I, T, 2>::apply(Integers(formula), args, to, count) }
     }
 }
@@ -133,9 +132,9 @@ macro_rules! store_masks {
             const OUTPUT_SIZE: usize = size_of::<bool>();
 
             #[inline(always)]
-            unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, count: usize) {
-                // SAFETY: `to` takes `count` results.
-                unsafe { self.0.call(args).store_bool(to.cast(), count) }
+            unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
+                // SAFETY: `to` takes a result for each lane.
+                unsafe { self.0.call(args).store_bool(to.cast(), T::Vector::LANES) }
             }
         }
     };
@@ -189,13 +188,14 @@ impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for
 type Spread = [MaybeUninit<u64>; 8];
 
 /// One row. The formula stands here once, for whole vectors and for the last elements: it is the larger part of the code of
-/// most kernels, and there are thousands of them.
+/// most kernels, and there are thousands of them. So that its loop asks nothing, the last elements are moved to whole vectors,
+/// and the loop is entered again.
 ///
 /// # Safety
 /// - Dense arguments are valid for reading `n` elements of `T`, repeated ones for one; `to` for writing `n` results.
 #[inline(always)]
 unsafe fn row<I, T, F, const N: usize>(
-    to: *mut u8,
+    mut to: *mut u8,
     mut from: [*const u8; N],
     repeated: [bool; N],
     n: usize,
@@ -206,11 +206,15 @@ unsafe fn row<I, T, F, const N: usize>(
     F: LaneFormula<I, T, N>,
 {
     const { assert!(T::Vector::LANES * size_of::<T>() <= size_of::<Spread>()) };
+    const { assert!(T::Vector::LANES * F::OUTPUT_SIZE <= size_of::<Spread>()) };
     let lanes = T::Vector::LANES;
     let mut spread: [Spread; N] = [const { [MaybeUninit::uninit(); 8] }; N];
+    let mut last: Spread = [MaybeUninit::uninit(); 8];
     let mut step = [lanes * size_of::<T>(); N];
-    // SAFETY: reads stay below `n`, by the conditions above. A repeated argument is read from a vector full of it, which the
-    // loop does not step past.
+    let (mut whole, rest, mut count) = (n / lanes, n % lanes, lanes);
+    let end = to.wrapping_add((n - rest) * F::OUTPUT_SIZE);
+    // SAFETY: reads and writes stay below `n`, by the conditions above, or in vectors of the stack. A repeated argument is read
+    // from a vector full of it, which the loop does not step past.
     unsafe {
         for i in 0..N {
             if repeated[i] {
@@ -219,16 +223,31 @@ unsafe fn row<I, T, F, const N: usize>(
                 (from[i], step[i]) = (full.cast_const().cast(), 0);
             }
         }
-        let mut at = 0;
-        while at < n {
-            let count = lanes.min(n - at);
-            let mut args = [T::Vector::zero(); N];
-            for i in 0..N {
-                args[i] = T::load_up_to(from[i].cast(), count);
-                from[i] = from[i].wrapping_add(step[i]);
+        loop {
+            for _ in 0..whole {
+                let mut args = [T::Vector::zero(); N];
+                for i in 0..N {
+                    args[i] = T::load(from[i].cast());
+                    from[i] = from[i].wrapping_add(step[i]);
+                }
+                formula.apply(args, to, count);
+                to = to.wrapping_add(lanes * F::OUTPUT_SIZE);
             }
-            formula.apply(args, to.add(at * F::OUTPUT_SIZE), count);
-            at += lanes;
+            if rest == 0 {
+                return;
+            }
+            if count == rest {
+                return end.copy_from_nonoverlapping(last.as_ptr().cast(), rest * F::OUTPUT_SIZE);
+            }
+            for i in 0..N {
+                if !repeated[i] {
+                    let full = spread[i].as_mut_ptr().cast::<T>();
+                    T::store(T::load_partial(from[i].cast(), rest), full);
+                    from[i] = full.cast_const().cast();
+                }
+            }
+            to = last.as_mut_ptr().cast();
+            (whole, count) = (1, rest);
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::vectorized::convert_slice;
 use flambeau_core::{Result, ScalarType};
 use std::mem::MaybeUninit;
 
-/// Elements of a tile: four operands of eight bytes fill a quarter of a first-level cache.
-const TILE: usize = 256;
+/// Elements of a tile: so many that the start of a loop is little of it, and four operands of eight bytes fit a first-level cache.
+const TILE: usize = 1024;
 
 /// A tile of elements of up to eight bytes.
 type Tile = [MaybeUninit<u64>; TILE];
