@@ -120,7 +120,22 @@ fn cases() -> Vec<Case> {
     ]
     .into_iter()
     .chain(tiled_cases())
+    .chain(channel_cases())
     .collect()
+}
+
+/// Those of each channel by itself, with sizes around those of vectors and of blocks of rows.
+fn channel_cases() -> Vec<Case> {
+    let case =
+        |x: [usize; 4], w, stride, padding, dilation| Case { x, w, stride, padding, dilation, groups: x[1] };
+    vec![
+        case([1, 2, 4, 16], [4, 1, 3, 3], [1, 1], [1, 1], [1, 1]),
+        case([2, 3, 9, 33], [3, 1, 3, 3], [1, 1], [1, 1], [1, 1]),
+        case([1, 2, 11, 37], [2, 1, 3, 3], [2, 2], [1, 1], [1, 1]),
+        case([1, 2, 9, 18], [2, 1, 3, 3], [2, 1], [1, 0], [1, 2]),
+        case([1, 2, 10, 20], [2, 1, 5, 5], [1, 1], [2, 2], [1, 1]),
+        case([2, 2, 13, 39], [2, 1, 5, 5], [2, 2], [2, 2], [1, 1]),
+    ]
 }
 
 /// Those that are large enough for tiles that are transformed.
@@ -137,7 +152,7 @@ fn tiled_cases() -> Vec<Case> {
 #[test]
 fn what_is_not_finite_stays_in_its_window() {
     for special in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 3e38] {
-        for case in tiled_cases() {
+        for case in tiled_cases().into_iter().chain(channel_cases()) {
             let ((_, mut xs), (w, ws)) = (made(case.x, 1, ScalarType::F32), made(case.w, 2, ScalarType::F32));
             let place = xs.len() / 3;
             xs[place] = special;
@@ -149,15 +164,41 @@ fn what_is_not_finite_stays_in_its_window() {
                 touched[o] |= i == place;
             });
             let result = values(&case.convolve(&x, &w, None, false).unwrap());
-            for ((got, expected), touched) in result.iter().zip(&expected).zip(touched) {
-                if touched {
-                    // What is not finite is the same, whatever the order of the sum.
-                    let same = got == expected || got.is_nan() && expected.is_nan();
-                    assert!(same || expected.is_finite(), "{case:?}: {got} and not {expected}");
-                } else {
-                    assert_eq!(got, expected, "{case:?}");
-                }
-            }
+            assert_same(&case, &result, &expected, &touched);
+        }
+    }
+}
+
+/// Whether elements are equal, but for rounding where they were `touched` by a large one.
+fn assert_same(case: &Case, result: &[f64], expected: &[f64], touched: &[bool]) {
+    for ((got, expected), touched) in result.iter().zip(expected).zip(touched) {
+        if *touched {
+            // What is not finite is the same, whatever the order of the sum.
+            let same = got == expected || got.is_nan() && expected.is_nan();
+            assert!(same || expected.is_finite(), "{case:?}: {got} and not {expected}");
+        } else {
+            assert_eq!(got, expected, "{case:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_finite_stays_with_its_weights() {
+    let f = ScalarType::F32;
+    for special in [f64::INFINITY, f64::NAN] {
+        for case in channel_cases() {
+            let ((_, mut xs), (w, ws)) = (made(case.x, 1, f), made(case.w, 2, f));
+            // A corner, which few weights meet.
+            let place = case.x[3] - 1;
+            xs[place] = special;
+            let (x, (gy, gs)) = (tensor(&xs, &sizes(case.x), f), made(case.output(), 3, f));
+            let (mut expected, mut touched) = (vec![0.0; ws.len()], vec![false; ws.len()]);
+            case.each(|o, i, k| {
+                expected[k] += gs[o] * xs[i];
+                touched[k] |= i == place;
+            });
+            assert!(touched.contains(&false));
+            assert_same(&case, &values(&case.backward(&gy, &x, &w, false).1), &expected, &touched);
         }
     }
 }

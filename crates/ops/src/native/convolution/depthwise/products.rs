@@ -1,0 +1,180 @@
+//! The gradient of one channel's weights: for each the products of the output's gradient with what it was multiplied with.
+#![expect(unsafe_code, reason = "raw operands")]
+
+use super::super::shape::Conv;
+use super::padded::Padded;
+use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Number, Placed, Vector};
+use flambeau_core::Element;
+use std::mem::MaybeUninit;
+
+/// The share of one channel of an image: summed in lanes, then added to `sums`.
+pub(in super::super) struct Products<'c, T> {
+    pub(super) conv: &'c Conv,
+    pub(super) tile: Padded,
+    /// The padded input.
+    pub(super) from: *const T,
+    /// Dense rows, `row` apart.
+    pub(super) grad: *const T,
+    pub(super) row: isize,
+    pub(super) sums: &'c mut [f64],
+}
+
+impl<T> Placed for Products<'_, T> {
+    type Home = T;
+}
+
+impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for Products<'_, T> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        let [_, ky, kx] = self.conv.kernel;
+        // SAFETY: by this function's condition.
+        unsafe {
+            match (ky, kx, self.conv.stride[1], self.conv.dilation[1]) {
+                (3, 3, 1, 1) => square::<I, T, 3, 1>(self),
+                (3, 3, 2, 1) => square::<I, T, 3, 2>(self),
+                (5, 5, 1, 1) => square::<I, T, 5, 1>(self),
+                (5, 5, 2, 1) => square::<I, T, 5, 2>(self),
+                _ => any::<I, T>(self),
+            }
+        }
+    }
+}
+
+/// Rows of the gradient that meet the same rows of the input.
+const BLOCK: usize = 4;
+
+/// Kernels of `K` by `K` places that move `S` rows at a time.
+///
+/// # Safety
+/// - Tile and gradient are those of the convolution, which has such a kernel.
+#[inline(always)]
+unsafe fn square<I: Isa, T: FloatLanes<I> + Element, const K: usize, const S: usize>(
+    products: Products<'_, T>,
+) {
+    let Products { conv, tile, from, grad, row, sums } = products;
+    let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
+    let mut columns = [0; K];
+    for (k, column) in columns.iter_mut().enumerate() {
+        *column = tile.column(k * conv.dilation[2]);
+    }
+    let mut made = [[T::Vector::zero(); K]; K];
+    for x in (0..width).step_by(lanes) {
+        let left = lanes.min(width - x);
+        let mut y = 0;
+        while y < height {
+            // SAFETY: rows of the tile and of the gradient.
+            unsafe {
+                let (from, grad) = (from.add(y * S * tile.pitch + x), grad.offset(y as isize * row).add(x));
+                let (pitch, is_block) = (tile.pitch, y + BLOCK <= height);
+                made = match (is_block, left == lanes) {
+                    (true, true) => {
+                        block::<I, T, K, S, BLOCK, true>(from, pitch, columns, grad, row, left, made)
+                    }
+                    (true, false) => {
+                        block::<I, T, K, S, BLOCK, false>(from, pitch, columns, grad, row, left, made)
+                    }
+                    (false, _) => block::<I, T, K, S, 1, false>(from, pitch, columns, grad, row, left, made),
+                };
+                y += if is_block { BLOCK } else { 1 };
+            }
+        }
+    }
+    for (i, made) in made.into_iter().enumerate() {
+        for (k, made) in made.into_iter().enumerate() {
+            sums[i * K + k] += sum::<I, T>(made);
+        }
+    }
+}
+
+/// The products of `R` rows of the gradient, of a vector's first `left` columns, added to those of `sums`.
+///
+/// # Safety
+/// - From `from` on lie `S * (R - 1) + K` rows, `pitch` apart, of which `left` elements may be read at each of `columns`; from
+///   `grad` on `R` rows, `row` apart, of as many elements. `left` is the number of lanes where the vector is `WHOLE`.
+#[inline(always)]
+unsafe fn block<
+    I: Isa,
+    T: FloatLanes<I>,
+    const K: usize,
+    const S: usize,
+    const R: usize,
+    const WHOLE: bool,
+>(
+    from: *const T,
+    pitch: usize,
+    columns: [usize; K],
+    grad: *const T,
+    row: isize,
+    left: usize,
+    mut sums: [[T::Vector; K]; K],
+) -> [[T::Vector; K]; K] {
+    let mut grads = [T::Vector::zero(); R];
+    // SAFETY: by this function's condition. Lanes past `left` are 0 in both, whatever lies there.
+    unsafe {
+        for (r, to) in grads.iter_mut().enumerate() {
+            *to = load::<I, T, WHOLE>(grad.offset(r as isize * row), left);
+        }
+        for i in 0..S * (R - 1) + K {
+            for k in 0..K {
+                let pixels = load::<I, T, WHOLE>(from.add(i * pitch + columns[k]), left);
+                for r in 0..R {
+                    if i >= S * r && i < S * r + K {
+                        sums[i - S * r][k] = pixels.mul_add(grads[r], sums[i - S * r][k]);
+                    }
+                }
+            }
+        }
+    }
+    sums
+}
+
+/// # Safety
+/// - `from` is valid for reading `left` elements, a whole vector of them where it is `WHOLE`.
+#[inline(always)]
+unsafe fn load<I: Isa, T: FloatLanes<I>, const WHOLE: bool>(from: *const T, left: usize) -> T::Vector {
+    // SAFETY: by this function's condition.
+    unsafe { if WHOLE { T::load(from) } else { T::load_partial(from, left) } }
+}
+
+/// Any kernel, place by place.
+///
+/// # Safety
+/// - As [`square`].
+#[inline(always)]
+unsafe fn any<I: Isa, T: FloatLanes<I> + Element>(products: Products<'_, T>) {
+    let Products { conv, tile, from, grad, row, sums } = products;
+    let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
+    for (place, total) in sums.iter_mut().enumerate() {
+        let (ky, kx) = (place / conv.kernel[2], place % conv.kernel[2]);
+        let mut made = T::Vector::zero();
+        for y in 0..height {
+            for x in (0..width).step_by(lanes) {
+                let left = lanes.min(width - x);
+                // SAFETY: rows of both. Lanes past the end hold zeros in both.
+                unsafe {
+                    let line = from.add((y * conv.stride[1] + ky * conv.dilation[1]) * tile.pitch + x);
+                    let line = line.add(tile.column(kx * conv.dilation[2]));
+                    let grad = T::load_up_to(grad.offset(y as isize * row).add(x), left);
+                    made = T::load_up_to(line, left).mul_add(grad, made);
+                }
+            }
+        }
+        *total += sum::<I, T>(made);
+    }
+}
+
+/// The sum of all lanes.
+#[inline(always)]
+fn sum<I: Isa, T: FloatLanes<I> + Element>(vector: T::Vector) -> f64 {
+    let mut lanes = [MaybeUninit::<u64>::uninit(); 64];
+    let lanes: *mut T = lanes.as_mut_ptr().cast();
+    let mut sum = 0.0;
+    // SAFETY: a vector has at most 64 lanes of at most eight bytes, and all are written.
+    unsafe {
+        T::store(vector, lanes);
+        for i in 0..T::Vector::LANES {
+            sum += lanes.add(i).read().to_scalar().to_f64();
+        }
+    }
+    sum
+}
