@@ -68,6 +68,12 @@ pub(super) trait LaneFormula<I: Isa, T: Lanes<I>, const N: usize>: Copy + Placed
     /// # Safety
     /// - `to` is valid for writing a result for each lane, and `count` is at most their number.
     unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, count: usize);
+
+    /// Copies the first `count` of a vector's results.
+    ///
+    /// # Safety
+    /// - `from` holds a result for each lane, and `to` takes `count`, at most as many.
+    unsafe fn copy(from: *const u8, to: *mut u8, count: usize);
 }
 
 macro_rules! store_lanes {
@@ -86,6 +92,12 @@ macro_rules! store_lanes {
             unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
                 // SAFETY: `to` takes a result for each lane.
                 unsafe { T::store(self.0.call(args), to.cast()) }
+            }
+
+            #[inline(always)]
+            unsafe fn copy(from: *const u8, to: *mut u8, count: usize) {
+                // SAFETY: this function's condition. A call of few elements has no time for one of `memcpy`.
+                unsafe { T::store_partial(T::load(from.cast()), to.cast(), count) }
             }
         }
     };
@@ -117,6 +129,12 @@ impl<I: Isa, T: IntegerLanes<I>, F: IntegerFormula<2>> LaneFormula<I, T, 2> for 
         // SAFETY: this function's condition.
         unsafe { LaneFormula::<I, T, 2>::apply(Integers(formula), args, to, count) }
     }
+
+    #[inline(always)]
+    unsafe fn copy(from: *const u8, to: *mut u8, count: usize) {
+        // SAFETY: this function's condition.
+        unsafe { <Integers<F> as LaneFormula<I, T, 2>>::copy(from, to, count) }
+    }
 }
 
 macro_rules! store_masks {
@@ -135,6 +153,12 @@ macro_rules! store_masks {
             unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
                 // SAFETY: `to` takes a result for each lane.
                 unsafe { self.0.call(args).store_bool(to.cast(), T::Vector::LANES) }
+            }
+
+            #[inline(always)]
+            unsafe fn copy(from: *const u8, to: *mut u8, count: usize) {
+                // SAFETY: this function's condition.
+                unsafe { to.copy_from_nonoverlapping(from, count) }
             }
         }
     };
@@ -237,7 +261,7 @@ unsafe fn row<I, T, F, const N: usize>(
                 return;
             }
             if count == rest {
-                return end.copy_from_nonoverlapping(last.as_ptr().cast(), rest * F::OUTPUT_SIZE);
+                return F::copy(last.as_ptr().cast(), end, rest);
             }
             for i in 0..N {
                 if !repeated[i] {
