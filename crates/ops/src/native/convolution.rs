@@ -9,6 +9,7 @@ mod gradient;
 mod named;
 mod product;
 mod shape;
+mod split;
 mod unfold;
 mod winograd;
 

@@ -2,9 +2,11 @@
 #![expect(unsafe_code, reason = "raw operands")]
 
 use super::shape::Conv;
-use crate::gemm::Shared;
+use super::split::{self, Columns};
+use crate::gemm::{Scratch, Shared};
 use crate::native::strided::gather;
 use crate::parallel::parallel_for;
+use crate::vectorized::dispatch;
 use half::{bf16, f16};
 use std::ops::Range;
 
@@ -117,6 +119,25 @@ pub(super) unsafe fn unfold<T: Copy + Send + Sync>(
 ) {
     let (from, to) = (Shared(from.cast_mut()), Shared(to));
     let grain = (1 << 16) / pixels.len().max(1);
+    if split::suits(conv) && !pixels.is_empty() {
+        return parallel_for(0..conv.channels, (grain / conv.places()).max(1), |channels| {
+            let mut room = Scratch::new::<T>(split::room(conv, &pixels));
+            for channel in channels {
+                // SAFETY: a channel of the input, and its rows of columns.
+                unsafe {
+                    dispatch(Columns {
+                        conv,
+                        from: from.at().wrapping_offset(channel as isize * strides[1]),
+                        strides: [strides[3], strides[4]],
+                        pixels: pixels.clone(),
+                        room: room.as_mut_ptr(),
+                        to: to.at().wrapping_add(channel * conv.places() * pitch),
+                        pitch,
+                    });
+                }
+            }
+        });
+    }
     parallel_for(0..conv.depth(), grain.max(1), |rows| {
         for row in rows {
             let (channel, place) = place(conv, row);

@@ -20,9 +20,11 @@ use crate::gemm::{Gemm, GemmElement, Isa, Scratch, Shared, gemm};
 use crate::parallel::parallel_for;
 use crate::vectorized::{EveryIsa, dispatch};
 use flambeau_core::{Element, Scalar};
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use transforms::Halves;
+pub(super) use transforms::split;
 pub(super) use transforms::{FromGradient, FromInput, FromWeights, ToOutput, ToWeights};
 
 /// Places in a transformed tile.
@@ -92,6 +94,11 @@ impl Blocks {
     fn pitch(&self) -> usize {
         pitch(self.together * self.rows * self.across)
     }
+
+    /// One block is all.
+    fn is_one(&self) -> bool {
+        self.count() == 1
+    }
 }
 
 /// Some rows of tiles of some images.
@@ -151,41 +158,30 @@ where
     ToOutput<T>: EveryIsa<bool>,
 {
     let (c, f) = (conv.channels, conv.filters);
-    let mut u = Scratch::new::<T>(PLACES * f * c);
+    let blocks = Blocks::new(conv);
+    if blocks.is_one() {
+        // SAFETY: the caller's conditions.
+        return unsafe { forward_by_filters(conv, x, w, bias, &blocks, y) };
+    }
+    // The distance between places: an odd number of lines, so that they do not compete for the same sets.
+    let (pitch, plane) = (blocks.pitch(), pitch(f * c));
+    let mut u = Scratch::new::<T>(PLACES * plane);
     let u = Shared(u.as_mut_ptr::<T>());
     let finite = AtomicBool::new(true);
     // SAFETY: the caller's conditions; rows of matrices, and blocks, are written by one thread each.
     unsafe {
         parallel_for(0..f, (WORTH_A_THREAD / (9 * PLACES * c)).max(1), |filters| {
-            for filter in filters {
-                let from = w.at.at().add(filter * w.strides[0]);
-                let to = u.at().add(filter * c);
-                dispatch(FromWeights {
-                    from,
-                    step: w.strides[1],
-                    turned: w.turned,
-                    count: c,
-                    to,
-                    plane: f * c,
-                });
-            }
+            let to = Planes { at: u.at().add(filters.start * c), plane };
+            from_weights(conv, w, filters, to);
         });
-        let blocks = Blocks::new(conv);
-        let work = PLACES * f * c * blocks.pitch();
+        let work = PLACES * f * c * pitch;
         parallel_for(0..blocks.count(), (WORTH_A_THREAD / work).max(1), |part| {
-            let pitch = blocks.pitch();
-            let mut room = Scratch::new::<T>(PLACES * (c + f) * pitch);
-            let v = room.as_mut_ptr::<T>();
-            let m = v.add(PLACES * c * pitch);
+            let mut room = Matrices::new([c, f], pitch);
+            let [v, m] = room.planes();
             for block in part.map(|block| blocks.get(block)) {
                 from_images(conv, x, &block, v, pitch);
-                for place in 0..PLACES {
-                    let (a, b) = (u.at().add(place * f * c), v.add(place * c * pitch));
-                    let strides = [pitch as isize, 1];
-                    let plain = Gemm::contiguous(f, block.tiles(), c, a, b, m.add(place * f * pitch));
-                    gemm(Isa::detected(), &Gemm { b_strides: strides, c_strides: strides, ..plain });
-                }
-                if !to_images(conv, m, pitch, bias, &block, y) {
+                multiply([f, block.tiles(), c], Planes { at: u.at(), plane }, v, m, pitch);
+                if !to_images(conv, 0..f, m, pitch, bias, &block, y) {
                     finite.store(false, Ordering::Relaxed);
                 }
             }
@@ -194,16 +190,144 @@ where
     finite.into_inner()
 }
 
+/// The same where one block is all: threads share the filters, and each transforms the weights of some just before it uses them.
+///
+/// # Safety
+/// - As [`forward`].
+unsafe fn forward_by_filters<T: GemmElement + Element>(
+    conv: &Conv,
+    x: Images<T>,
+    w: Weights<T>,
+    bias: Option<(Shared<T>, isize)>,
+    blocks: &Blocks,
+    y: Images<T>,
+) -> bool
+where
+    FromWeights<T>: EveryIsa,
+    FromInput<T>: EveryIsa,
+    ToOutput<T>: EveryIsa<bool>,
+{
+    /// Filters of a part: a multiple of the rows of a tile of the product.
+    const FILTERS: usize = 96;
+    let (c, f, pitch, block) = (conv.channels, conv.filters, blocks.pitch(), blocks.get(0));
+    let mut tiles = Matrices::new([c, 0], pitch);
+    let [v, _] = tiles.planes();
+    let finite = AtomicBool::new(true);
+    let (v, parts) = (Shared(v.at), f.div_ceil(FILTERS));
+    let most = f.div_ceil(parts);
+    // SAFETY: the caller's conditions; each part writes its own filters.
+    unsafe {
+        from_images(conv, x, &block, Planes::of(v.at(), c * pitch), pitch);
+        let work = PLACES * most * c * pitch;
+        parallel_for(0..parts, (WORTH_A_THREAD / work).max(1), |range| {
+            let (mut weights, mut products) = (Matrices::new([most, 0], c), Matrices::new([most, 0], pitch));
+            let ([u, _], [m, _]) = (weights.planes(), products.planes());
+            for part in range {
+                let filters = part * f / parts..(part + 1) * f / parts;
+                from_weights(conv, w, filters.clone(), u);
+                multiply([filters.len(), block.tiles(), c], u, Planes::of(v.at(), c * pitch), m, pitch);
+                if !to_images(conv, filters, m, pitch, bias, &block, y) {
+                    finite.store(false, Ordering::Relaxed);
+                }
+            }
+        });
+    }
+    finite.into_inner()
+}
+
+/// A matrix for each place.
+#[derive(Clone, Copy)]
+struct Planes<T> {
+    at: *mut T,
+    /// From one place to the next: an odd number of lines, so that places do not compete for the same sets.
+    plane: usize,
+}
+
+impl<T> Planes<T> {
+    fn of(at: *mut T, elements: usize) -> Self {
+        Planes { at, plane: pitch(elements) }
+    }
+
+    fn place(self, place: usize) -> *mut T {
+        self.at.wrapping_add(place * self.plane)
+    }
+}
+
+/// Room for two matrices of each place, of so many rows.
+struct Matrices<T> {
+    room: Scratch,
+    planes: [usize; 2],
+    element: PhantomData<T>,
+}
+
+impl<T> Matrices<T> {
+    fn new(rows: [usize; 2], width: usize) -> Self {
+        let planes = rows.map(|rows| pitch(rows * width));
+        let room = Scratch::new::<T>(PLACES * (planes[0] + planes[1]));
+        Matrices { room, planes, element: PhantomData }
+    }
+
+    fn planes(&mut self) -> [Planes<T>; 2] {
+        let [first, second] = self.planes;
+        let at = self.room.as_mut_ptr::<T>();
+        [Planes { at, plane: first }, Planes { at: at.wrapping_add(PLACES * first), plane: second }]
+    }
+}
+
+/// The transformed weights of some filters, `to[place][filter][channel]`.
+///
+/// # Safety
+/// - `w` is readable as `conv` says, and `to` has room.
+unsafe fn from_weights<T: Element>(conv: &Conv, w: Weights<T>, filters: Range<usize>, to: Planes<T>)
+where
+    FromWeights<T>: EveryIsa,
+{
+    let c = conv.channels;
+    for (row, filter) in filters.enumerate() {
+        // SAFETY: the weights of a filter, and its row of each matrix.
+        unsafe {
+            let from = w.at.at().add(filter * w.strides[0]);
+            dispatch(FromWeights {
+                from,
+                step: w.strides[1],
+                turned: w.turned,
+                count: c,
+                to: to.at.add(row * c),
+                plane: to.plane,
+            });
+        }
+    }
+}
+
+/// The products of all places, of `m` by `n` elements.
+///
+/// # Safety
+/// - The matrices hold `m` rows of `k` elements, `k` of `n` and `m` of `n`, the last two with rows `pitch` apart.
+unsafe fn multiply<T: GemmElement>(
+    [m, n, k]: [usize; 3],
+    a: Planes<T>,
+    b: Planes<T>,
+    c: Planes<T>,
+    pitch: usize,
+) {
+    let strides = [pitch as isize, 1];
+    for place in 0..PLACES {
+        let plain = Gemm::contiguous(m, n, k, a.place(place), b.place(place), c.place(place));
+        // SAFETY: by this function's condition.
+        unsafe { gemm(Isa::detected(), &Gemm { b_strides: strides, c_strides: strides, ..plain }) };
+    }
+}
+
 /// The transformed tiles of a block, `to[place][channel][tile]`.
 ///
 /// # Safety
 /// - `x` is readable as the input of `conv`, and `to` has room.
-unsafe fn from_images<T: Element>(conv: &Conv, x: Images<T>, block: &Block, to: *mut T, pitch: usize)
+unsafe fn from_images<T: Element>(conv: &Conv, x: Images<T>, block: &Block, to: Planes<T>, pitch: usize)
 where
     FromInput<T>: EveryIsa,
 {
     let grain = (WORTH_A_THREAD / (8 * PLACES * block.tiles())).max(1);
-    let to = Shared(to);
+    let (to, plane) = (Shared(to.at), to.plane);
     parallel_for(0..conv.channels, grain, |channels| {
         let halves = Halves::of_input(conv, block);
         let mut room = Scratch::new::<T>(halves.len());
@@ -212,7 +336,7 @@ where
                 // SAFETY: the caller's conditions; channels are written by one thread each.
                 unsafe {
                     let to = to.at().add(channel * pitch + i * block.per_image());
-                    let (from, plane) = (x.channel(image, channel), conv.channels * pitch);
+                    let from = x.channel(image, channel);
                     dispatch(FromInput {
                         halves,
                         from,
@@ -227,13 +351,14 @@ where
     });
 }
 
-/// The output of a block, from `from[place][filter][tile]`; whether it is finite.
+/// The output of some filters in a block, from `from[place][filter][tile]`; whether it is finite.
 ///
 /// # Safety
 /// - `from` holds the products, `bias` is readable, and `y` writable as the output of `conv`.
 unsafe fn to_images<T: Element>(
     conv: &Conv,
-    from: *mut T,
+    filters: Range<usize>,
+    from: Planes<T>,
     pitch: usize,
     bias: Option<(Shared<T>, isize)>,
     block: &Block,
@@ -243,9 +368,10 @@ where
     ToOutput<T>: EveryIsa<bool>,
 {
     let grain = (WORTH_A_THREAD / (8 * PLACES * block.tiles())).max(1);
-    let (from, finite) = (Shared(from), AtomicBool::new(true));
-    parallel_for(0..conv.filters, grain, |filters| {
-        for filter in filters {
+    let (at, plane, finite) = (Shared(from.at), from.plane, AtomicBool::new(true));
+    parallel_for(0..filters.len(), grain, |rows| {
+        for row in rows {
+            let filter = filters.start + row;
             for (i, image) in block.images.clone().enumerate() {
                 // SAFETY: the caller's conditions; filters are written by one thread each.
                 let is_finite = unsafe {
@@ -254,8 +380,8 @@ where
                         None => T::from_scalar(Scalar::Int(0)),
                     };
                     dispatch(ToOutput {
-                        from: from.at().add(filter * pitch + i * block.per_image()).cast_const(),
-                        plane: conv.filters * pitch,
+                        from: at.at().add(row * pitch + i * block.per_image()).cast_const(),
+                        plane,
                         rows: [block.rows.start, block.rows.end],
                         across: block.across,
                         start,
@@ -291,7 +417,8 @@ where
     /// Elements of all parts.
     const MOST: usize = 1 << 22;
     let (c, f) = (conv.channels, conv.filters);
-    let (blocks, size) = (Blocks::new(conv), PLACES * f * c);
+    let (blocks, plane) = (Blocks::new(conv), pitch(f * c));
+    let size = PLACES * plane;
     let count = blocks.count().min(8).min(MOST / size).max(1);
     let mut sums = Scratch::new::<T>(count * size);
     let (sums, finite) = (Shared(sums.as_mut_ptr::<T>()), AtomicBool::new(true));
@@ -299,9 +426,8 @@ where
     unsafe {
         parallel_for(0..count, 1, |parts| {
             let pitch = blocks.pitch();
-            let mut room = Scratch::new::<T>(PLACES * (c + f) * pitch);
-            let v = room.as_mut_ptr::<T>();
-            let z = v.add(PLACES * c * pitch);
+            let mut room = Matrices::new([c, f], pitch);
+            let [v, z] = room.planes();
             for part in parts {
                 let first = part * blocks.count() / count;
                 for index in first..(part + 1) * blocks.count() / count {
@@ -309,8 +435,8 @@ where
                     from_images(conv, x, &block, v, pitch);
                     from_gradients(conv, gy, &block, z, pitch);
                     for place in 0..PLACES {
-                        let (a, b) = (z.add(place * f * pitch), v.add(place * c * pitch));
-                        let sum = sums.at().add(part * size + place * f * c);
+                        let (a, b) = (z.place(place), v.place(place));
+                        let sum = sums.at().add(part * size + place * plane);
                         let plain = Gemm::contiguous(f, c, block.tiles(), a, b, sum);
                         let product = Gemm {
                             a_strides: [pitch as isize, 1],
@@ -327,7 +453,7 @@ where
             for filter in filters {
                 let from = sums.at().add(filter * c).cast_const();
                 let to = to.at().add(filter * c * 9);
-                if !dispatch(ToWeights { from, plane: f * c, parts: count, part: size, count: c, to }) {
+                if !dispatch(ToWeights { from, plane, parts: count, part: size, count: c, to }) {
                     finite.store(false, Ordering::Relaxed);
                 }
             }
@@ -340,12 +466,12 @@ where
 ///
 /// # Safety
 /// - `gy` is readable as the output of `conv`, and `to` has room.
-unsafe fn from_gradients<T: Element>(conv: &Conv, gy: Images<T>, block: &Block, to: *mut T, pitch: usize)
+unsafe fn from_gradients<T: Element>(conv: &Conv, gy: Images<T>, block: &Block, to: Planes<T>, pitch: usize)
 where
     FromGradient<T>: EveryIsa,
 {
     let grain = (WORTH_A_THREAD / (8 * PLACES * block.tiles())).max(1);
-    let to = Shared(to);
+    let (to, plane) = (Shared(to.at), to.plane);
     parallel_for(0..conv.filters, grain, |filters| {
         let halves = Halves::of_output(conv, block);
         let mut room = Scratch::new::<T>(halves.len());
@@ -354,7 +480,7 @@ where
                 // SAFETY: the caller's conditions; filters are written by one thread each.
                 unsafe {
                     let to = to.at().add(filter * pitch + i * block.per_image());
-                    let (from, plane) = (gy.channel(image, filter), conv.filters * pitch);
+                    let from = gy.channel(image, filter);
                     dispatch(FromGradient {
                         halves,
                         from,

@@ -121,7 +121,13 @@ unsafe fn pixel_or_zero<T: Element>(from: *const T, x: isize, width: isize, step
 /// # Safety
 /// - `from` has `2 * count` readable pixels, `step` apart; the others take `count`.
 #[inline(always)]
-unsafe fn split<T: Copy>(from: *const T, step: isize, even: *mut T, odd: *mut T, count: usize) {
+pub(in super::super) unsafe fn split<T: Copy>(
+    from: *const T,
+    step: isize,
+    even: *mut T,
+    odd: *mut T,
+    count: usize,
+) {
     let mut i = 0;
     // SAFETY: by this function's condition.
     unsafe {
@@ -175,6 +181,10 @@ unsafe fn join<T: Copy>(even: *const T, odd: *const T, to: *mut T, step: isize, 
             while i + 8 <= count {
                 join_pairs::<8>(even.add(i), odd.add(i), pairs.add(i));
                 i += 8;
+            }
+            while i + 2 <= count {
+                join_pairs::<2>(even.add(i), odd.add(i), pairs.add(i));
+                i += 2;
             }
         }
         while i < count {
@@ -366,31 +376,44 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I, bool> for ToOutput<T> {
         let ToOutput { from, plane, rows: [first, end], across, start, to, strides, output } = self;
         let start = T::Vector::splat(start.widen());
         let mut finite = T::Vector::zero();
-        for y in first..end {
-            let mut x = 0;
-            while x < across {
-                let count = T::Vector::LANES.min(across - x);
-                // SAFETY: the caller's pointers; tiles `x..x + count` of a row, and the pixels of theirs that are there.
-                unsafe {
-                    let from = from.add((y - first) * across + x);
-                    let a = to_output(load::<I, T, 4>(from, 4 * plane, count));
-                    let b = to_output(load::<I, T, 4>(from.add(plane), 4 * plane, count));
-                    let c = to_output(load::<I, T, 4>(from.add(2 * plane), 4 * plane, count));
-                    let d = to_output(load::<I, T, 4>(from.add(3 * plane), 4 * plane, count));
-                    for i in 0..2 {
-                        let [even, odd] = to_output([a[i], b[i], c[i], d[i]]);
-                        let (even, odd) = (even + start, odd + start);
-                        finite = finite + (even + odd) * T::Vector::zero();
-                        if 2 * y + i < output[0] {
-                            let to =
-                                to.offset((2 * y + i) as isize * strides[0] + 2 * x as isize * strides[1]);
-                            let pixels = (2 * count).min(output[1] - 2 * x);
-                            interleave::<I, T>([even, odd], to, strides[1], pixels);
-                        }
+        let mut halves = [[MaybeUninit::<u64>::uninit(); 64]; 4];
+        let (tiles, mut at, mut x, mut y) = ((end - first) * across, 0, 0, first);
+        // Tiles follow one another from row to row: a vector holds those of several short rows.
+        while at < tiles {
+            let count = T::Vector::LANES.min(tiles - at);
+            // SAFETY: the caller's pointers, which have `count` tiles from `at` on.
+            unsafe {
+                let from = from.add(at);
+                let a = to_output(load::<I, T, 4>(from, 4 * plane, count));
+                let b = to_output(load::<I, T, 4>(from.add(plane), 4 * plane, count));
+                let c = to_output(load::<I, T, 4>(from.add(2 * plane), 4 * plane, count));
+                let d = to_output(load::<I, T, 4>(from.add(3 * plane), 4 * plane, count));
+                for i in 0..2 {
+                    let [even, odd] = to_output([a[i], b[i], c[i], d[i]]);
+                    let (even, odd) = (even + start, odd + start);
+                    finite = finite + (even + odd) * T::Vector::zero();
+                    T::store(even, halves[2 * i].as_mut_ptr().cast());
+                    T::store(odd, halves[2 * i + 1].as_mut_ptr().cast());
+                }
+            }
+            let mut done = 0;
+            while done < count {
+                let n = (across - x).min(count - done);
+                let pixels = (2 * n).min(output[1] - 2 * x);
+                for i in 0..(output[0] - 2 * y).min(2) {
+                    // SAFETY: `n` tiles of a row, and the pixels of theirs that are there.
+                    unsafe {
+                        let half = |h: usize| halves[h].as_ptr().cast::<T>().add(done);
+                        let to = to.offset((2 * y + i) as isize * strides[0] + 2 * x as isize * strides[1]);
+                        interleave(half(2 * i), half(2 * i + 1), to, strides[1], pixels);
                     }
                 }
-                x += count;
+                (done, x) = (done + n, x + n);
+                if x == across {
+                    (x, y) = (0, y + 1);
+                }
             }
+            at += count;
         }
         finite.eq(T::Vector::zero()).all()
     }
@@ -399,21 +422,11 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I, bool> for ToOutput<T> {
 /// Writes `count` pixels, the even and the odd in turn.
 ///
 /// # Safety
-/// - `to` is valid for writing `count` elements, `step` apart, no more than two vectors hold.
+/// - `to` is valid for writing `count` elements, `step` apart; the halves hold as many.
 #[inline(always)]
-unsafe fn interleave<I: Isa, T: FloatLanes<I>>(
-    pixels: [T::Vector; 2],
-    to: *mut T,
-    step: isize,
-    count: usize,
-) {
-    let mut lanes = [[MaybeUninit::<u64>::uninit(); 64]; 2];
-    let even: *mut T = lanes[0].as_mut_ptr().cast();
-    let odd: *mut T = lanes[1].as_mut_ptr().cast();
-    // SAFETY: a vector has at most 64 lanes of at most eight bytes; by this function's condition.
+unsafe fn interleave<T: Copy>(even: *const T, odd: *const T, to: *mut T, step: isize, count: usize) {
+    // SAFETY: by this function's condition.
     unsafe {
-        T::store(pixels[0], even);
-        T::store(pixels[1], odd);
         join(even, odd, to, step, count / 2);
         if count % 2 == 1 {
             to.offset((count - 1) as isize * step).write(even.add(count / 2).read());
