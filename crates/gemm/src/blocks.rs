@@ -44,8 +44,8 @@ impl Plan {
     fn new<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> Self {
         let bytes = size_of::<T>();
         let pack_b = !T::SAME || g.b_strides[1] != 1 || (g.m > 256 && g.k * g.n * bytes > 512 << 10);
-        let pack_a =
-            !usable_units::<T, L::Unit>(g.k, g.a_strides) || (g.n > 256 && g.m * g.k * bytes > 512 << 10);
+        let pack_a = !usable_units::<T, L::Unit>(g.k, g.a_strides)
+            || (T::DEPTH == 1 && g.n > 256 && g.m * g.k * bytes > 512 << 10);
         let (all_tiles, all_strips) = (g.m.div_ceil(L::TILES.len()), g.n.min(COLUMNS).div_ceil(2 * L::N));
         let (mut tiles, mut strips) = ((ROWS / L::TILES.len()).min(all_tiles), all_strips);
         let large = g.m * g.n * g.k.min(DEPTH) >= 2 * WORTH_A_THREAD;

@@ -6,6 +6,9 @@ use super::{
     lanes::{Body, Lanes, WIDEST},
 };
 
+/// Groups of k between the one that is copied and the one that is asked for.
+const AHEAD: usize = 16;
+
 /// A panel: `width` rows of A or columns of B (`lane` is the stride between them), over `k` elements of stride
 /// `along`. It becomes `k / DEPTH` groups of `padded` units; those past `width`, and the second half of an odd last
 /// pair, are zero.
@@ -57,6 +60,12 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
             // SAFETY: `W` elements of each run, `W` units of the panel; only a unit of bytes is written unaligned.
             unsafe {
                 let (first, second) = self.group(group);
+                // Rows lie too far apart for the processor to see the next ones coming.
+                for ahead in 0..T::DEPTH {
+                    let row = (AHEAD * T::DEPTH + ahead) as isize * self.along;
+                    L::prefetch(first.wrapping_offset(row).cast());
+                    L::prefetch(first.wrapping_offset(row).wrapping_add(W - 1).cast());
+                }
                 let first = first.cast::<[T; W]>().read();
                 let second = second.map_or(
                     [T::NOTHING; W],
