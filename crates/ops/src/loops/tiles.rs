@@ -112,7 +112,7 @@ pub(super) fn for_each_rows<const N: usize>(
     output: ScalarType,
     run: &RunRows<'_, N>,
 ) -> Result<()> {
-    if let Some(plain) = iter.plain().filter(|p| p.result == output && inputs.iter().all(|i| *i == p.dtype)) {
+    if let Some(plain) = iter.plain().filter(|p| p.result == output && p.takes(inputs)) {
         return match plain.number() {
             None => plain.with_guards(iter.name(), || plain_rows(plain.rows(), inputs, output, run)),
             Some((place, from)) => {

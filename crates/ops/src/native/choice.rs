@@ -12,8 +12,7 @@ pub fn where_self_meta<'a>(
     other: &'a Tensor,
 ) -> Result<()> {
     match condition.dtype() {
-        // Bool is neutral in promotion.
-        ScalarType::Bool => iter.add_input(condition),
+        ScalarType::Bool => return iter.build_choice(condition, self_, other),
         ScalarType::U8 => iter.add_owned_input(ops::ne_scalar(condition, Scalar::Int(0))?),
         other => bail!(
             Dtype,

@@ -14,6 +14,8 @@ pub(crate) struct Plain<'a> {
     /// The inputs, the last repeated up to `INPUTS`.
     inputs: [&'a Tensor; INPUTS],
     count: usize,
+    /// The first input is a condition, of bool whatever the others are.
+    chooses: bool,
     /// Which input is a number instead, `2` in `x * 2`.
     number: Option<usize>,
     /// That number, where the call came with a `Scalar`.
@@ -90,6 +92,7 @@ impl<'a> TensorIterator<'a> {
         self.plain = Some(Plain {
             inputs: all,
             count: N,
+            chooses: false,
             number,
             owned: None,
             output,
@@ -113,6 +116,7 @@ impl<'a> TensorIterator<'a> {
         self.plain = Some(Plain {
             inputs: [out; INPUTS],
             count: 0,
+            chooses: false,
             number: None,
             owned: None,
             output: Handle::Borrowed(out),
@@ -121,6 +125,39 @@ impl<'a> TensorIterator<'a> {
             result: out.dtype(),
         });
         true
+    }
+
+    /// Builds a choice between two inputs by a condition of bool, which takes no part in promotion.
+    ///
+    /// # Errors
+    /// Those of [`build`](Self::build).
+    pub fn build_choice(&mut self, condition: &'a Tensor, yes: &'a Tensor, no: &'a Tensor) -> Result<()> {
+        if self.may_choose_plainly(condition, [yes, no])
+            && self.build_plain(&[yes, no], Config::PROMOTE)?
+            && let Some(plain) = &mut self.plain
+        {
+            plain.inputs = [condition, yes, no];
+            plain.number = plain.number.map(|place| place + 1);
+            (plain.count, plain.chooses) = (3, true);
+            return Ok(());
+        }
+        [condition, yes, no].into_iter().for_each(|input| self.add_input(input));
+        self.build(Config::PROMOTE)
+    }
+
+    /// Whether a call that is plain without its condition is so with it.
+    fn may_choose_plainly(&self, condition: &Tensor, values: [&Tensor; 2]) -> bool {
+        let like = |t: &Tensor| shape::same(t.sizes(), condition.sizes()) && t.device() == condition.device();
+        let apart = match self.output {
+            Output::Allocate => true,
+            Output::InPlace(t) | Output::Given(t) => !Storage::ptr_eq(t.storage(), condition.storage()),
+        };
+        condition.dtype() == ScalarType::Bool
+            && condition.dim() > 0
+            && condition.is_contiguous()
+            && values.iter().all(|t| t.dim() == 0 || like(t))
+            && values.iter().any(|t| t.dim() > 0)
+            && apart
     }
 
     /// Builds a call of a tensor and a number.
@@ -196,6 +233,14 @@ impl<'a> Plain<'a> {
     #[inline]
     pub(crate) fn numel(&self) -> usize {
         self.numel as usize
+    }
+
+    /// Whether the inputs are of these types.
+    #[inline]
+    pub(crate) fn takes<const N: usize>(&self, inputs: [ScalarType; N]) -> bool {
+        let condition = usize::from(self.chooses);
+        inputs[..condition] == [ScalarType::Bool][..condition]
+            && inputs[condition..].iter().all(|input| *input == self.dtype)
     }
 
     pub(super) fn shape(&self) -> &[i64] {
