@@ -35,13 +35,12 @@ impl<'a> TensorIterator<'a> {
         config: Config,
     ) -> Result<bool> {
         let tensors = || inputs.iter().copied().filter(|t| !t.is_wrapped_number());
-        let Some(first) =
-            tensors().find(|t| t.dim() > 0).or_else(|| tensors().next()).filter(|_| N <= INPUTS)
-        else {
+        let Some(first) = tensors().find(|t| t.dim() > 0).or_else(|| tensors().next()) else {
             return Ok(false);
         };
         let (geometry, dtype, device) = (first.geometry(), first.dtype(), first.device());
-        if !geometry.is_contiguous()
+        if N > INPUTS
+            || !geometry.is_contiguous()
             || (config.promote_integers_to_float && !dtype.is_floating_point())
             || !self.operands.is_empty()
         {

@@ -1,5 +1,6 @@
 //! Long rows, which are sorted digit by digit and in shares, against the standard library's stable sort.
 
+use crate::exact::NUMBERS;
 use flambeau_core::{Element, Result, ScalarType};
 use flambeau_ops::{Tensor, ops, parallel};
 use std::cmp::Ordering;
@@ -62,18 +63,7 @@ fn the_first_of_long_rows_are_those_of_a_sort() -> Result<()> {
 /// Every type, in lengths around those of vectors, with ties, numbers that are none, and the worst orders.
 #[test]
 fn the_first_few_are_those_of_a_sort() -> Result<()> {
-    let types = [
-        ScalarType::Bool,
-        ScalarType::U8,
-        ScalarType::I8,
-        ScalarType::I16,
-        ScalarType::I32,
-        ScalarType::I64,
-        ScalarType::F16,
-        ScalarType::BF16,
-        ScalarType::F32,
-        ScalarType::F64,
-    ];
+    let types = std::iter::once(ScalarType::Bool).chain(NUMBERS);
     type Order = (&'static str, fn(i64) -> f64);
     let orders: [Order; 7] = [
         ("noise", |i| ((i * 7919 % 10_007) - 5000) as f64 / 64.0),

@@ -10,6 +10,9 @@ use std::mem::MaybeUninit;
 /// Elements past the end that whole vectors may read.
 const SLACK: usize = 64;
 
+/// Output rows that meet the same rows of the input at a time.
+pub(super) const BLOCK: usize = 4;
+
 /// Pixels that the stride leaves apart lie side by side: a row has a part for each remainder of the column by the stride.
 #[derive(Clone, Copy)]
 pub(super) struct Padded {
@@ -41,6 +44,16 @@ impl Padded {
     #[inline(always)]
     pub(super) fn column(self, x: usize) -> usize {
         if self.stride == 1 { x } else { x % self.stride * self.part + x / self.stride }
+    }
+
+    /// The same of each place in a row of the kernel.
+    #[inline(always)]
+    pub(super) fn columns<const K: usize>(self, dilation: usize) -> [usize; K] {
+        let mut columns = [0; K];
+        for (k, column) in columns.iter_mut().enumerate() {
+            *column = self.column(k * dilation);
+        }
+        columns
     }
 
     /// Copies the pixels of a channel.

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "raw operands")]
 
 use super::super::shape::Conv;
-use super::padded::Padded;
+use super::padded::{BLOCK, Padded};
 use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Number, Placed, Vector};
 use flambeau_core::Element;
 use std::mem::MaybeUninit;
@@ -40,9 +40,6 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for Products<'_, T> {
     }
 }
 
-/// Rows of the gradient that meet the same rows of the input.
-const BLOCK: usize = 4;
-
 /// Kernels of `K` by `K` places that move `S` rows at a time.
 ///
 /// # Safety
@@ -53,10 +50,7 @@ unsafe fn square<I: Isa, T: FloatLanes<I> + Element, const K: usize, const S: us
 ) {
     let Products { conv, tile, from, grad, row, sums } = products;
     let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
-    let mut columns = [0; K];
-    for (k, column) in columns.iter_mut().enumerate() {
-        *column = tile.column(k * conv.dilation[2]);
-    }
+    let columns = tile.columns::<K>(conv.dilation[2]);
     let mut made = [[T::Vector::zero(); K]; K];
     for x in (0..width).step_by(lanes) {
         let left = lanes.min(width - x);

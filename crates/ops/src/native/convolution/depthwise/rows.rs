@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "raw operands")]
 
 use super::super::shape::Conv;
-use super::padded::Padded;
+use super::padded::{BLOCK, Padded};
 use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Number, Placed, Vector};
 use flambeau_core::Element;
 use std::mem::MaybeUninit;
@@ -42,9 +42,6 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for Rows<'_, T> {
     }
 }
 
-/// Output rows of a block.
-const BLOCK: usize = 4;
-
 /// Kernels of `K` by `K` places that move `S` rows at a time.
 ///
 /// # Safety
@@ -54,9 +51,8 @@ unsafe fn square<I: Isa, T: FloatLanes<I>, const K: usize, const S: usize>(rows:
     let Rows { conv, tile, from, weight, start, to, strides: [row, pixel] } = rows;
     let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
     let mut factors = [[T::Vector::zero(); K]; K];
-    let mut columns = [0; K];
-    for (k, column) in columns.iter_mut().enumerate() {
-        *column = tile.column(k * conv.dilation[2]);
+    let columns = tile.columns::<K>(conv.dilation[2]);
+    for k in 0..K {
         for (i, factors) in factors.iter_mut().enumerate() {
             // SAFETY: one of `K * K` weights.
             factors[k] = T::Vector::splat(unsafe { *weight.add(i * K + k) }.widen());
