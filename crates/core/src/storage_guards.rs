@@ -156,8 +156,10 @@ fn lock_all(wanted: &[(&Storage, Access)]) -> Result<()> {
         [] => {}
         [(a, access)] => lock_one(a, access)?,
         [(a, access_a), (b, access_b)] if Storage::ptr_eq(a, b) => lock_one(a, access_a.max(access_b))?,
-        [a, b] if try_two(a, b) => {}
+        [a, b] if try_each([a, b]) => {}
         [a, b] => lock_two(a, b)?,
+        [a, b, c] if are_distinct([a, b, c]) && try_each([a, b, c]) => {}
+        [a, b, c, d] if are_distinct([a, b, c, d]) && try_each([a, b, c, d]) => {}
         _ => lock_many(wanted)?,
     }
     hold(1);
@@ -171,20 +173,38 @@ fn lock_one(storage: &StorageImpl, access: Access) -> Result<()> {
     Ok(())
 }
 
-/// Locks both if that takes no waiting, in whichever order.
+/// Whether no storage is there twice.
 #[inline(always)]
-fn try_two((a, access_a): (&Storage, Access), (b, access_b): (&Storage, Access)) -> bool {
-    let is_refused = |storage: &StorageImpl, access| access == Access::Write && storage.is_read_only();
-    if is_refused(a, access_a) || is_refused(b, access_b) || !a.lock.try_lock(access_a) {
-        return false;
+fn are_distinct<const N: usize>(wanted: [(&Storage, Access); N]) -> bool {
+    let mut distinct = true;
+    for i in 1..N {
+        for j in 0..i {
+            distinct &= !Storage::ptr_eq(wanted[i].0, wanted[j].0);
+        }
     }
-    if !b.lock.try_lock(access_b) {
-        a.lock.unlock(access_a);
-        return false;
+    distinct
+}
+
+/// Locks each of distinct storages if that takes no waiting, in whichever order.
+#[inline(always)]
+fn try_each<const N: usize>(wanted: [(&Storage, Access); N]) -> bool {
+    for i in 0..N {
+        let (storage, access) = wanted[i];
+        let is_refused = access == Access::Write && storage.is_read_only();
+        if is_refused || !storage.lock.try_lock(access) {
+            unlock_each(&wanted[..i]);
+            return false;
+        }
     }
-    note_write(a, access_a);
-    note_write(b, access_b);
+    for (storage, access) in wanted {
+        note_write(storage, access);
+    }
     true
+}
+
+#[cold]
+fn unlock_each(wanted: &[(&Storage, Access)]) {
+    wanted.iter().for_each(|(storage, access)| storage.lock.unlock(*access));
 }
 
 /// Locks both in the order of addresses, waiting where that is needed.
@@ -221,13 +241,19 @@ fn unlock_all(wanted: &[(&Storage, Access)]) {
         [] => {}
         [(a, _)] => a.lock.unlock_held(),
         [(a, _), (b, _)] if Storage::ptr_eq(a, b) => a.lock.unlock_held(),
-        [(a, access_a), (b, access_b)] => {
-            a.lock.unlock(access_a);
-            b.lock.unlock(access_b);
-        }
+        [a, b] => unlock_distinct([a, b]),
+        [a, b, c] if are_distinct([a, b, c]) => unlock_distinct([a, b, c]),
+        [a, b, c, d] if are_distinct([a, b, c, d]) => unlock_distinct([a, b, c, d]),
         _ => Set::new(wanted).each().for_each(|storage| storage.lock.unlock_held()),
     }
     hold(-1);
+}
+
+#[inline(always)]
+fn unlock_distinct<const N: usize>(wanted: [(&Storage, Access); N]) {
+    for (storage, access) in wanted {
+        storage.lock.unlock(access);
+    }
 }
 
 #[inline(always)]

@@ -99,6 +99,26 @@ fn an_accessor_of_this_thread_is_an_error_and_not_a_deadlock() {
 }
 
 #[test]
+fn a_few_of_which_one_is_refused_leave_no_trace() {
+    for count in 3..=5 {
+        let all: Vec<Storage> = (0..count).map(|_| storage()).collect();
+        for (refused, access) in (0..count).flat_map(|i| [(i, Read), (i, Write)]) {
+            let accessor = Accessor::acquire(&all[refused], access).unwrap();
+            let before: Vec<u32> = all.iter().map(|s| s.version()).collect();
+            let wanted: Vec<(&Storage, Access)> = all.iter().map(|s| (s, Write)).collect();
+            assert_eq!(kind(StorageGuards::acquire(&wanted)), Some(ErrorKind::Busy));
+            assert!(all.iter().map(|s| s.version()).eq(before), "a failed call must leave no trace");
+            assert!(all.iter().enumerate().all(|(i, s)| i == refused || is_free(s)));
+            drop(accessor);
+            let guards = StorageGuards::acquire(&wanted).unwrap();
+            assert!(all.iter().all(|s| !s.lock.try_lock(Read)));
+            drop(guards);
+            assert!(all.iter().all(is_free));
+        }
+    }
+}
+
+#[test]
 fn accessors_say_what_they_guard_and_keep_it() {
     let a = storage();
     let writer = WriteGuard::acquire(&a).unwrap();
