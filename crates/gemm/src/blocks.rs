@@ -247,7 +247,7 @@ fn usable_units<T: Pack<U>, U>(k: usize, [row, along]: [isize; 2]) -> bool {
 
 /// Part `index` of `0..len` in `count` parts of nearly equal size: a last tile of a row or two would waste most of its
 /// operands.
-fn part_of(len: usize, index: usize, count: usize) -> Range<usize> {
+pub(super) fn part_of(len: usize, index: usize, count: usize) -> Range<usize> {
     index * len / count..(index + 1) * len / count
 }
 

@@ -20,6 +20,7 @@ mod pack;
 mod portable;
 mod product;
 mod scratch;
+mod small;
 #[cfg(test)]
 mod tests;
 mod tile;

@@ -7,7 +7,7 @@ use super::{
     element::{Element, Pack, Scalar},
     lanes::{Body, Lanes},
     scratch::{Scratch, Shared},
-    vector,
+    small, vector,
 };
 use flambeau_parallel::parallel_for;
 
@@ -25,6 +25,8 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
     unsafe {
         if vector::applies(g) {
             vector::multiply::<T, L>(g);
+        } else if small::applies::<T, L>(g) {
+            small::multiply::<T, L>(g);
         } else if T::DIRECT && g.c_strides[1] == 1 {
             let target = Target { at: g.c.cast(), row: g.c_strides[0], alpha: g.alpha, beta: g.beta };
             blocks::multiply::<T, L>(g, target);

@@ -389,6 +389,33 @@ fn the_thread_count_changes_no_bit() {
     }
 }
 
+/// A row of a product does not depend on how many there are: few are computed apart from many.
+fn rows_do_not_depend_on_their_number<T: Sample>() {
+    for isa in sets() {
+        for (n, k) in [(16, 8), (8, 4), (16, 1), (3, 7), (17, 30), (32, 32), (5, 64)] {
+            for b in ORDERS {
+                let orders = [Order::Row, b, Order::Row];
+                let (few, many) = ([4, 700])
+                    .map(|m| Case { m, n, k, orders, alpha: 1, beta: 1 })
+                    .map(|case| {
+                        let mut operands = case.operands::<T>();
+                        case.run(isa, &mut operands);
+                        operands[2].data[..4 * n].to_vec()
+                    })
+                    .into();
+                assert!(few == many, "{n} x {k} {b:?} {isa:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn few_rows_are_those_of_many() {
+    rows_do_not_depend_on_their_number::<f32>();
+    rows_do_not_depend_on_their_number::<f64>();
+    rows_do_not_depend_on_their_number::<i32>();
+}
+
 #[test]
 fn batches_compute_every_product() {
     for (count, size) in [(0, 4), (1, 5), (100, 7), (9, 65), (2, 260)] {

@@ -1,0 +1,64 @@
+//! Products of a few elements: the same tiles, and so the same bits, without what is there for caches and threads.
+#![expect(unsafe_code, reason = "raw operands")]
+
+use super::{
+    Gemm, GemmElement,
+    blocks::part_of,
+    element::{Element, Pack},
+    lanes::Lanes,
+    pack::PackPanel,
+    tile::TileArgs,
+};
+use std::mem::MaybeUninit;
+
+/// Units in a strip of B that is packed on the stack.
+const UNITS: usize = 1024;
+/// Multiply-adds at most: beyond, the rest is little beside them.
+const WORK: usize = 1 << 13;
+
+/// Whether this file computes the product: one strip of B, which is small, of elements that are accumulators.
+pub(super) fn applies<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> bool {
+    T::DIRECT
+        && T::SAME
+        && g.c_strides[1] == 1
+        && g.n <= 2 * L::N
+        && g.k * g.n.next_multiple_of(L::N) <= UNITS
+        && g.m * g.n * g.k <= WORK
+}
+
+/// # Safety
+/// - As [`super::gemm`], [`applies`], and the CPU has the instruction set of `L`.
+pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T as Element>::Acc>>(
+    g: &Gemm<T>,
+) {
+    let mut packed = [const { MaybeUninit::<L::Unit>::uninit() }; UNITS];
+    let vectors = g.n.div_ceil(L::N);
+    let (mut b, mut b_depth): (*const L::Unit, isize) = (g.b.cast(), g.b_strides[0]);
+    // SAFETY: the operands; a strip of at most `UNITS` is packed.
+    unsafe {
+        if g.b_strides[1] != 1 || !g.n.is_multiple_of(L::N) {
+            let (to, padded) = (packed.as_mut_ptr().cast::<L::Unit>(), vectors * L::N);
+            let (lane, along) = (g.b_strides[1], g.b_strides[0]);
+            L::enter(PackPanel::<T, L> { from: g.b, lane, along, width: g.n, k: g.k, to, padded });
+            (b, b_depth) = (to, padded as isize);
+        }
+        let tiles = g.m.div_ceil(L::TILES.len());
+        for tile in 0..tiles {
+            let rows = part_of(g.m, tile, tiles);
+            let first = rows.start as isize;
+            L::TILES[rows.len() - 1][vectors - 1](&TileArgs {
+                depth: g.k,
+                a: g.a.wrapping_offset(first * g.a_strides[0]).cast(),
+                a_row: g.a_strides[0],
+                a_depth: g.a_strides[1],
+                b,
+                b_depth,
+                c: g.c.wrapping_offset(first * g.c_strides[0]).cast(),
+                c_row: g.c_strides[0],
+                cols: g.n,
+                alpha: g.alpha,
+                beta: g.beta,
+            });
+        }
+    }
+}
