@@ -11,12 +11,14 @@ pub(crate) mod reduce;
 mod rows;
 mod select;
 pub(crate) mod streaming;
+mod summed;
 mod tiles;
 mod turned;
 
 pub use copy::copy_kernel;
 pub use generate::{generate, generate_by_index, generate_by_word, generate_by_word64, generate_normal};
 pub use select::{all_true, select_kernel};
+pub(crate) use summed::sum_few;
 
 use crate::dispatch_all_types;
 use crate::tensor_iterator::TensorIterator;

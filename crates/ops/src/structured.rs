@@ -339,9 +339,14 @@ pub fn with_guards<R>(
 
 /// Not generic: there are hundreds of bodies.
 fn guarded(name: &str, reads: &[&Tensor], writes: &[&Tensor], body: &mut dyn FnMut()) -> Result<()> {
-    let reads = reads.iter().map(|t| (t.storage(), Access::Read));
-    let wanted: SmallVec<[(&Storage, Access); 6]> =
-        reads.chain(writes.iter().map(|t| (t.storage(), Access::Write))).collect();
+    let mut wanted: SmallVec<[(&Storage, Access); 6]> = SmallVec::new();
+    // One by one: a chain of both would be looked at anew for each.
+    for read in reads {
+        wanted.push((read.storage(), Access::Read));
+    }
+    for write in writes {
+        wanted.push((write.storage(), Access::Write));
+    }
     let _guards = StorageGuards::acquire(&wanted).map_err(|e| e.context(name))?;
     body();
     Ok(())

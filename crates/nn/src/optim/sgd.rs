@@ -4,6 +4,7 @@ use super::Optimizer;
 use super::group::{Field, Groups, Hyper, Memory, ParamGroup, check_at_least_zero};
 use crate::StateDict;
 use flambeau_core::{Result, ensure};
+use flambeau_ops::native::accumulate::accumulate_scaled_;
 use flambeau_ops::{Tensor, ops};
 
 /// Options of [`Sgd`]; the defaults are PyTorch's.
@@ -121,7 +122,7 @@ fn update(options: &SgdOptions, param: &Tensor, grad: Tensor, memory: &mut Memor
             false => direction,
         };
     }
-    ops::add__tensor(param, &grad, (-options.lr).into())
+    accumulate_scaled_(param, &grad, (-options.lr).into())
 }
 
 /// The moving sum of gradients, after this one.

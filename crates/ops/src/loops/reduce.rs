@@ -16,6 +16,7 @@ mod blocks;
 mod cascade;
 mod columns;
 mod exponentials;
+mod few;
 mod floats;
 mod folds;
 mod lines;
@@ -82,7 +83,7 @@ pub(crate) enum Finish {
 
 impl Finish {
     #[inline]
-    fn apply<T: Element>(self, value: T) -> T {
+    pub(super) fn apply<T: Element>(self, value: T) -> T {
         let through = |f: &dyn Fn(f64) -> f64| T::from_scalar(Scalar::Float(f(value.to_scalar().to_f64())));
         match self {
             Finish::Keep => value,
@@ -203,6 +204,9 @@ fn run_any(
     kernel: ScalarType,
     fold: &dyn AnyFold,
 ) -> Result<()> {
+    if few::fold_few(input, out, mask, kernel, fold)? {
+        return Ok(());
+    }
     with_targets(input, [out], mask, [kernel], |reduction, targets| {
         let source = Source::new(input, kernel)?;
         if columns::suits(reduction) {

@@ -6,10 +6,10 @@ use flambeau_core::{
     Access, DispatchKey, DispatchKeySet, Element, Result, Scalar, ScalarType, Storage, apply_thread_keys,
     shape, with_guards,
 };
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Mul};
 
 /// Up to here the way through dispatcher and iterator takes several times as long as locks and sum.
-const FEW: i64 = 16;
+const FEW: i64 = 256;
 
 /// Adds `from` to `to`, as `add_` does: a backward pass over small tensors makes such sums by the thousand.
 ///
@@ -25,10 +25,18 @@ const FEW: i64 = 16;
 /// ```
 #[inline]
 pub fn accumulate_(to: &Tensor, from: &Tensor) -> Result<()> {
+    accumulate_scaled_(to, from, Scalar::Int(1))
+}
+
+/// Adds `alpha` times `from`: a step of an optimiser.
+///
+/// # Errors
+/// Those of `add_`.
+pub fn accumulate_scaled_(to: &Tensor, from: &Tensor, alpha: Scalar) -> Result<()> {
     match to.dtype() {
-        ScalarType::F32 if is_plain(to, from) => add_few::<f32>(to, from),
-        ScalarType::F64 if is_plain(to, from) => add_few::<f64>(to, from),
-        _ => ops::add__tensor(to, from, Scalar::Int(1)),
+        ScalarType::F32 if is_plain(to, from) => add_few::<f32>(to, from, alpha),
+        ScalarType::F64 if is_plain(to, from) => add_few::<f64>(to, from, alpha),
+        _ => ops::add__tensor(to, from, alpha),
     }
 }
 
@@ -38,7 +46,7 @@ fn is_plain(to: &Tensor, from: &Tensor) -> bool {
         DispatchKeySet::of(DispatchKey::ADInplaceOrView).union(DispatchKeySet::of(DispatchKey::Profiler));
     let keys = apply_thread_keys(to.key_set() | from.key_set()).without(SEEN_BY_NO_KERNEL);
     keys == DispatchKeySet::of(DispatchKey::Cpu)
-        && to.numel() <= FEW
+        && (1..=FEW).contains(&to.numel())
         && from.dtype() == to.dtype()
         && to.is_contiguous()
         && from.is_contiguous()
@@ -46,13 +54,20 @@ fn is_plain(to: &Tensor, from: &Tensor) -> bool {
         && !Storage::ptr_eq(to.storage(), from.storage())
 }
 
-fn add_few<T: Element + AddAssign>(to: &Tensor, from: &Tensor) -> Result<()> {
+fn add_few<T: Element + AddAssign + Mul<Output = T>>(
+    to: &Tensor,
+    from: &Tensor,
+    alpha: Scalar,
+) -> Result<()> {
+    let alpha = T::from_scalar(alpha);
     with_guards(&[(to.storage(), Access::Write), (from.storage(), Access::Read)], || {
-        let (sums, terms) = (to.data_ptr().cast::<T>(), from.data_ptr().cast::<T>());
-        for i in 0..to.numel() as usize {
-            // SAFETY: both are contiguous, of this type and of so many elements, and guarded.
-            unsafe { *sums.add(i) += *terms.add(i) }
-        }
+        let count = to.numel() as usize;
+        // SAFETY: both are contiguous, of this type and of so many elements, guarded, and in storages of their own.
+        let (sums, terms) = unsafe {
+            let (sums, terms) = (to.data_ptr().cast::<T>(), from.data_ptr().cast::<T>());
+            (std::slice::from_raw_parts_mut(sums, count), std::slice::from_raw_parts(terms, count))
+        };
+        sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += alpha * *term);
     })
     .map_err(|e| e.context("add_"))
 }

@@ -48,6 +48,9 @@ impl Reduction {
 
 fn loss_meta(name: &str, args: &[&Tensor], reduction: i64) -> Result<TensorSpec> {
     let reduction = Reduction::of(reduction).map_err(|e| e.context(name))?;
+    if let Some(spec) = spec_of_alike(args, reduction) {
+        return Ok(spec);
+    }
     let mut sizes = DimVec::new();
     for arg in args {
         sizes = shape::broadcast(&sizes, arg.sizes()).map_err(|e| e.context(name))?;
@@ -63,6 +66,21 @@ fn loss_meta(name: &str, args: &[&Tensor], reduction: i64) -> Result<TensorSpec>
     } else {
         Ok(spec.with_strides(pointwise_strides(args)?))
     }
+}
+
+/// What [`loss_meta`] finds where there is nothing to broadcast or to convert: numbers, and contiguous tensors of one shape.
+fn spec_of_alike(args: &[&Tensor], reduction: Reduction) -> Option<TensorSpec> {
+    let first = args.iter().find(|t| t.dim() > 0)?;
+    let (sizes, dtype) = (first.sizes(), first.dtype());
+    let is_alike = |t: &&Tensor| {
+        t.dtype() == dtype
+            && t.device() == first.device()
+            && t.is_contiguous()
+            && !t.is_wrapped_number()
+            && (t.dim() == 0 || shape::same(t.sizes(), sizes))
+    };
+    let alike = dtype.is_floating_point() && args.iter().all(is_alike);
+    alike.then(|| TensorSpec::like(first, if reduction == Reduction::None { sizes } else { &[] }))
 }
 
 /// Evaluates a formula of broadcast arguments into `out`.
@@ -89,15 +107,22 @@ fn reduced<const N: usize>(
     if reduction == Reduction::None {
         return pointwise(name, args, out, formula);
     }
+    if loops::sum_few(name, args, out, formula, finish(reduction, args[0].numel()))? {
+        return Ok(());
+    }
     let each = loss_meta(name, &args, 0)?.allocate(name)?;
     pointwise(name, args, &each, formula)?;
     reduce_into(&each, reduction, out)
 }
 
 fn reduce_into(each: &Tensor, reduction: Reduction, out: &Tensor) -> Result<()> {
-    let finish =
-        if reduction == Reduction::Mean { Finish::Divide(each.numel() as f64) } else { Finish::Keep };
+    let finish = finish(reduction, each.numel());
     sum_fold(each, out, DimMask::new(None, each.dim())?, computing_type(out.dtype()), Sum, finish)
+}
+
+/// What becomes of the sum of `count` losses.
+fn finish(reduction: Reduction, count: i64) -> Finish {
+    if reduction == Reduction::Mean { Finish::Divide(count as f64) } else { Finish::Keep }
 }
 
 /// Shape and type of a gradient with respect to `self_`.

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "operands reach the product as raw memory, under guards")]
 
 use super::{copy, view};
-use crate::gemm::{Gemm, GemmElement, Isa, gemm_batch};
+use crate::gemm::{Gemm, GemmElement, Isa, gemm, gemm_batch};
 use crate::structured::{TensorSpec, with_guards};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar, ensure, shape};
@@ -289,22 +289,37 @@ fn add_product(
 const FEW: usize = 1 << 14;
 
 /// Writes a dense vector into each row of a small contiguous tensor, as layers with a bias do; or returns that this is none.
-pub(super) fn spread_row(name: &str, vector: &Tensor, out: &Tensor) -> Result<bool> {
-    let ([.., columns], [length]) = (out.sizes(), vector.sizes()) else { return Ok(false) };
-    let (all, bytes) = (out.numel() as usize * out.dtype().size(), *columns as usize * out.dtype().size());
-    let dense = length == columns && vector.is_contiguous() && out.is_contiguous();
-    if !dense || vector.dtype() != out.dtype() || !out.device().is_cpu() || all > FEW || bytes == 0 {
+fn spread_row(name: &str, vector: &Tensor, out: &Tensor) -> Result<bool> {
+    if !spreads(vector, out) {
         return Ok(false);
     }
-    with_guards(name, &[vector], &[out], || {
-        let (from, to): (*const u8, *mut u8) = (vector.data_ptr().cast(), out.data_ptr().cast());
-        for row in 0..all / bytes {
-            // SAFETY: both are guarded and dense, of one type: `vector` is one row, `out` so many of them. They share no
-            // storage, as for the product that follows (`TensorSpec::for_out`).
-            unsafe { to.add(row * bytes).copy_from_nonoverlapping(from, bytes) };
-        }
-        Ok(true)
-    })
+    // SAFETY: both are guarded. They share no storage, as for the product that follows (`TensorSpec::for_out`).
+    with_guards(name, &[vector], &[out], || Ok(unsafe { spread(vector, out) }))?;
+    Ok(true)
+}
+
+/// Whether `vector` is dense and `out` a few rows like it.
+pub(super) fn spreads(vector: &Tensor, out: &Tensor) -> bool {
+    let ([.., columns], [length]) = (out.sizes(), vector.sizes()) else { return false };
+    length == columns
+        && vector.is_contiguous()
+        && out.is_contiguous()
+        && vector.dtype() == out.dtype()
+        && out.device().is_cpu()
+        && (1..=FEW).contains(&(out.numel() as usize * out.dtype().size()))
+}
+
+/// Writes `vector` into each row of `out`.
+///
+/// # Safety
+/// - [`spreads`] says so, both are guarded and share no storage.
+pub(super) unsafe fn spread(vector: &Tensor, out: &Tensor) {
+    let bytes = vector.numel() as usize * vector.dtype().size();
+    let (from, to): (*const u8, *mut u8) = (vector.data_ptr().cast(), out.data_ptr().cast());
+    for row in 0..(out.numel() / vector.numel()) as usize {
+        // SAFETY: both are dense, of one type: `vector` is one row, `out` so many of them.
+        unsafe { to.add(row * bytes).copy_from_nonoverlapping(from, bytes) };
+    }
 }
 
 /// `out = alpha * a b + beta * out`. Three dimensions are a batch of matrices; one is a row of `a` or a column of `b`.
@@ -364,9 +379,13 @@ impl<T> Batch<T> {
 
     /// The last two dimensions; the one before counts them.
     pub(super) fn matrices(tensor: &Tensor) -> Self {
-        let (sizes, strides, r) = (tensor.sizes(), tensor.strides(), tensor.dim() - 2);
-        let batch = if r == 0 { (1, 0) } else { (sizes[0], strides[0]) };
-        Self::new(tensor, batch, [sizes[r], sizes[r + 1]], [strides[r], strides[r + 1]])
+        match (tensor.sizes(), tensor.strides()) {
+            ([m, n], [row, column]) => Self::new(tensor, (1, 0), [*m, *n], [*row, *column]),
+            ([count, .., m, n], [step, .., row, column]) => {
+                Self::new(tensor, (*count, *step), [*m, *n], [*row, *column])
+            }
+            _ => Self::new(tensor, (0, 0), [0, 0], [0, 0]),
+        }
     }
 
     /// All rows of a contiguous tensor as one matrix.
@@ -417,7 +436,12 @@ impl<T: GemmElement> Batch<T> {
             beta,
         };
         // SAFETY: the caller's conditions.
-        unsafe { gemm_batch(Isa::detected(), self.count, item) };
+        unsafe {
+            match self.count {
+                1 => gemm(Isa::detected(), &item(0)),
+                count => gemm_batch(Isa::detected(), count, item),
+            }
+        }
     }
 }
 

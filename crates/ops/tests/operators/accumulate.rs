@@ -3,7 +3,7 @@
 
 use crate::support::{layouts, sample, values};
 use flambeau_core::{ErrorKind, ReadGuard, Result, ScalarType};
-use flambeau_ops::native::accumulate::accumulate_;
+use flambeau_ops::native::accumulate::{accumulate_, accumulate_scaled_};
 use flambeau_ops::{Tensor, ops};
 
 const TYPES: [ScalarType; 5] =
@@ -11,7 +11,7 @@ const TYPES: [ScalarType; 5] =
 
 #[test]
 fn sums_are_those_of_the_elements() -> Result<()> {
-    for sizes in [&[][..], &[0], &[1], &[15], &[16], &[17], &[4, 4], &[3, 6], &[2, 1, 3]] {
+    for sizes in [&[][..], &[0], &[1], &[17], &[255], &[256], &[257], &[16, 16], &[3, 6], &[2, 1, 3]] {
         for dtype in TYPES {
             for (layout, from) in layouts(sizes, dtype, 1) {
                 let to = sample(sizes, dtype, 2);
@@ -44,9 +44,34 @@ fn few_and_many_round_alike() -> Result<()> {
     let expected: Vec<f32> = special.iter().zip(terms).map(|(a, b)| a + b).collect();
     let bits = |all: &[f32]| all.iter().map(|x| if x.is_nan() { 0 } else { x.to_bits() }).collect::<Vec<_>>();
     assert_eq!(bits(&few.to_vec::<f32>()?), bits(&expected));
-    let many = Tensor::from_slice(&special.repeat(5))?;
-    accumulate_(&many, &Tensor::from_slice(&terms.repeat(5))?)?;
-    assert_eq!(bits(&many.to_vec::<f32>()?), bits(&expected.repeat(5)));
+    let many = Tensor::from_slice(&special.repeat(40))?;
+    accumulate_(&many, &Tensor::from_slice(&terms.repeat(40))?)?;
+    assert_eq!(bits(&many.to_vec::<f32>()?), bits(&expected.repeat(40)));
+    Ok(())
+}
+
+#[test]
+fn products_are_rounded_before_they_are_added() -> Result<()> {
+    // With one rounding for both, a third of these would differ in the last place.
+    let alpha = -0.1f64;
+    for count in [1usize, 7, 16, 256, 257, 1000] {
+        let (to, from) =
+            (sample(&[count as i64], ScalarType::F32, 4), sample(&[count as i64], ScalarType::F32, 5));
+        let expected: Vec<f32> = to
+            .to_vec::<f32>()?
+            .iter()
+            .zip(from.to_vec::<f32>()?)
+            .map(|(a, b)| a + alpha as f32 * b)
+            .collect();
+        accumulate_scaled_(&to, &from, alpha.into())?;
+        assert_eq!(to.to_vec::<f32>()?, expected, "{count} of f32");
+        let (to, from) =
+            (sample(&[count as i64], ScalarType::F64, 4), sample(&[count as i64], ScalarType::F64, 5));
+        let expected: Vec<f64> =
+            to.to_vec::<f64>()?.iter().zip(from.to_vec::<f64>()?).map(|(a, b)| a + alpha * b).collect();
+        accumulate_scaled_(&to, &from, alpha.into())?;
+        assert_eq!(to.to_vec::<f64>()?, expected, "{count} of f64");
+    }
     Ok(())
 }
 

@@ -83,6 +83,24 @@ fn every_loss_agrees_with_its_formula() {
 
 type Backward = fn(&Tensor, &Tensor, &Tensor, i64) -> Result<Tensor>;
 
+/// On both sides of the limit below which no tensor of all losses is made, nothing but that changes.
+#[test]
+fn a_reduced_loss_is_the_sum_of_all_losses() {
+    for dtype in [ScalarType::F32, ScalarType::F64, ScalarType::BF16] {
+        for count in [1, 7, 64, 255, 256, 257, 1000] {
+            for (name, loss, _, _) in LOSSES {
+                let [x, t] = [1, 2].map(|seed| probabilities(&[count], dtype, seed));
+                let each = loss(&x, &t, 0).unwrap();
+                let sum = ops::sum_dim_intlist(&each, None, false, None).unwrap();
+                let mean = ops::mean_dim(&each, None, false, None).unwrap();
+                let what = format!("{name} of {count} {dtype}");
+                assert_eq!(values(&loss(&x, &t, 2).unwrap()), values(&sum), "{what}");
+                assert_eq!(values(&loss(&x, &t, 1).unwrap()), values(&mean), "{what}");
+            }
+        }
+    }
+}
+
 #[test]
 fn gradients_agree_with_differences() {
     let backwards: &[(Loss, Backward, bool)] = &[

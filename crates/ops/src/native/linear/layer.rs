@@ -1,11 +1,12 @@
 //! The linear layer in one operator: rows of features times a matrix that is read transposed; and the gradient of that matrix.
 #![expect(unsafe_code, reason = "operands reach the product as raw memory, under guards")]
 
-use super::super::matmul::{Batch, ensure_same_device, spread_row};
+use super::super::matmul::{Batch, ensure_same_device, spread, spreads};
 use super::super::{copy, view};
-use crate::structured::{TensorSpec, with_guards};
+use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types};
-use flambeau_core::{DimVec, Result, bail, ensure, shape};
+use flambeau_core::{Access, DimVec, Result, bail, ensure, shape, with_guards};
+use std::borrow::Cow;
 
 /// Whether [`super::linear`] is [`_linear`]: of features whose rows count as one matrix, and operands of one type.
 pub(super) fn fits(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> bool {
@@ -57,12 +58,11 @@ fn output_sizes(input: &Tensor, weight: &Tensor) -> DimVec {
 }
 
 /// The rows of `tensor` as one matrix, which is a copy where no strides say so.
-fn rows(tensor: &Tensor) -> Result<Tensor> {
-    let [leading @ .., last] = tensor.sizes() else { return view::reshape(tensor, &[1, 1]) };
-    if leading.len() == 1 {
-        Ok(tensor.clone())
-    } else {
-        view::reshape(tensor, &[shape::numel(leading)?, *last])
+fn rows(tensor: &Tensor) -> Result<Cow<'_, Tensor>> {
+    match tensor.sizes() {
+        [_, _] => Ok(Cow::Borrowed(tensor)),
+        [leading @ .., last] => view::reshape(tensor, &[shape::numel(leading)?, *last]).map(Cow::Owned),
+        [] => view::reshape(tensor, &[1, 1]).map(Cow::Owned),
     }
 }
 
@@ -75,18 +75,25 @@ pub fn _linear_meta(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> R
 /// `input weight^T + bias`; the bias is written first, and the product added to it.
 pub fn _linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &Tensor) -> Result<()> {
     const NAME: &str = "_linear";
-    if let Some(bias) = bias
-        && !spread_row(NAME, bias, out)?
-    {
+    let row = bias.filter(|bias| spreads(bias, out));
+    if let (Some(bias), None) = (bias, row) {
         copy::copy_(out, &view::expand(bias, out.sizes(), false)?, false)?;
     }
-    let input = rows(input)?;
-    dispatch_all_types!(numbers, out.dtype(), NAME, T => with_guards(NAME, &[&input, weight], &[out], || {
-        let (x, w, y) = (Batch::<T>::matrices(&input), Batch::matrices(weight).turned(), Batch::dense_rows(out));
-        // SAFETY: the guards are held; `out` is fresh and dense, and has the product's sizes.
-        unsafe { y.take_product(&x, &w, bias.is_some()) };
-        Ok(())
-    }))
+    let input = &*rows(input)?;
+    let read = [input, weight, row.unwrap_or(weight)].map(|t| (t.storage(), Access::Read));
+    let wanted = [(out.storage(), Access::Write), read[0], read[1], read[2]];
+    with_guards(&wanted[..3 + usize::from(row.is_some())], || {
+        dispatch_all_types!(numbers, out.dtype(), NAME, T => {
+            let (x, w, y) = (Batch::<T>::matrices(input), Batch::matrices(weight).turned(), Batch::dense_rows(out));
+            // SAFETY: the guards are held; `out` is fresh and dense, and has the product's sizes; `spreads` was asked.
+            unsafe {
+                row.into_iter().for_each(|row| spread(row, out));
+                y.take_product(&x, &w, bias.is_some());
+            }
+            Ok(())
+        })
+    })
+    .map_err(|e| e.context(NAME))?
 }
 
 /// Shape and type of [`_linear_weight_backward`].
@@ -109,11 +116,16 @@ pub fn _linear_weight_backward_meta(grad_output: &Tensor, input: &Tensor) -> Res
 /// The gradient of [`_linear`] for its weight: `grad_output^T input`.
 pub fn _linear_weight_backward(grad_output: &Tensor, input: &Tensor, out: &Tensor) -> Result<()> {
     const NAME: &str = "_linear_weight_backward";
-    let (grad, input) = (rows(grad_output)?, rows(input)?);
-    dispatch_all_types!(numbers, out.dtype(), NAME, T => with_guards(NAME, &[&grad, &input], &[out], || {
-        let (g, x, w) = (Batch::<T>::matrices(&grad).turned(), Batch::matrices(&input), Batch::dense_rows(out));
-        // SAFETY: the guards are held; `out` is fresh and dense, and has the product's sizes.
-        unsafe { w.take_product(&g, &x, false) };
-        Ok(())
-    }))
+    let (grad, input) = (&*rows(grad_output)?, &*rows(input)?);
+    let wanted =
+        [(grad.storage(), Access::Read), (input.storage(), Access::Read), (out.storage(), Access::Write)];
+    with_guards(&wanted, || {
+        dispatch_all_types!(numbers, out.dtype(), NAME, T => {
+            let (g, x, w) = (Batch::<T>::matrices(grad).turned(), Batch::matrices(input), Batch::dense_rows(out));
+            // SAFETY: the guards are held; `out` is fresh and dense, and has the product's sizes.
+            unsafe { w.take_product(&g, &x, false) };
+            Ok(())
+        })
+    })
+    .map_err(|e| e.context(NAME))?
 }
