@@ -92,10 +92,13 @@ pub(crate) fn explain(error: Error, node: &dyn Node) -> Error {
 }
 
 /// Refuses NaN among the gradients that `node` made, if the mode asks for it.
+#[inline]
 pub(crate) fn check_nan(node: &dyn Node, grads: &Gradients) -> Result<()> {
-    if MODE.get() != (Mode::On { check_nan: true }) {
-        return Ok(());
-    }
+    if MODE.get() == (Mode::On { check_nan: true }) { refuse_nan(node, grads) } else { Ok(()) }
+}
+
+#[cold]
+fn refuse_nan(node: &dyn Node, grads: &Gradients) -> Result<()> {
     let _unrecorded = crate::no_grad();
     for (i, grad) in grads.iter().enumerate() {
         if let Some(grad) = grad

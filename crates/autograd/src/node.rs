@@ -24,10 +24,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 /// Gradients of a node's outputs, or of its inputs; `None` stands for zeros of the right shape.
-pub type Gradients = SmallVec<[Option<Tensor>; 2]>;
+pub type Gradients = SmallVec<[Option<Tensor>; 3]>;
 
 /// Where the gradients of a node's inputs go; `None` for inputs that need none.
-pub type Edges = SmallVec<[Option<Edge>; 2]>;
+pub type Edges = SmallVec<[Option<Edge>; 3]>;
 
 /// An owner of a node of any kind.
 pub type NodePtr = ThinPtr<dyn Node>;
@@ -355,7 +355,29 @@ pub(crate) const SECOND_TIME: &str = "Trying to backward through the graph a sec
 thread_local! {
     static DROPPING: Cell<bool> = const { Cell::new(false) };
     // No destructor, so that it can be used while the thread's other locals are destroyed; it is empty between calls.
-    static WAITING: ManuallyDrop<RefCell<Vec<NodePtr>>> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
+    static WAITING: ManuallyDrop<RefCell<Waiting>> =
+        const { ManuallyDrop::new(RefCell::new(Waiting { first: None, others: Vec::new() })) };
+}
+
+/// Nodes that wait to be dropped. Along a chain there is never more than one, which takes no allocation.
+struct Waiting {
+    first: Option<NodePtr>,
+    others: Vec<NodePtr>,
+}
+
+impl Waiting {
+    #[inline]
+    fn push(&mut self, node: NodePtr) {
+        match self.first {
+            None => self.first = Some(node),
+            Some(_) => self.others.push(node),
+        }
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<NodePtr> {
+        if self.others.is_empty() { self.first.take() } else { self.others.pop() }
+    }
 }
 
 /// Gives up one owner of `node`; see [Dropping](self#dropping).
@@ -384,14 +406,11 @@ pub(crate) fn release(node: NodePtr) {
 
 #[inline]
 fn drop_waiting() {
-    let mut any = false;
     while let Some(node) = WAITING.with(|waiting| waiting.borrow_mut().pop()) {
-        any = true;
         drop(node);
     }
-    if any {
-        WAITING.with(|waiting| drop(take(&mut *waiting.borrow_mut())));
-    }
+    let room = WAITING.with(|waiting| take(&mut waiting.borrow_mut().others));
+    drop(room);
 }
 
 /// How many nodes of operators exist, in all threads. A program that holds no history gets 0: nothing leaks.

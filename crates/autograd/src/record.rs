@@ -67,7 +67,7 @@ pub fn any_requires_grad<'a>(inputs: impl IntoIterator<Item = &'a Tensor>) -> bo
 /// As for a view whose base was modified where that was forbidden.
 #[inline(always)]
 pub fn edges<const N: usize>(inputs: [&Tensor; N]) -> Result<[Option<Edge>; N]> {
-    gradient_edges(inputs)
+    gradient_edges(inputs.map(Some))
 }
 
 /// The same for any number.
@@ -84,10 +84,21 @@ pub fn edges_of_all(inputs: &[&Tensor]) -> Result<Edges> {
 /// Those of [`edges`].
 #[inline(always)]
 pub fn recorded_edges<const N: usize>(inputs: [&Tensor; N]) -> Result<Option<[Option<Edge>; N]>> {
+    recorded_edges_optional(inputs.map(Some))
+}
+
+/// The same where some inputs may be absent.
+///
+/// # Errors
+/// Those of [`edges`].
+#[inline(always)]
+pub fn recorded_edges_optional<const N: usize>(
+    inputs: [Option<&Tensor>; N],
+) -> Result<Option<[Option<Edge>; N]>> {
     if !is_grad_enabled() {
         return Ok(None);
     }
-    let edges = edges(inputs)?;
+    let edges = gradient_edges(inputs)?;
     Ok(edges.iter().any(Option::is_some).then_some(edges))
 }
 

@@ -205,26 +205,26 @@ pub(crate) fn set_gradient_edge(tensor: &Tensor, node: NodePtr, output_nr: u32) 
 /// `Autograd` for a view whose base was modified in a way that leaves it no history; see [`view`](crate::view).
 #[inline]
 pub(crate) fn gradient_edge(tensor: &Tensor) -> Result<Option<Edge>> {
-    let [edge] = gradient_edges([tensor])?;
+    let [edge] = gradient_edges([Some(tensor)])?;
     Ok(edge)
 }
 
-/// Those of several tensors. All are asked what is attached to them just once.
+/// Those of several tensors, some of which may be absent. All are asked what is attached to them just once.
 ///
 /// # Errors
 /// Those of [`gradient_edge`].
 #[inline(always)]
-pub(crate) fn gradient_edges<const N: usize>(tensors: [&Tensor; N]) -> Result<[Option<Edge>; N]> {
-    let variables = tensors.map(recorded_variable);
-    for (tensor, variable) in tensors.iter().zip(variables) {
-        if let Some(variable) = variable
+pub(crate) fn gradient_edges<const N: usize>(tensors: [Option<&Tensor>; N]) -> Result<[Option<Edge>; N]> {
+    let variables = tensors.map(|tensor| Some((recorded_variable(tensor?)?, tensor?)));
+    for variable in variables {
+        if let Some((variable, tensor)) = variable
             && let Some(view) = variable.view.get()
         {
             view::refresh(tensor, variable, view)?;
         }
     }
     // It cannot fail from here on, so that the edges come in registers.
-    Ok(std::array::from_fn(|i| variables[i].and_then(|variable| variable.edge(tensors[i]))))
+    Ok(variables.map(|variable| variable.and_then(|(variable, tensor)| variable.edge(tensor))))
 }
 
 /// What is attached to `tensor`, if calls on it are to be recorded at all.

@@ -209,6 +209,21 @@ fn kept(source: &str, field: &Field) -> String {
     }
 }
 
+/// The edges of inputs without lists, of which there are as many as inputs, come in an array.
+fn recorded_edges(inputs_: &[&Argument]) -> String {
+    let tensor = |ty: &Type| *ty == Type::Base(BaseType::Tensor);
+    let is_optional = |input: &Argument| !tensor(&input.ty) && tensor(input.ty.without_optional());
+    let is_single = |input: &&Argument| tensor(&input.ty) || is_optional(input);
+    if !inputs_.iter().all(is_single) || !inputs_.iter().any(|input| is_optional(input)) {
+        return inputs("recorded_edges", inputs_);
+    }
+    let input = |input: &&Argument| {
+        let name = naming::identifier(&input.name);
+        if is_optional(input) { name } else { format!("Some({name})") }
+    };
+    format!("record::recorded_edges_optional([{}])", inputs_.iter().map(input).collect::<Vec<_>>().join(", "))
+}
+
 /// Whether all are plain tensors, which have functions of their own.
 fn inputs(name: &str, inputs: &[&Argument]) -> String {
     let plain = inputs.iter().all(|input| input.ty == Type::Base(BaseType::Tensor));
@@ -265,7 +280,7 @@ fn functional(operator: &Operator<'_>, history: &History<'_>) -> Result<String, 
         &format!(
             "let {mutable}{pattern} = {{\n{}?\n}};\nif let Some(edges) = {}? {{\n{node}{set}\n}}\nOk({pattern})",
             below(operator),
-            inputs("recorded_edges", &history.inputs),
+            recorded_edges(&history.inputs),
         ),
     ))
 }

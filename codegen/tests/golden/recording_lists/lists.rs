@@ -198,7 +198,7 @@ fn norm(
         let _below = record::below();
         ops::norm(input, weight, eps, p)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&input, &weight])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(input), weight])? {
         let backward = NormBackward0 {
             eps,
             input: SavedVariable::input(input, 0)?,

@@ -20,6 +20,10 @@ pub(super) fn pad(grads: &mut Gradients, count: usize) {
 #[inline]
 pub(super) fn add(buffer: &mut Gradients, input_nr: u32, grad: Tensor, create_graph: bool) -> Result<()> {
     let at = input_nr as usize;
+    if at == buffer.len() {
+        buffer.push(Some(grad));
+        return Ok(());
+    }
     pad(buffer, at + 1);
     let Some(slot) = buffer.get_mut(at) else { return Ok(()) };
     *slot = Some(match slot.take() {

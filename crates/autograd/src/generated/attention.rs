@@ -73,7 +73,7 @@ fn _tiled_attention(
         let _below = record::below();
         ops::_tiled_attention(query, key, value, attn_bias, is_causal, scale)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&query, &key, &value, &attn_bias])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(query), Some(key), Some(value), attn_bias])? {
         let backward = TiledAttentionBackward0 {
             attn_bias: record::saved_optional(true, attn_bias)?,
             is_causal,
@@ -157,7 +157,9 @@ fn _tiled_attention_backward(
             scale,
         )?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&grad_output, &query, &key, &value, &attn_bias])? {
+    if let Some(edges) =
+        record::recorded_edges_optional([Some(grad_output), Some(query), Some(key), Some(value), attn_bias])?
+    {
         let backward = TiledAttentionBackwardBackward0 {
             attn_bias: record::saved_optional(true, attn_bias)?,
             grad_output: SavedVariable::input(grad_output, 0)?,

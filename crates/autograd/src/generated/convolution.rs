@@ -63,7 +63,7 @@ fn convolution(
         let _below = record::below();
         ops::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&input, &weight, &bias])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(input), Some(weight), bias])? {
         let backward = ConvolutionBackward0 {
             dilation: DimVec::from_slice(dilation),
             groups,

@@ -96,7 +96,7 @@ fn _embedding_bag(
             padding_idx,
         )?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&weight, &per_sample_weights])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(weight), per_sample_weights])? {
         let backward = EmbeddingBagBackward0 {
             indices: SavedVariable::other(indices)?,
             mode,

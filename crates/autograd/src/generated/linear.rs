@@ -300,7 +300,7 @@ fn _linear(_: DispatchKeySet, input: &Tensor, weight: &Tensor, bias: Option<&Ten
         let _below = record::below();
         ops::_linear(input, weight, bias)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&input, &weight, &bias])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(input), Some(weight), bias])? {
         let backward = LinearBackward0 {
             input: record::saved_input(edges[1].is_some(), input, 0)?,
             weight: record::saved_input(edges[0].is_some(), weight, 1)?,

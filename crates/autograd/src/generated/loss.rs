@@ -505,7 +505,7 @@ fn binary_cross_entropy(
         let _below = record::below();
         ops::binary_cross_entropy(self_, target, weight, reduction)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&self_, &target, &weight])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(self_), Some(target), weight])? {
         let backward = BinaryCrossEntropyBackward0 {
             reduction,
             self_: record::saved_input(edges[0].is_some() || edges[1].is_some(), self_, 0)?,
@@ -602,7 +602,9 @@ fn binary_cross_entropy_backward(
         let _below = record::below();
         ops::binary_cross_entropy_backward(grad_output, self_, target, weight, reduction)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&grad_output, &self_, &target, &weight])? {
+    if let Some(edges) =
+        record::recorded_edges_optional([Some(grad_output), Some(self_), Some(target), weight])?
+    {
         let backward = BinaryCrossEntropyBackwardBackward0 {
             grad_output: record::saved_input(edges[1].is_some() || edges[2].is_some(), grad_output, 0)?,
             reduction,
@@ -692,7 +694,7 @@ fn binary_cross_entropy_with_logits(
         let _below = record::below();
         ops::binary_cross_entropy_with_logits(self_, target, weight, pos_weight, reduction)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&self_, &target, &weight, &pos_weight])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(self_), Some(target), weight, pos_weight])? {
         let backward = BinaryCrossEntropyWithLogitsBackward0 {
             pos_weight: record::saved_optional(edges[0].is_some() || edges[1].is_some(), pos_weight)?,
             reduction,
@@ -901,7 +903,7 @@ fn nll_loss_forward(
         let _below = record::below();
         ops::nll_loss_forward(self_, target, weight, reduction, ignore_index)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&self_, &weight])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(self_), weight])? {
         let backward = NllLossBackward0 {
             ignore_index,
             reduction,
@@ -959,7 +961,7 @@ fn nll_loss_backward(
         let _below = record::below();
         ops::nll_loss_backward(grad_output, self_, target, weight, reduction, ignore_index, total_weight)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&grad_output, &self_, &weight])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(grad_output), Some(self_), weight])? {
         let backward = NllLossBackwardBackward0 {
             ignore_index,
             reduction,
@@ -1047,7 +1049,7 @@ fn _cross_entropy(
         let _below = record::below();
         ops::_cross_entropy(self_, target, weight, reduction, ignore_index)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&self_, &weight])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(self_), weight])? {
         let backward = CrossEntropyBackward0 {
             ignore_index,
             reduction,
@@ -1171,7 +1173,7 @@ fn _cross_entropy_backward(
             log_sum,
         )?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&grad_output, &self_, &weight])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(grad_output), Some(self_), weight])? {
         let backward = CrossEntropyBackwardBackward0 {
             grad_output: record::saved_input(edges[1].is_some(), grad_output, 0)?,
             ignore_index,

@@ -57,7 +57,7 @@ fn native_layer_norm(
         let _below = record::below();
         ops::native_layer_norm(input, normalized_shape, weight, bias, eps)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&input, &weight, &bias])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(input), weight, bias])? {
         let backward = NativeLayerNormBackward0 {
             bias: record::saved_optional(true, bias)?,
             input: SavedVariable::input(input, 0)?,
@@ -151,7 +151,7 @@ fn native_layer_norm_backward(
             output_mask,
         )?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&grad_out, &input, &weight])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(grad_out), Some(input), weight])? {
         let backward = NativeLayerNormBackwardBackward0 {
             grad_out: SavedVariable::input(grad_out, 0)?,
             input: SavedVariable::input(input, 1)?,
@@ -259,7 +259,7 @@ fn native_group_norm(
         let _below = record::below();
         ops::native_group_norm(input, weight, bias, N, C, HxW, group, eps)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&input, &weight, &bias])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(input), weight, bias])? {
         let backward = NativeGroupNormBackward0 {
             C,
             HxW,
@@ -357,7 +357,7 @@ fn native_group_norm_backward(
         let _below = record::below();
         ops::native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&grad_out, &input, &weight])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(grad_out), Some(input), weight])? {
         let backward = NativeGroupNormBackwardBackward0 {
             C,
             HxW,
@@ -476,7 +476,9 @@ fn native_batch_norm(
         let _below = record::below();
         ops::native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&input, &weight, &bias, &running_mean, &running_var])? {
+    if let Some(edges) =
+        record::recorded_edges_optional([Some(input), weight, bias, running_mean, running_var])?
+    {
         let backward = NativeBatchNormBackward0 {
             eps,
             input: record::saved_input(
@@ -618,7 +620,7 @@ fn native_batch_norm_backward(
         )?
     };
     if let Some(edges) =
-        record::recorded_edges_of(&[&grad_out, &input, &weight, &running_mean, &running_var])?
+        record::recorded_edges_optional([Some(grad_out), Some(input), weight, running_mean, running_var])?
     {
         let backward = NativeBatchNormBackwardBackward0 {
             eps,
@@ -844,7 +846,7 @@ fn _fused_rms_norm(
         let _below = record::below();
         ops::_fused_rms_norm(input, normalized_shape, weight, eps)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&input, &weight])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(input), weight])? {
         let backward = FusedRmsNormBackward0 {
             input: SavedVariable::input(input, 0)?,
             normalized_shape: DimVec::from_slice(normalized_shape),
@@ -905,7 +907,7 @@ fn _fused_rms_norm_backward(
         let _below = record::below();
         ops::_fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight, output_mask)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&grad_out, &input, &weight])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(grad_out), Some(input), weight])? {
         let backward = FusedRmsNormBackwardBackward0 {
             grad_out: SavedVariable::input(grad_out, 0)?,
             input: SavedVariable::input(input, 1)?,

@@ -527,7 +527,7 @@ fn clamp_tensor(
         let _below = record::below();
         ops::clamp_tensor(self_, min, max)?
     };
-    if let Some(edges) = record::recorded_edges_of(&[&self_, &min, &max])? {
+    if let Some(edges) = record::recorded_edges_optional([Some(self_), min, max])? {
         let backward = ClampBackward1 {
             max: record::saved_optional(edges[0].is_some(), max)?,
             max_is_some: max.is_some(),
