@@ -58,6 +58,13 @@ unsafe impl Node for AccumulateGrad {
 /// Adds `grad` to what is there: in place, which the storage's guard makes whole even when threads meet, or, where the
 /// gradient itself may be differentiated, into a new tensor, again if another thread was faster.
 fn accumulate(leaf: &Tensor, variable: &Variable, grad: Tensor, create_graph: bool) -> Result<()> {
+    if may_be_kept(leaf, &grad, create_graph) {
+        let mut state = variable.state.lock();
+        if state.grad.is_none() {
+            state.grad = Some(grad);
+            return Ok(());
+        }
+    }
     let mut first = Some(grad);
     let mut owned = None;
     loop {
@@ -93,11 +100,7 @@ fn accumulate(leaf: &Tensor, variable: &Variable, grad: Tensor, create_graph: bo
 
 /// A gradient that nobody else holds, laid out like its leaf: the one given if it is so already, else a copy.
 fn own(leaf: &Tensor, grad: Tensor, create_graph: bool) -> Result<Tensor> {
-    if !create_graph
-        && is_sole_owner(&grad)
-        && has_layout_of(&grad, leaf)
-        && grad.impl_().autograd_meta().is_none()
-    {
+    if may_be_kept(leaf, &grad, create_graph) {
         return Ok(grad);
     }
     let copy = if shape::is_non_overlapping_and_dense(leaf.sizes(), leaf.strides()) {
@@ -107,6 +110,14 @@ fn own(leaf: &Tensor, grad: Tensor, create_graph: bool) -> Result<Tensor> {
     };
     ops::copy_(&copy, &grad, false)?;
     Ok(copy)
+}
+
+#[inline]
+fn may_be_kept(leaf: &Tensor, grad: &Tensor, create_graph: bool) -> bool {
+    !create_graph
+        && is_sole_owner(grad)
+        && has_layout_of(grad, leaf)
+        && grad.impl_().autograd_meta().is_none()
 }
 
 /// Whether nobody else can reach the tensor or its elements.

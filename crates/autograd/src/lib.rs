@@ -44,6 +44,7 @@ pub mod node;
 pub mod profiler;
 pub mod record;
 pub mod saved_variable;
+mod spares;
 mod spin_lock;
 mod tensor;
 mod variable;

@@ -11,6 +11,7 @@ mod saved;
 use crate::anomaly;
 use crate::engine::Context;
 use crate::hooks::NodeHooks;
+use crate::spares;
 use flambeau_core::{Device, DimVec, Result, ScalarType, ThinPtr, bail, shape};
 use flambeau_ops::Tensor;
 use once_cell::sync::OnceCell;
@@ -253,6 +254,12 @@ impl NodeHeader {
         self.hooks.get_or_init(Arc::default)
     }
 
+    /// Whether owners of the node are kept for the next graph: it is a leaf's, and nobody waits for hooks to go with it.
+    #[inline]
+    fn is_spared(&self) -> bool {
+        self.sequence_nr == OF_LEAVES && self.hooks.get().is_none()
+    }
+
     /// With the hooks of another node.
     pub(crate) fn sharing_hooks(mut self, hooks: &Arc<NodeHooks>) -> Self {
         self.hooks = OnceCell::with_value(hooks.clone());
@@ -385,6 +392,9 @@ impl Waiting {
 pub(crate) fn release(node: NodePtr) {
     if !ThinPtr::is_unique(&node) {
         // Even if another thread gives up the other owner at once, what this drops goes through the queue.
+        if node.header().is_spared() {
+            spares::keep(node);
+        }
         return;
     }
     if DROPPING.get() {

@@ -6,6 +6,7 @@ use crate::accumulate_grad::AccumulateGrad;
 use crate::forward::Slot;
 use crate::hooks::NodeHooks;
 use crate::node::{Edge, NodePtr, release};
+use crate::spares;
 use crate::spin_lock::SpinLock;
 use crate::view::{self, View};
 use flambeau_core::{AutogradMeta, AutogradMetaBox, DispatchKey, DispatchKeySet, Result, shape};
@@ -51,6 +52,9 @@ impl Drop for Variable {
     fn drop(&mut self) {
         if let Some(node) = self.state.get_mut().grad_fn.take() {
             release(node);
+        }
+        if let Some(node) = self.accumulator.get() {
+            spares::give_up(node);
         }
     }
 }
@@ -109,7 +113,7 @@ impl Variable {
     pub(crate) fn accumulator(&self, tensor: &Tensor) -> NodePtr {
         let first = self.first_accumulator(tensor);
         if !tensor.impl_().was_resized() {
-            return first.clone();
+            return spares::owner_of(first);
         }
         match first.header().outputs() {
             [output] if shape::same(output.sizes(), tensor.sizes()) => first.clone(),
