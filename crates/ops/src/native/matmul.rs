@@ -293,9 +293,11 @@ fn spread_row(name: &str, vector: &Tensor, out: &Tensor) -> Result<bool> {
     if !spreads(vector, out) {
         return Ok(false);
     }
-    // SAFETY: both are guarded. They share no storage, as for the product that follows (`TensorSpec::for_out`).
-    with_guards(name, &[vector], &[out], || Ok(unsafe { spread(vector, out) }))?;
-    Ok(true)
+    with_guards(name, &[vector], &[out], || {
+        // SAFETY: both are guarded. They share no storage, as for the product that follows (`TensorSpec::for_out`).
+        unsafe { spread(vector, out) };
+        Ok(true)
+    })
 }
 
 /// Whether `vector` is dense and `out` a few rows like it.
