@@ -1,7 +1,8 @@
 //! The calls whose instructions are counted: pure overhead, as in the workloads `dispatch.*`.
 
 use flambeau::core::bail;
-use flambeau::{Autograd, Result, ScalarType, Tensor};
+use flambeau::nn::optim::{Optimizer, Sgd, SgdOptions};
+use flambeau::{Autograd, Result, ScalarType, Tensor, ops};
 
 pub(crate) type Call = Box<dyn FnMut() -> Result<()>>;
 
@@ -45,7 +46,25 @@ pub(crate) const CALLS: &[(&str, Make)] = &[
             x.set_grad(None)
         }))
     }),
+    ("tiny_step", || {
+        let shapes = [vec![16i64, 8], vec![16], vec![1, 16], vec![1]];
+        let params = shapes.iter().map(|sizes| parameter(sizes)).collect::<Result<Vec<_>>>()?;
+        let mut sgd = Sgd::new(params.clone(), SgdOptions { lr: 0.01, ..Default::default() })?;
+        let (x, y) = (Tensor::ones(&[4, 8], ScalarType::F32)?, Tensor::ones(&[4, 1], ScalarType::F32)?);
+        Ok(Box::new(move || {
+            sgd.zero_grad()?;
+            let hidden = Tensor::linear(&x, &params[0], Some(&params[1]))?.tanh()?;
+            ops::mse_loss(&Tensor::linear(&hidden, &params[2], Some(&params[3]))?, &y, 1)?.backward()?;
+            sgd.step()
+        }))
+    }),
 ];
+
+fn parameter(sizes: &[i64]) -> Result<Tensor> {
+    let p = Tensor::full(sizes, 0.125, ScalarType::F32)?;
+    p.requires_grad_(true)?;
+    Ok(p)
+}
 
 /// Ten operators in a row.
 fn chain(x: &Tensor) -> Result<Tensor> {
