@@ -110,10 +110,16 @@ impl<T: IntrusiveTarget> IntrusivePtr<T> {
         this.inner().counts.weak() - 1
     }
 
+    /// Whether this is the only owner, strong or weak.
+    #[inline]
+    pub fn is_unique(this: &Self) -> bool {
+        this.inner().counts.is_unique()
+    }
+
     /// The value, if this is its only owner, strong or weak.
     #[inline]
     pub fn get_mut(this: &mut Self) -> Option<&mut T> {
-        if !this.inner().counts.is_unique() {
+        if !Self::is_unique(this) {
             return None;
         }
         // SAFETY: no other owner can come to be while `this` is borrowed exclusively.

@@ -281,6 +281,12 @@ impl Storage {
         IntrusivePtr::strong_count(&self.0)
     }
 
+    /// Whether nobody shares the bytes, or could come to share them.
+    #[inline]
+    pub fn is_unique(&self) -> bool {
+        IntrusivePtr::is_unique(&self.0)
+    }
+
     /// An owner that does not keep the bytes.
     pub fn downgrade(&self) -> WeakStorage {
         IntrusivePtr::downgrade(&self.0)

@@ -14,6 +14,7 @@ mod hooks;
 mod inplace;
 mod modes;
 mod saved;
+mod spare;
 mod views;
 
 use flambeau_autograd::Autograd;

@@ -101,13 +101,13 @@ fn types() -> Vec<Workload> {
 
 fn fused() -> Vec<Workload> {
     fn rmsnorm(x: &Tensor, w: &Tensor) -> Result<Tensor> {
-        let mean = x.mul(x)?.mean_dim(Some(&[-1]), true)?;
-        x.mul(&mean.add_scalar(1e-5, 1)?.rsqrt()?)?.mul(w)
+        let mean = (x * x)?.mean_dim(Some(&[-1]), true)?;
+        x * (mean + 1e-5)?.rsqrt() * w
     }
     vec![
         Workload::new("fused.bias_gelu_scale", || {
             let (x, bias) = (fill(&[4096, 4096], 1)?, fill(&[4096], 2)?);
-            Ok(move || ops::gelu(&x.add(&bias)?, "none")?.mul_scalar(2.0))
+            Ok(move || ops::gelu(&(&x + &bias)?, "none")? * 2.0)
         }),
         Workload::new("fused.rmsnorm", || {
             let (x, w) = (fill(&[4096, 1024], 1)?, positive(&[1024], 2)?);

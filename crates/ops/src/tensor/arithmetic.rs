@@ -2,8 +2,12 @@
 //!
 //! Operators chain where one side is a tensor, `&a + &b * &c` and `(&a - &b) * &c`; between two results, and before a
 //! number, stands a `?`, since Rust lets nobody define operators of `Result`.
+//!
+//! An operand that is given away, `a * &b`, takes the result in its own memory where nobody can see that; so do the temporaries
+//! of a chain.
 
 use super::Tensor;
+use super::spare::{Held, compute};
 use crate::ops;
 use flambeau_core::{Result, Scalar};
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -16,42 +20,42 @@ mod sealed {
 ///
 /// A number ranks below tensors in promotion: `&a * 2.0` keeps the type of a floating point `a`.
 pub trait Operand: sealed::Sealed + Sized {
-    /// Calls `f` with the operand as a tensor.
+    /// Calls `f` with the operand as a tensor, lent or given away.
     ///
     /// # Errors
     /// The operand's own, and those of `f`.
-    fn with<R>(self, f: impl FnOnce(&Tensor) -> Result<R>) -> Result<R>;
+    fn with<R>(self, f: impl FnOnce(Held<'_>) -> Result<R>) -> Result<R>;
 
     /// Writes the operand, broadcast and converted, into `target`.
     ///
     /// # Errors
     /// The operand's own, and those of `copy_` and `fill_`.
     fn write_into(self, target: &Tensor) -> Result<()> {
-        self.with(|value| ops::copy_(target, &ops::expand(value, target.sizes(), false)?, false))
+        self.with(|value| ops::copy_(target, &ops::expand(&value, target.sizes(), false)?, false))
     }
 }
 
 impl sealed::Sealed for &Tensor {}
 impl Operand for &Tensor {
     #[inline]
-    fn with<R>(self, f: impl FnOnce(&Tensor) -> Result<R>) -> Result<R> {
-        f(self)
+    fn with<R>(self, f: impl FnOnce(Held<'_>) -> Result<R>) -> Result<R> {
+        f(Held::Lent(self))
     }
 }
 
 impl sealed::Sealed for Tensor {}
 impl Operand for Tensor {
     #[inline]
-    fn with<R>(self, f: impl FnOnce(&Tensor) -> Result<R>) -> Result<R> {
-        f(&self)
+    fn with<R>(self, f: impl FnOnce(Held<'_>) -> Result<R>) -> Result<R> {
+        f(Held::Given(self))
     }
 }
 
 impl sealed::Sealed for Result<Tensor> {}
 impl Operand for Result<Tensor> {
     #[inline]
-    fn with<R>(self, f: impl FnOnce(&Tensor) -> Result<R>) -> Result<R> {
-        f(&self?)
+    fn with<R>(self, f: impl FnOnce(Held<'_>) -> Result<R>) -> Result<R> {
+        f(Held::Given(self?))
     }
 }
 
@@ -60,8 +64,8 @@ macro_rules! numbers {
         impl sealed::Sealed for $rust {}
         impl Operand for $rust {
             #[inline]
-            fn with<R>(self, f: impl FnOnce(&Tensor) -> Result<R>) -> Result<R> {
-                f(&Tensor::wrapped_number(self.into())?)
+            fn with<R>(self, f: impl FnOnce(Held<'_>) -> Result<R>) -> Result<R> {
+                f(Held::Lent(&Tensor::wrapped_number(self.into())?))
             }
 
             fn write_into(self, target: &Tensor) -> Result<()> {
@@ -71,49 +75,58 @@ macro_rules! numbers {
     )*};
 }
 
-/// Rust's operator `$trait` by the function `$op` of two tensors.
+/// Rust's operator `$trait` by a function of two tensors and the same with `out`.
 macro_rules! operator {
-    ($trait:ident, $method:ident, $op:expr, [$($number:ty),*]) => {
-        operator!(@any $trait, $method, $op, &Tensor, Tensor);
-        operator!(@tensor $trait, $method, $op, Result<Tensor> $(, $number)*);
+    ($trait:ident, $method:ident, $op:expr, $with_out:expr, [$($number:ty),*]) => {
+        operator!(@any $trait, $method, $op, $with_out, &Tensor, Tensor);
+        operator!(@tensor $trait, $method, $op, $with_out, [&Tensor, Tensor], Result<Tensor> $(, $number)*);
     };
-    (@any $trait:ident, $method:ident, $op:expr, $($left:ty),*) => {$(
+    (@any $trait:ident, $method:ident, $op:expr, $with_out:expr, $($left:ty),*) => {$(
         impl<R: Operand> $trait<R> for $left {
             type Output = Result<Tensor>;
 
             #[inline]
             fn $method(self, right: R) -> Result<Tensor> {
-                right.with(|right| $op(&self, right))
+                self.with(|left| right.with(|right| compute(left, right, $op, $with_out)))
             }
         }
     )*};
-    (@tensor $trait:ident, $method:ident, $op:expr, $($left:ty),*) => {$(
-        impl $trait<&Tensor> for $left {
+    (@tensor $trait:ident, $method:ident, $op:expr, $with_out:expr, [$($right:ty),*], $left:ty) => {$(
+        impl $trait<$right> for $left {
             type Output = Result<Tensor>;
 
             #[inline]
-            fn $method(self, right: &Tensor) -> Result<Tensor> {
-                self.with(|left| $op(left, right))
-            }
-        }
-
-        impl $trait<Tensor> for $left {
-            type Output = Result<Tensor>;
-
-            #[inline]
-            fn $method(self, right: Tensor) -> Result<Tensor> {
-                self.with(|left| $op(left, &right))
+            fn $method(self, right: $right) -> Result<Tensor> {
+                self.with(|left| right.with(|right| compute(left, right, $op, $with_out)))
             }
         }
     )*};
+    (@tensor $trait:ident, $method:ident, $op:expr, $with_out:expr, $rights:tt, $first:ty, $($more:ty),*) => {
+        operator!(@tensor $trait, $method, $op, $with_out, $rights, $first);
+        operator!(@tensor $trait, $method, $op, $with_out, $rights, $($more),*);
+    };
 }
+
+const ONE: Scalar = Scalar::Int(1);
 
 macro_rules! operators_with {
     ($numbers:tt) => {
-        operator!(Add, add, |a: &Tensor, b: &Tensor| ops::add_tensor(a, b, Scalar::Int(1)), $numbers);
-        operator!(Sub, sub, |a: &Tensor, b: &Tensor| ops::sub_tensor(a, b, Scalar::Int(1)), $numbers);
-        operator!(Mul, mul, ops::mul_tensor, $numbers);
-        operator!(Div, div, ops::div_tensor, $numbers);
+        operator!(
+            Add,
+            add,
+            |a, b| ops::add_tensor(a, b, ONE),
+            |a, b, out| ops::add_out(a, b, ONE, out),
+            $numbers
+        );
+        operator!(
+            Sub,
+            sub,
+            |a, b| ops::sub_tensor(a, b, ONE),
+            |a, b, out| ops::sub_out(a, b, ONE, out),
+            $numbers
+        );
+        operator!(Mul, mul, ops::mul_tensor, ops::mul_out, $numbers);
+        operator!(Div, div, ops::div_tensor, ops::div_out, $numbers);
     };
 }
 

@@ -19,6 +19,7 @@ mod pooling;
 mod private;
 mod reduce;
 mod sort;
+mod spare;
 mod streaming;
 mod support;
 mod turned;
