@@ -1,6 +1,7 @@
 //! Inputs that every library makes alike: a 32-bit hash of the element number.
 
-use flambeau::{Autograd, Result, ScalarType, Tensor};
+use flambeau::core::Element;
+use flambeau::{Autograd, Result, ScalarType, Tensor, ops};
 
 fn hash(i: u32, seed: u32) -> u32 {
     let mut h = i.wrapping_mul(0x9E37_79B1).wrapping_add(seed.wrapping_mul(0x85EB_CA77));
@@ -15,10 +16,16 @@ fn count(sizes: &[i64]) -> u32 {
     sizes.iter().product::<i64>() as u32
 }
 
+/// Values where an operator would have put them: in memory of the library's allocator, as those of PyTorch's arrays from NumPy are
+/// in memory of NumPy's.
+fn made<T: Element>(values: impl Iterator<Item = T>, sizes: &[i64]) -> Result<Tensor> {
+    ops::clone(&Tensor::from_vec(values.collect(), sizes)?, None)
+}
+
 /// Numbers in [-1, 1).
 pub(super) fn fill(sizes: &[i64], seed: u32) -> Result<Tensor> {
     let value = |i: u32| (hash(i, seed) >> 8) as f32 * 2f32.powi(-23) - 1.0;
-    Tensor::from_vec((0..count(sizes)).map(value).collect(), sizes)
+    made((0..count(sizes)).map(value), sizes)
 }
 
 /// Numbers in [0.5, 1.5).
@@ -38,7 +45,7 @@ pub(super) fn fill_as(sizes: &[i64], seed: u32, dtype: ScalarType) -> Result<Ten
 
 /// Indices below `bound`.
 pub(super) fn indices(sizes: &[i64], bound: u32, seed: u32) -> Result<Tensor> {
-    Tensor::from_vec((0..count(sizes)).map(|i| (hash(i, seed) % bound) as i64).collect(), sizes)
+    made((0..count(sizes)).map(|i| (hash(i, seed) % bound) as i64), sizes)
 }
 
 /// A tensor that asks for its gradient.
