@@ -25,9 +25,9 @@ use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{EveryIsa, Float, Integer, Number, Vector};
 use flambeau_core::{Element, Result, ScalarType, ensure};
 use reduce::computing_type;
-use rows::{Compares, Divides, FloatCompares, Floats, Integers, Numbers, RowKernel};
+use rows::{Compares, Divides, FloatCompares, Floats, Integers, Numbers, RowKernel, Rows};
 use std::sync::atomic::{AtomicBool, Ordering};
-use tiles::for_each_rows;
+use tiles::{Kernel, for_each_rows};
 
 /// A formula of `N` floating point arguments.
 pub trait FloatFormula<const N: usize>: Copy + Sync {
@@ -76,7 +76,7 @@ pub fn number_kernel<const N: usize>(
     iter: &TensorIterator<'_>,
     formula: impl NumberFormula<N>,
 ) -> Result<()> {
-    dispatch_all_types!(numbers, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
+    dispatch_all_types!(numbers, iter.common_dtype(), iter.name(), T => run_numbers::<T, _, N>(iter, formula))
 }
 
 /// Evaluates a formula that bool has too.
@@ -84,7 +84,7 @@ pub fn number_kernel<const N: usize>(
 /// # Errors
 /// As [`float_kernel`].
 pub fn any_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl NumberFormula<N>) -> Result<()> {
-    dispatch_all_types!(all, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
+    dispatch_all_types!(all, iter.common_dtype(), iter.name(), T => run_numbers::<T, _, N>(iter, formula))
 }
 
 /// Evaluates a formula of integers and bool.
@@ -139,7 +139,21 @@ where
     F: Copy + Sync,
     for<'r> RowKernel<'r, T, F, N>: EveryIsa,
 {
-    for_each_rows::<N>(iter, [T::SCALAR_TYPE; N], output, &|rows| {
-        rows::dispatch_rows::<T, F, N>(rows, formula)
-    })
+    let run = |rows: &Rows<N>| rows::dispatch_rows::<T, F, N>(rows, formula);
+    for_each_rows(iter, Kernel { inputs: [T::SCALAR_TYPE; N], output, streams: false, run: &run })
+}
+
+/// The same for numbers, whose loop can write past the caches.
+fn run_numbers<T, F, const N: usize>(iter: &TensorIterator<'_>, formula: F) -> Result<()>
+where
+    T: Element,
+    F: NumberFormula<N>,
+    for<'r> RowKernel<'r, T, Numbers<F>, N>: EveryIsa,
+{
+    let run = |rows: &Rows<N>| rows::dispatch_rows::<T, _, N>(rows, Numbers(formula));
+    let dtype = T::SCALAR_TYPE;
+    for_each_rows(
+        iter,
+        Kernel { inputs: [dtype; N], output: dtype, streams: rows::numbers_stream(N, dtype), run: &run },
+    )
 }

@@ -15,6 +15,20 @@ pub trait Isa: Copy + Send + Sync + 'static {
     /// stops at the end of a page.
     #[inline(always)]
     fn prefetch(_address: *const u8) {}
+
+    /// Whether [`stream_line`](Self::stream_line) is one store.
+    const STREAMS_LINES: bool = false;
+
+    /// Writes a line past the caches, where one store does it. A fence comes before other threads may read it.
+    ///
+    /// # Safety
+    ///
+    /// - `line` is valid for reading and `to` for writing 64 bytes; `to` is a multiple of 64. The processor has this set.
+    #[inline(always)]
+    unsafe fn stream_line(line: *const u8, to: *mut u8) {
+        // SAFETY: by this function's condition.
+        unsafe { to.copy_from_nonoverlapping(line, 64) }
+    }
 }
 
 /// One lane at a time, with no more than the target's baseline: slow, and the reference for the others.
@@ -57,6 +71,15 @@ impl Isa for Avx512 {
     #[inline(always)]
     fn prefetch(address: *const u8) {
         prefetch_line(address);
+    }
+
+    const STREAMS_LINES: bool = true;
+
+    #[inline(always)]
+    unsafe fn stream_line(line: *const u8, to: *mut u8) {
+        use std::arch::x86_64::{_mm512_loadu_si512, _mm512_stream_si512};
+        // SAFETY: by this function's condition.
+        unsafe { _mm512_stream_si512(to.cast(), _mm512_loadu_si512(line.cast())) }
     }
 }
 

@@ -5,10 +5,14 @@ use super::{Comparison, FloatComparison, FloatFormula, IntegerFormula, NumberFor
 use crate::vectorized::{
     EveryIsa, FloatLanes, IntegerLanes, Isa, Kernel, Lanes, Mask, Number, Placed, Vector, dispatch,
 };
+use flambeau_core::ScalarType;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes of a cache line.
+pub(super) const LINE: usize = 64;
 
 /// Rows of `n` results and the arguments they are computed from. Addresses step by `row` bytes from one row to the next;
 /// within a row an argument is dense, or repeated.
@@ -21,6 +25,8 @@ pub(super) struct Rows<const N: usize> {
     pub(super) repeated: [bool; N],
     pub(super) n: usize,
     pub(super) rows: usize,
+    /// Past the caches: `to` and all rows begin where a line does. Only for formulas that [stream](LaneFormula::STREAMS).
+    pub(super) streams: bool,
 }
 
 impl<const N: usize> Rows<N> {
@@ -28,7 +34,21 @@ impl<const N: usize> Rows<N> {
     #[inline]
     pub(super) fn empty(n: usize) -> Self {
         let from = [std::ptr::null(); N];
-        Rows { to: std::ptr::null_mut(), to_row: 0, from, from_row: [0; N], repeated: [false; N], n, rows: 1 }
+        Rows {
+            to: std::ptr::null_mut(),
+            to_row: 0,
+            from,
+            from_row: [0; N],
+            repeated: [false; N],
+            n,
+            rows: 1,
+            streams: false,
+        }
+    }
+
+    /// Whether all rows of results begin where a line does.
+    pub(super) fn begin_with_lines(&self) -> bool {
+        self.to.addr().is_multiple_of(LINE) && (self.rows == 1 || self.to_row % LINE as i64 == 0)
     }
 
     /// Row number `r` by itself.
@@ -62,6 +82,9 @@ unsafe impl<const N: usize> Sync for Rows<N> {}
 pub(super) trait LaneFormula<I: Isa, T: Lanes<I>, const N: usize>: Copy + Placed {
     /// Bytes of one result.
     const OUTPUT_SIZE: usize;
+    /// Whether there is a loop of its own that writes past the caches: for short formulas of several arguments, which wait for
+    /// memory alone. Others write to a tile that is moved there.
+    const STREAMS: bool = false;
 
     /// Evaluates all lanes, of which the first `count` matter, and writes their results.
     ///
@@ -77,7 +100,7 @@ pub(super) trait LaneFormula<I: Isa, T: Lanes<I>, const N: usize>: Copy + Placed
 }
 
 macro_rules! store_lanes {
-    ($wrapper:ident, $formula:ident, $lanes:ident) => {
+    ($wrapper:ident, $formula:ident, $lanes:ident, streams: $streams:expr) => {
         #[derive(Clone, Copy)]
         pub(super) struct $wrapper<F>(pub(super) F);
 
@@ -87,6 +110,8 @@ macro_rules! store_lanes {
 
         impl<I: Isa, T: $lanes<I>, F: $formula<N>, const N: usize> LaneFormula<I, T, N> for $wrapper<F> {
             const OUTPUT_SIZE: usize = size_of::<T>();
+            const STREAMS: bool =
+                I::STREAMS_LINES && T::Vector::LANES * size_of::<T>() == LINE && $streams(N);
 
             #[inline(always)]
             unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
@@ -103,9 +128,23 @@ macro_rules! store_lanes {
     };
 }
 
-store_lanes!(Floats, FloatFormula, FloatLanes);
-store_lanes!(Numbers, NumberFormula, Lanes);
-store_lanes!(Integers, IntegerFormula, IntegerLanes);
+store_lanes!(Floats, FloatFormula, FloatLanes, streams: never);
+store_lanes!(Numbers, NumberFormula, Lanes, streams: of_two);
+store_lanes!(Integers, IntegerFormula, IntegerLanes, streams: never);
+
+const fn never(_arguments: usize) -> bool {
+    false
+}
+
+const fn of_two(arguments: usize) -> bool {
+    arguments == 2
+}
+
+/// Whether formulas of so many numbers of this type [stream](LaneFormula::STREAMS) where there are such stores: vectors of other
+/// types do not fill a line.
+pub(super) fn numbers_stream(arguments: usize, dtype: ScalarType) -> bool {
+    of_two(arguments) && matches!(dtype, ScalarType::F32 | ScalarType::F64)
+}
 
 /// A formula of two integers, and a note of whether some second one was 0.
 #[derive(Clone, Copy)]
@@ -203,7 +242,7 @@ impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for
                 from[i] = from[i].wrapping_offset((r * rows.from_row[i]) as isize);
             }
             // SAFETY: as the caller says of every row.
-            unsafe { row::<I, T, F, N>(to, from, rows.repeated, rows.n, formula) };
+            unsafe { row::<I, T, F, N>(to, from, rows.repeated, rows.n, rows.streams, formula) };
         }
     }
 }
@@ -216,13 +255,15 @@ type Spread = [MaybeUninit<u64>; 8];
 /// and the loop is entered again.
 ///
 /// # Safety
-/// - Dense arguments are valid for reading `n` elements of `T`, repeated ones for one; `to` for writing `n` results.
+/// - Dense arguments are valid for reading `n` elements of `T`, repeated ones for one; `to` for writing `n` results. If it
+///   `streams`, `to` begins where a line does.
 #[inline(always)]
 unsafe fn row<I, T, F, const N: usize>(
     mut to: *mut u8,
     mut from: [*const u8; N],
     repeated: [bool; N],
     n: usize,
+    streams: bool,
     formula: F,
 ) where
     I: Isa,
@@ -246,6 +287,10 @@ unsafe fn row<I, T, F, const N: usize>(
                 T::store(T::Vector::splat(from[i].cast::<T>().read_unaligned().widen()), full);
                 (from[i], step[i]) = (full.cast_const().cast(), 0);
             }
+        }
+        if F::STREAMS && streams {
+            from = stream_vectors::<I, T, F, N>(to, from, step, whole, formula);
+            whole = 0;
         }
         loop {
             for _ in 0..whole {
@@ -274,6 +319,45 @@ unsafe fn row<I, T, F, const N: usize>(
             (whole, count) = (1, rest);
         }
     }
+}
+
+/// How far ahead of a vector its arguments are asked for, in bytes: where pages are small, the processor does not foresee what
+/// comes after the end of one.
+const AHEAD: usize = 4096;
+
+/// Whole vectors, whose results are lines that go past the caches; returns what comes after their arguments.
+///
+/// # Safety
+/// - As [`row`], for `whole` vectors of arguments that move by `step`.
+#[inline(always)]
+unsafe fn stream_vectors<I, T, F, const N: usize>(
+    mut to: *mut u8,
+    mut from: [*const u8; N],
+    step: [usize; N],
+    whole: usize,
+    formula: F,
+) -> [*const u8; N]
+where
+    I: Isa,
+    T: Lanes<I>,
+    F: LaneFormula<I, T, N>,
+{
+    for _ in 0..whole {
+        let mut args = [T::Vector::zero(); N];
+        let mut line: Spread = [MaybeUninit::uninit(); 8];
+        // SAFETY: by this function's condition; `line` takes a result for each lane.
+        unsafe {
+            for i in 0..N {
+                args[i] = T::load(from[i].cast());
+                I::prefetch(from[i].wrapping_add(AHEAD));
+                from[i] = from[i].wrapping_add(step[i]);
+            }
+            formula.apply(args, line.as_mut_ptr().cast(), T::Vector::LANES);
+            I::stream_line(line.as_ptr().cast(), to);
+        }
+        to = to.wrapping_add(LINE);
+    }
+    from
 }
 
 /// The same for a floating point formula.

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
 use super::rows::Rows;
-use super::tiles::for_each_rows;
+use super::tiles::{self, for_each_rows};
 use crate::Tensor;
 use crate::structured::with_guards;
 use crate::tensor_iterator::TensorIterator;
@@ -30,10 +30,14 @@ where
     for<'r> Select<'r, T>: EveryIsa,
 {
     let dtype = iter.common_dtype();
-    for_each_rows::<3>(iter, [ScalarType::Bool, dtype, dtype], dtype, &|rows| {
+    let run = |rows: &Rows<3>| {
         // SAFETY: `for_each_rows` makes only rows that lie inside their operands, of types as wide as `T`.
         unsafe { dispatch(Select { rows, element: PhantomData::<T> }) }
-    })
+    };
+    for_each_rows(
+        iter,
+        tiles::Kernel { inputs: [ScalarType::Bool, dtype, dtype], output: dtype, streams: false, run: &run },
+    )
 }
 
 /// Rows of a condition, what to take where it holds, and what elsewhere.

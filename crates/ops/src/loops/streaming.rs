@@ -5,7 +5,7 @@
 //! no line. Kernels know nothing of it.
 #![expect(unsafe_code, reason = "moves bytes of rows whose guards the iterator holds")]
 
-use super::rows::Rows;
+use super::rows::{LINE, Rows};
 use crate::parallel::num_threads;
 #[cfg(target_arch = "x86_64")]
 use crate::vectorized::{CpuCapability, cpu_capability};
@@ -15,9 +15,6 @@ use std::sync::OnceLock;
 /// Bytes of a tile: large beside the cost of a call, and no more than can wait to be written while the next is computed. Longer
 /// pieces were slower than no tile at all.
 const TILE: usize = 1024;
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
 
 /// Room for a piece of a result.
 #[repr(align(64))]
@@ -68,20 +65,51 @@ pub(super) fn stream_rows<const N: usize>(
     if bytes <= TILE / 2 && rows.rows > 1 {
         stream_short_rows(rows, bytes, tile, run);
     } else {
-        for row in (0..rows.rows).map(|r| rows.row(r)) {
-            let mut start = 0;
-            while start < row.n {
-                let mut piece = row.part(start..row.n, inputs, output);
-                let to = piece.to;
-                (piece.n, piece.to) = (piece.n.min(room(to) / output), tile);
-                run(&piece);
-                // SAFETY: `run` has written `piece.n` results, as many as there is room for.
-                unsafe { stream(tile, to, piece.n * output) };
-                start += piece.n;
-            }
-        }
+        (0..rows.rows).for_each(|r| stream_row(rows.row(r), inputs, output, tile, run));
     }
     fence();
+}
+
+/// One row, piece by piece.
+fn stream_row<const N: usize>(
+    row: Rows<N>,
+    inputs: [usize; N],
+    output: usize,
+    tile: *mut u8,
+    run: &(impl Fn(&Rows<N>) + ?Sized),
+) {
+    // Elements are of 1, 2, 4 or 8 bytes. There are as many pieces as kilobytes: little may be done for each.
+    let log_output = output.trailing_zeros();
+    let (mut to, mut left) = (row.to, row.n);
+    let mut piece = Rows { to: tile, ..row };
+    while left > 0 {
+        piece.n = left.min(room(to) >> log_output);
+        ask_ahead(&piece, inputs);
+        run(&piece);
+        let bytes = piece.n << log_output;
+        // SAFETY: `run` has written `piece.n` results, as many as there is room for.
+        unsafe { stream(tile, to, bytes) };
+        to = to.wrapping_add(bytes);
+        left -= piece.n;
+        for (i, size) in inputs.into_iter().enumerate() {
+            let step = if piece.repeated[i] { 0 } else { piece.n * size };
+            piece.from[i] = piece.from[i].wrapping_add(step);
+        }
+    }
+}
+
+/// How far ahead of a piece its arguments are asked for, in bytes: less than a page, and more than is read while a tile is written.
+const AHEAD: usize = 3072;
+
+/// Asks for the lines of the piece that comes some time after this one. While a tile waits to be written, the loads of the next
+/// are out of the processor's sight; where pages are small, those that come in order are not foreseen across their ends either.
+fn ask_ahead<const N: usize>(piece: &Rows<N>, inputs: [usize; N]) {
+    for (i, size) in inputs.into_iter().enumerate() {
+        if !piece.repeated[i] {
+            let soon = piece.from[i].wrapping_add(AHEAD);
+            (0..piece.n * size).step_by(LINE).for_each(|at| prefetch(soon.wrapping_add(at)));
+        }
+    }
 }
 
 /// The same for rows of which several fit the tile.
@@ -117,7 +145,22 @@ pub(crate) fn room(to: *const u8) -> usize {
 /// # Safety
 /// - [`pays`] has said so of some number of bytes.
 /// - `from` is valid for reading and `to` for writing `bytes` bytes, and they do not overlap.
+#[inline]
 pub(crate) unsafe fn stream(from: *const u8, to: *mut u8, bytes: usize) {
+    if to.addr().is_multiple_of(LINE) && bytes.is_multiple_of(LINE) {
+        // SAFETY: by this function's condition.
+        return unsafe { stream_lines(from, to, bytes) };
+    }
+    // SAFETY: the same.
+    unsafe { stream_parts(from, to, bytes) }
+}
+
+/// Copies the part up to where a line starts, whole lines, and the rest.
+///
+/// # Safety
+/// - As [`stream`].
+#[inline(never)]
+unsafe fn stream_parts(from: *const u8, to: *mut u8, bytes: usize) {
     let head = to.align_offset(LINE).min(bytes);
     let whole = (bytes - head) / LINE * LINE;
     // SAFETY: three parts that make up the whole.

@@ -71,7 +71,16 @@ impl Port {
 }
 
 /// A kernel's loop over rows.
-pub(super) type RunRows<'k, const N: usize> = dyn Fn(&Rows<N>) + Sync + 'k;
+type RunRows<'k, const N: usize> = dyn Fn(&Rows<N>) + Sync + 'k;
+
+/// A kernel: the types it reads and writes, its loop, and whether that heeds [`Rows::streams`].
+#[derive(Clone, Copy)]
+pub(super) struct Kernel<'k, const N: usize> {
+    pub(super) inputs: [ScalarType; N],
+    pub(super) output: ScalarType,
+    pub(super) streams: bool,
+    pub(super) run: &'k RunRows<'k, N>,
+}
 
 /// Arguments of kernels whose results may go past the caches: with three, measurements showed no gain.
 const STREAMED: usize = 2;
@@ -85,54 +94,61 @@ struct Sink<'k, const N: usize> {
     output: usize,
     /// Past the caches.
     streams: bool,
+    /// The kernel can do that by itself, for rows that begin where lines do.
+    streams_itself: bool,
 }
 
 impl<'k, const N: usize> Sink<'k, N> {
-    fn new(inputs: [ScalarType; N], output: ScalarType, run: &'k RunRows<'k, N>) -> Self {
-        Sink { run, inputs: inputs.map(ScalarType::size), output: output.size(), streams: false }
+    fn new(kernel: Kernel<'k, N>) -> Self {
+        Sink {
+            run: kernel.run,
+            inputs: kernel.inputs.map(ScalarType::size),
+            output: kernel.output.size(),
+            streams: false,
+            streams_itself: kernel.streams,
+        }
     }
 
     /// Computes rows whose results stand in memory as the kernel writes them.
     #[inline]
     fn compute(&self, rows: &Rows<N>) {
-        if self.streams { stream_rows(rows, self.inputs, self.output, self.run) } else { (self.run)(rows) }
+        if !self.streams {
+            (self.run)(rows);
+        } else if self.streams_itself && rows.begin_with_lines() {
+            (self.run)(&Rows { streams: true, ..*rows });
+            streaming::fence();
+        } else {
+            stream_rows(rows, self.inputs, self.output, self.run);
+        }
     }
 }
 
-/// Calls `run` on rows until every element of the iterator was met: one output of type `output`, then inputs of the
-/// types `inputs`, whatever the types in memory.
+/// Runs a kernel on rows until every element of the iterator was met, whatever the types of its one output and `N` inputs in
+/// memory.
 ///
 /// # Errors
 /// Those of [`TensorIterator::with_pointers`].
 ///
 /// `run` is the only part that knows the formula: this and all that follows is compiled once for each `N`.
-pub(super) fn for_each_rows<const N: usize>(
-    iter: &TensorIterator<'_>,
-    inputs: [ScalarType; N],
-    output: ScalarType,
-    run: &RunRows<'_, N>,
-) -> Result<()> {
+pub(super) fn for_each_rows<const N: usize>(iter: &TensorIterator<'_>, kernel: Kernel<'_, N>) -> Result<()> {
+    let Kernel { inputs, output, .. } = kernel;
     if let Some(plain) = iter.plain().filter(|p| p.result == output && p.takes(inputs)) {
         return match plain.number() {
-            None => plain.with_guards(iter.name(), || plain_rows(plain.rows(), inputs, output, run)),
+            None => plain.with_guards(iter.name(), || plain_rows(plain.rows(), kernel)),
             Some((place, from)) => {
                 let convert = converter(from, plain.dtype)?;
-                let numbered = || with_number(plain, (place, convert), inputs, output, run);
+                let numbered = || with_number(plain, (place, convert), kernel);
                 plain.with_guards(iter.name(), numbered)
             }
         };
     }
-    walk_rows(iter, inputs, output, run)
+    walk_rows(iter, kernel)
 }
 
 /// The calls that are not plain.
 #[inline(never)]
-fn walk_rows<const N: usize>(
-    iter: &TensorIterator<'_>,
-    inputs: [ScalarType; N],
-    output: ScalarType,
-    run: &RunRows<'_, N>,
-) -> Result<()> {
+fn walk_rows<const N: usize>(iter: &TensorIterator<'_>, kernel: Kernel<'_, N>) -> Result<()> {
+    let Kernel { inputs, output, .. } = kernel;
     let operands = iter.operands();
     let to = Port::output(operands[0].dtype(), output)?;
     let mut from = [to; N];
@@ -140,7 +156,7 @@ fn walk_rows<const N: usize>(
         from[i] = Port::input(operands[1 + i].dtype(), inputs[i])?;
     }
     let apart = |i: usize| !operands[0].shares_storage(&operands[1 + i]);
-    let mut sink = Sink::new(inputs, output, run);
+    let mut sink = Sink::new(kernel);
     sink.streams = N <= STREAMED
         && streaming::pays(iter.numel() as usize * operands[0].dtype().size())
         && (0..N).all(apart);
@@ -187,19 +203,14 @@ fn walk_turned<const N: usize>(iter: &TensorIterator<'_>, dim: usize, sink: Sink
 
 /// The one dense row that a plain call is, cut where several threads pay.
 #[inline]
-fn plain_rows<const N: usize>(
-    whole: Rows<N>,
-    inputs: [ScalarType; N],
-    output: ScalarType,
-    run: &RunRows<'_, N>,
-) {
+fn plain_rows<const N: usize>(whole: Rows<N>, kernel: Kernel<'_, N>) {
     let n = whole.n;
     if n <= GRAIN {
         return if n > 0 {
-            run(&whole)
+            (kernel.run)(&whole)
         };
     }
-    let mut sink = Sink::new(inputs, output, run);
+    let mut sink = Sink::new(kernel);
     let apart = !whole.from.contains(&whole.to.cast_const());
     sink.streams = N <= STREAMED && apart && streaming::pays(n * sink.output);
     // A few grains are cut finer, so that all threads end together.
@@ -208,20 +219,14 @@ fn plain_rows<const N: usize>(
 }
 
 /// The same where the input at `place` is a number, which is converted once.
-fn with_number<const N: usize>(
-    plain: &Plain<'_>,
-    (place, convert): (usize, Convert),
-    inputs: [ScalarType; N],
-    output: ScalarType,
-    run: &RunRows<'_, N>,
-) {
+fn with_number<const N: usize>(plain: &Plain<'_>, (place, convert): (usize, Convert), kernel: Kernel<'_, N>) {
     let mut whole = plain.rows();
     let mut number = MaybeUninit::<u64>::uninit();
     // SAFETY: one element is read under the guards that are held; those of any type fit in eight bytes.
     unsafe { convert(whole.from[place], number.as_mut_ptr().cast(), 1) };
     whole.from[place] = number.as_ptr().cast();
     whole.repeated[place] = whole.n > 1;
-    plain_rows(whole, inputs, output, run);
+    plain_rows(whole, kernel);
 }
 
 impl Plain<'_> {

@@ -54,6 +54,12 @@ fn elements_and_copies() -> Result<()> {
     check("mul with a number", &[&x], |t| ops::mul_scalar(&t[0], Scalar::Float(0.3)))?;
     check("add", &[&x, &x], |t| ops::add_tensor(&t[0], &t[1], ONE))?;
     check("add of a row", &[&x, &row], |t| ops::add_tensor(&t[0], &t[1], ONE))?;
+    let lines = matrix([SIZES[0], 2064], ScalarType::F32)?;
+    let (column, left) = (ops::narrow(&lines, 1, 7, 1)?, ops::narrow(&lines, 1, 0, 2048)?);
+    check("add of a column", &[&lines, &column], |t| ops::add_tensor(&t[0], &t[1], ONE))?;
+    check("product of rows apart", &[&left, &column], |t| ops::mul_tensor(&t[1], &t[0]))?;
+    let wide = ops::to_dtype(&x, ScalarType::F64, false, false, None)?;
+    check("add of doubles", &[&wide, &wide], |t| ops::add_tensor(&t[0], &t[1], ONE))?;
     check("add of a turned one", &[&x, &turned], |t| ops::add_tensor(&t[0], &t[1], ONE))?;
     check("copy of a turned one", &[&turned], |t| ops::clone(&t[0], Some(MemoryFormat::Contiguous)))?;
     check("copy", &[&x], |t| ops::clone(&t[0], None))?;
