@@ -6,9 +6,10 @@ use half::{bf16, f16};
 #[cfg(target_arch = "x86_64")]
 use super::x86::{Avx2, Avx512, Bf16x32, F32x8, F32x16, F64x4, F64x8};
 use super::{
-    Gemm, GemmElement,
+    Gemm, GemmElement, Lines,
     convert::{narrow_bf16, narrow_f16, widen_bf16, widen_f16},
     isa::Isa,
+    pack::turn,
     portable::{Baseline, Portable},
     product::multiply,
 };
@@ -167,6 +168,21 @@ macro_rules! elements {
                         Isa::Avx512Bf16 => multiply::<$t, $bf16>(g),
                         #[cfg(not(target_arch = "x86_64"))]
                         _ => multiply::<$t, $scalar>(g),
+                    }
+                }
+            }
+
+            unsafe fn turn(isa: Isa, lines: &Lines<Self>, to: *mut $acc, pitch: usize) {
+                // SAFETY: as above.
+                unsafe {
+                    match isa {
+                        Isa::Scalar => turn::<$t, $scalar>(lines, to, pitch),
+                        #[cfg(target_arch = "x86_64")]
+                        Isa::Avx2 => turn::<$t, $avx2>(lines, to, pitch),
+                        #[cfg(target_arch = "x86_64")]
+                        Isa::Avx512 | Isa::Avx512Bf16 => turn::<$t, $avx512>(lines, to, pitch),
+                        #[cfg(not(target_arch = "x86_64"))]
+                        _ => turn::<$t, $scalar>(lines, to, pitch),
                     }
                 }
             }

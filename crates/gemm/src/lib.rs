@@ -47,6 +47,11 @@ pub trait GemmElement: Element<Acc = Self::Scalar> {
     /// - As [`gemm`].
     #[doc(hidden)]
     unsafe fn multiply(isa: Isa, g: &Gemm<Self>);
+
+    /// # Safety
+    /// - As [`turn`].
+    #[doc(hidden)]
+    unsafe fn turn(isa: Isa, lines: &Lines<Self>, to: *mut Self::Scalar, pitch: usize);
 }
 
 /// A product `C = alpha * A B + beta * C`, with A of `m x k`, B of `k x n` and C of `m x n`.
@@ -158,6 +163,32 @@ pub unsafe fn gemm<T: GemmElement>(isa: Isa, g: &Gemm<T>) {
     }
     // SAFETY: the caller's conditions.
     unsafe { T::multiply(isa, &g.oriented()) }
+}
+
+/// Lines of elements, to be [turned](turn).
+#[derive(Clone, Copy, Debug)]
+pub struct Lines<T> {
+    /// The first element of the first line.
+    pub from: *const T,
+    /// How many lines.
+    pub lines: usize,
+    /// The distance between lines.
+    pub line: isize,
+    /// Elements of a line.
+    pub len: usize,
+    /// The distance between elements of a line.
+    pub step: isize,
+}
+
+/// Writes lines as columns, in the type they are summed in: element `i` of line `j` to `to[i * pitch + j]`, and zeros behind the
+/// last line.
+///
+/// # Safety
+/// - The CPU has `isa`: [`Isa::is_available`].
+/// - All elements are readable, and `to` takes `len` rows of `pitch`, which is at least the number of lines.
+pub unsafe fn turn<T: GemmElement>(isa: Isa, lines: &Lines<T>, to: *mut T::Scalar, pitch: usize) {
+    // SAFETY: the caller's conditions.
+    unsafe { T::turn(isa, lines, to, pitch) }
 }
 
 /// Multiply-adds below which a product of a batch is not worth a thread of its own.

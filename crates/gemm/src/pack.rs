@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "raw operands")]
 
 use super::{
+    Lines,
     element::Pack,
     lanes::{Body, Lanes, WIDEST},
 };
@@ -20,6 +21,16 @@ pub(super) struct PackPanel<T, L: Lanes> {
     pub(super) k: usize,
     pub(super) to: *mut L::Unit,
     pub(super) padded: usize,
+}
+
+/// [`super::turn`] with these lanes: lines are packed like columns of B.
+///
+/// # Safety
+/// - As [`super::turn`], and the CPU has the instruction set of `L`.
+pub(super) unsafe fn turn<T: Pack<L::Unit>, L: Lanes>(lines: &Lines<T>, to: *mut L::Unit, pitch: usize) {
+    let Lines { from, lines: width, line: lane, len: k, step: along } = *lines;
+    // SAFETY: by this function's condition.
+    unsafe { L::enter(PackPanel::<T, L> { from, lane, along, width, k, to, padded: pitch }) }
 }
 
 /// # Safety

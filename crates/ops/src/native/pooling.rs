@@ -7,6 +7,7 @@ mod greatest;
 mod max;
 mod mean;
 mod planes;
+mod squares;
 mod unpool;
 mod windows;
 
@@ -72,24 +73,22 @@ fn widened(tensor: &Tensor) -> Result<Tensor> {
     Ok(wide)
 }
 
-/// Calls `add` with zeros to add to, which end up in `to`; for half precision they are f32.
-fn into_zeros(to: &Tensor, add: impl Fn(&Tensor) -> Result<()>) -> Result<()> {
+/// Has `fill` write sums, which end up in `to`; for half precision they are f32.
+fn summed(to: &Tensor, fill: impl Fn(&Tensor) -> Result<()>) -> Result<()> {
     if !to.dtype().is_reduced_floating_point() {
-        super::copy::zero_(to)?;
-        return add(to);
+        return fill(to);
     }
     let wide = TensorSpec::like(to, to.sizes()).with_dtype(ScalarType::F32).allocate("pooling")?;
-    super::copy::zero_(&wide)?;
-    add(&wide)?;
+    fill(&wide)?;
     super::copy::copy_(to, &wide, false)
 }
 
 /// Each element of `grad_output` added to the element of the input whose place `indices` has.
 fn max_backward(kind: Kind, grad_output: &Tensor, indices: &Tensor, grad_input: &Tensor) -> Result<()> {
     let sizes = [kind.spatial(grad_input.sizes()), kind.spatial(grad_output.sizes())];
-    into_zeros(grad_input, |gx| {
+    summed(grad_input, |gx| {
         let gy = &widened(grad_output)?;
-        dispatch_all_types!(floats, gx.dtype(), kind.name, T => with_guards(kind.name, &[gy, indices], &[gx], || {
+        dispatch_all_types!(wide_floats, gx.dtype(), kind.name, T => with_guards(kind.name, &[gy, indices], &[gx], || {
             let of = |tensor: &Tensor| Channels::<T>::of(kind, tensor);
             let at = Channels::of(kind, indices);
             // SAFETY: the guards are held, sizes were checked, and `gx` shares no memory with what is read.
@@ -112,15 +111,16 @@ where
     T: Pooled<Sum = T> + Element + AddAssign,
 {
     with_guards(kind.name, &[gy], &[gx], || {
+        let input = kind.spatial(gx.sizes());
         // SAFETY: the guards are held; the windows are those of `gx`, which shares no memory with `gy`.
-        unsafe { mean::mean_backward::<T>(mean, &Channels::of(kind, gy), &Channels::of(kind, gx)) };
+        unsafe { mean::mean_backward::<T>(mean, input, &Channels::of(kind, gy), &Channels::of(kind, gx)) };
         Ok(())
     })
 }
 
 /// Each element of `grad_output` shared among the elements of its window.
 fn mean_backward(kind: Kind, mean: &Mean, grad_output: &Tensor, grad_input: &Tensor) -> Result<()> {
-    into_zeros(grad_input, |gx| {
+    summed(grad_input, |gx| {
         let gy = &widened(grad_output)?;
         match gx.dtype() {
             ScalarType::F64 => mean_backward_of::<f64>(kind, mean, gy, gx),

@@ -124,6 +124,7 @@ fn cases() -> Vec<Case> {
     ]
     .into_iter()
     .chain(tiled_cases())
+    .chain(direct_cases())
     .chain(channel_cases())
     .collect()
 }
@@ -142,22 +143,48 @@ fn channel_cases() -> Vec<Case> {
     ]
 }
 
-/// Those that are large enough for tiles that are transformed.
+/// Those that are large enough for tiles that are transformed, with rows too short or filters too many for products without.
 fn tiled_cases() -> Vec<Case> {
     let case = |x, w, padding| Case { x, w, stride: [1, 1], padding, dilation: [1, 1], groups: 1 };
     vec![
-        case([2, 16, 13, 11], [20, 16, 3, 3], [1, 1]),
-        case([2, 16, 13, 11], [100, 16, 3, 3], [1, 1]),
-        case([3, 17, 10, 9], [16, 17, 3, 3], [0, 2]),
+        case([3, 16, 13, 7], [20, 16, 3, 3], [1, 1]),
+        case([3, 16, 13, 7], [100, 16, 3, 3], [1, 1]),
+        case([5, 17, 10, 5], [16, 17, 3, 3], [0, 2]),
         case([40, 16, 3, 3], [16, 16, 3, 3], [1, 1]),
-        case([1, 16, 9, 68], [16, 16, 3, 3], [2, 0]),
+        case([1, 16, 5, 68], [120, 16, 3, 3], [2, 0]),
     ]
+}
+
+/// Those that need neither columns nor tiles: sizes around vectors, panels of filters, and blocks of rows.
+fn direct_cases() -> Vec<Case> {
+    let case = |x, w, stride, padding, dilation| Case { x, w, stride, padding, dilation, groups: 1 };
+    vec![
+        case([2, 3, 20, 17], [9, 3, 3, 3], [1, 1], [1, 1], [1, 1]),
+        case([2, 16, 13, 11], [20, 16, 3, 3], [1, 1], [1, 1], [1, 1]),
+        case([1, 5, 9, 33], [16, 5, 3, 3], [2, 2], [1, 1], [1, 1]),
+        case([2, 4, 25, 40], [8, 4, 3, 2], [2, 3], [1, 1], [2, 1]),
+        case([1, 3, 5, 64], [33, 3, 5, 5], [1, 1], [2, 2], [1, 1]),
+        case([1, 3, 100, 300], [5, 3, 3, 3], [1, 1], [1, 1], [1, 1]),
+        case([3, 1, 1, 40], [6, 1, 1, 7], [1, 1], [0, 3], [1, 2]),
+    ]
+}
+
+/// One whose weights have gradients by tiles that are transformed.
+fn wide_case() -> Case {
+    Case {
+        x: [2, 49, 12, 12],
+        w: [49, 49, 3, 3],
+        stride: [1, 1],
+        padding: [1, 1],
+        dilation: [1, 1],
+        groups: 1,
+    }
 }
 
 #[test]
 fn what_is_not_finite_stays_in_its_window() {
     for special in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 3e38] {
-        for case in tiled_cases().into_iter().chain(channel_cases()) {
+        for case in [tiled_cases(), direct_cases(), channel_cases()].concat() {
             let ((_, mut xs), (w, ws)) = (made(case.x, 1, ScalarType::F32), made(case.w, 2, ScalarType::F32));
             let place = xs.len() / 3;
             xs[place] = special;
@@ -191,7 +218,7 @@ fn assert_same(case: &Case, result: &[f64], expected: &[f64], touched: &[bool]) 
 fn what_is_not_finite_stays_with_its_weights() {
     let f = ScalarType::F32;
     for special in [f64::INFINITY, f64::NAN] {
-        for case in channel_cases() {
+        for case in [direct_cases(), channel_cases()].concat() {
             let ((_, mut xs), (w, ws)) = (made(case.x, 1, f), made(case.w, 2, f));
             // A corner, which few weights meet.
             let place = case.x[3] - 1;
@@ -252,7 +279,7 @@ fn every_layout_and_format() {
 #[test]
 fn gradients() {
     for dtype in FLOATS {
-        for case in cases() {
+        for case in cases().into_iter().chain([wide_case()]) {
             let ((x, xs), (w, ws)) = (made(case.x, 6, dtype), made(case.w, 7, dtype));
             let (gy, gs) = made(case.output(), 8, dtype);
             let (mut gx, mut gw) = (vec![0.0; xs.len()], vec![0.0; ws.len()]);
@@ -424,9 +451,9 @@ fn thread_counts_change_no_bit() {
             (0..numel(sizes) as i64).map(|i| ((i + seed) * 7919 % 1013) as f32 / 1013.0 - 0.5).collect();
         Tensor::from_vec(data, sizes).unwrap()
     };
-    let (x, w) = (noise(&[4, 16, 24, 24], 1), noise(&[32, 16, 3, 3], 2));
-    let run = |threads, stride: i64| {
+    let run = |threads, channels: i64, stride: i64| {
         parallel::set_num_threads(threads);
+        let (x, w) = (noise(&[4, channels, 24, 24], 1), noise(&[64, channels, 3, 3], 2));
         let s = [stride, stride];
         let y = ops::conv2d(&x, &w, None, &s, &[1, 1], &[1, 1], 1).unwrap();
         let gy = ops::mul_scalar(&y, Scalar::Float(0.5)).unwrap();
@@ -434,7 +461,7 @@ fn thread_counts_change_no_bit() {
             &gy,
             &x,
             &w,
-            Some(&[32]),
+            Some(&[64]),
             &s,
             &[1, 1],
             &[1, 1],
@@ -446,7 +473,11 @@ fn thread_counts_change_no_bit() {
         .unwrap();
         [y, a, b, c].map(|t| values(&t).into_iter().map(f64::to_bits).collect::<Vec<_>>())
     };
-    for stride in [1, 2] {
-        assert!(run(1, stride) == run(3, stride));
+    // Of few channels products read the image, of many tiles are transformed.
+    for channels in [3, 64] {
+        for stride in [1, 2] {
+            let one = run(1, channels, stride);
+            assert!(one == run(2, channels, stride) && one == run(3, channels, stride));
+        }
     }
 }

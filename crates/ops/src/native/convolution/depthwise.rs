@@ -2,22 +2,26 @@
 //! tile that stays in cache.
 #![expect(unsafe_code, reason = "raw operands")]
 
-mod padded;
 mod products;
 mod rows;
 
-pub(super) use padded::Fill;
 pub(super) use products::Products;
-pub(super) use rows::Rows;
+pub(super) use rows::{Rows, store};
 
+use super::padded::{Fill, Padded};
 use super::product::WORTH_A_THREAD;
 use super::shape::Conv;
-use super::unfold::Images;
+use super::unfold::{Images, inner};
 use crate::gemm::Shared;
 use crate::parallel::parallel_for;
 use crate::vectorized::{EveryIsa, dispatch};
 use flambeau_core::{Element, Scalar};
-use padded::Padded;
+
+/// Output rows that meet the same rows of the input at a time.
+const BLOCK: usize = 4;
+
+/// Channels whose weights have their gradients made together.
+const CHANNELS: usize = 8;
 
 /// Elements of a padded channel that a tile holds.
 const TILE: usize = 1 << 20;
@@ -47,13 +51,13 @@ pub(super) unsafe fn forward<T: Element>(
     let tile = Padded::new(conv);
     let work = conv.filters * conv.pixels() * conv.places();
     parallel_for(0..conv.images * conv.groups, (WORTH_A_THREAD / work.max(1)).max(1), |part| {
-        let mut scratch = tile.room::<T>();
+        let mut scratch = tile.room::<T>(1);
         let from = scratch.as_mut_ptr::<T>();
         for item in part {
             let (image, group) = (item / conv.groups, item % conv.groups);
             // SAFETY: the caller's conditions; the scratch has room, and items write different channels.
             unsafe {
-                tile.fill(conv, x.channel(image, group), [x.strides[3], x.strides[4]], from);
+                tile.fill(conv, 1, x.channel(image, group), inner(&x), from);
                 for channel in group * conv.filters..(group + 1) * conv.filters {
                     let start = match bias {
                         Some((bias, step)) => *bias.at().offset(channel as isize * step),
@@ -82,29 +86,32 @@ where
     // Where pixels of the gradient are apart they are copied.
     let pixels = Conv { input: conv.output, padding: [0; 3], kernel: [1; 3], stride: [1; 3], ..*conv };
     let (room, is_dense) = (Padded::new(&pixels), gy.strides[4] == 1);
-    parallel_for(0..conv.groups, 1, |part| {
-        let (mut a, mut b) = (tile.room::<T>(), (!is_dense).then(|| room.room::<T>()));
+    let channels = conv.groups * conv.filters;
+    parallel_for(0..channels, CHANNELS, |part| {
+        let (mut a, mut b) = (tile.room::<T>(1), (!is_dense).then(|| room.room::<T>(1)));
         let from = a.as_mut_ptr::<T>();
-        for channel in part.start * conv.filters..part.end * conv.filters {
-            let mut sums = vec![0.0; places];
-            for image in 0..conv.images {
-                // SAFETY: the caller's conditions; the scratches have room.
-                unsafe {
-                    let x_strides = [x.strides[3], x.strides[4]];
-                    tile.fill(conv, x.channel(image, channel / conv.filters), x_strides, from);
-                    let (mut grad, mut row) = (gy.channel(image, channel).cast_const(), gy.strides[3]);
-                    if let Some(copy) = &mut b {
-                        let copy = copy.as_mut_ptr::<T>();
-                        room.fill(&pixels, grad, [gy.strides[3], gy.strides[4]], copy);
-                        (grad, row) = (copy, room.pitch as isize);
-                    }
-                    dispatch(Products { conv, tile, from, grad, row, sums: &mut sums });
+        let size = places * products::LANES;
+        let mut sums = vec![0.0; part.len() * size];
+        // Images outside: channels lie side by side.
+        for item in 0..conv.images * part.len() {
+            let (image, channel) = (item / part.len(), part.start + item % part.len());
+            let sums = &mut sums[(channel - part.start) * size..][..size];
+            // SAFETY: the caller's conditions; the scratches have room.
+            unsafe {
+                tile.fill(conv, 1, x.channel(image, channel / conv.filters), inner(&x), from);
+                let (mut grad, mut row) = (gy.channel(image, channel).cast_const(), gy.strides[3]);
+                if let Some(copy) = &mut b {
+                    let copy = copy.as_mut_ptr::<T>();
+                    room.fill(&pixels, 1, grad, inner(&gy), copy);
+                    (grad, row) = (copy, room.pitch as isize);
                 }
+                dispatch(Products { conv, tile, from, grad, row, sums });
             }
-            for (k, sum) in sums.into_iter().enumerate() {
-                // SAFETY: a weight of this channel, which no other task writes.
-                unsafe { *to.at().add(channel * places + k) = T::from_scalar(Scalar::Float(sum)) };
-            }
+        }
+        for (k, lanes) in sums.chunks_exact(products::LANES).enumerate() {
+            let sum = lanes.iter().sum();
+            // SAFETY: a weight of these channels, which no other task writes.
+            unsafe { *to.at().add(part.start * places + k) = T::from_scalar(Scalar::Float(sum)) };
         }
     });
 }

@@ -98,13 +98,20 @@ where
             unsafe { weight_of(conv, gy, x, images, partial.at().add(index * size)) }
         }
     });
-    parallel_for(0..size, 1 << 14, |part| {
-        for i in part {
-            // SAFETY: inside the parts.
-            unsafe {
-                let sum =
-                    (1..count).fold(*partial.at().add(i), |sum, p| sum + *partial.at().add(p * size + i));
-                *partial.at().add(i) = sum;
+    // SAFETY: each part has its sums.
+    unsafe { add_parts(count, size, partial) }
+}
+
+/// Adds the sums of all parts, of `size` elements each, in the first, from the first to the last.
+///
+/// # Safety
+/// - The parts are there, and nobody else uses them meanwhile.
+pub(super) unsafe fn add_parts<T: Element + Add<Output = T>>(count: usize, size: usize, parts: Shared<T>) {
+    parallel_for(0..size, 1 << 14, |range| {
+        for part in 1..count {
+            for i in range.clone() {
+                // SAFETY: inside the parts.
+                unsafe { *parts.at().add(i) = *parts.at().add(i) + *parts.at().add(part * size + i) }
             }
         }
     });

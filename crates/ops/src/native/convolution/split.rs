@@ -84,10 +84,12 @@ fn column(conv: &Conv, x: usize) -> usize {
     x % conv.stride[2] * part(conv) + x / conv.stride[2]
 }
 
+/// Writes the columns of a row that leave the same remainder side by side, one remainder after another.
+///
 /// # Safety
 /// - `from` is a row of the input, and `to` one that is split.
 #[inline(always)]
-unsafe fn split_row<T: Copy>(conv: &Conv, from: *const T, pixel: isize, to: *mut T) {
+pub(super) unsafe fn split_row<T: Copy>(conv: &Conv, from: *const T, pixel: isize, to: *mut T) {
     let (width, padding) = (conv.input[2], conv.padding[2]);
     // SAFETY: pixels of the row, and their places.
     unsafe {

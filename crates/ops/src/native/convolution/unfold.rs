@@ -45,6 +45,11 @@ impl<T> Images<T> {
     }
 }
 
+/// The strides of channels, rows and pixels.
+pub(super) fn inner<T>(images: &Images<T>) -> [isize; 3] {
+    [images.strides[1], images.strides[3], images.strides[4]]
+}
+
 /// Part of a row of columns: `before` columns that lie in the padding, `inside` that read the image from `offset` on, and
 /// `after`, in the padding again.
 struct Run {

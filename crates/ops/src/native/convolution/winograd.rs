@@ -16,6 +16,7 @@ mod transforms;
 use super::product::{WORTH_A_THREAD, pitch};
 use super::shape::Conv;
 use super::unfold::Images;
+use super::weights::Weights;
 use crate::gemm::{Gemm, GemmElement, Isa, Scratch, Shared, gemm};
 use crate::parallel::parallel_for;
 use crate::vectorized::{EveryIsa, dispatch};
@@ -116,28 +117,6 @@ impl Block {
 
     fn tiles(&self) -> usize {
         self.images.len() * self.per_image()
-    }
-}
-
-/// Weights as they lie: `filters x channels` of nine.
-#[derive(Clone, Copy)]
-pub(super) struct Weights<T> {
-    pub(super) at: Shared<T>,
-    /// From one filter, and from one channel, to the next.
-    pub(super) strides: [usize; 2],
-    /// The kernel is taken from back to front.
-    pub(super) turned: bool,
-}
-
-impl<T> Weights<T> {
-    /// Contiguous ones of `conv`.
-    pub(super) fn of(conv: &Conv, at: Shared<T>) -> Self {
-        Weights { at, strides: [conv.channels * 9, 9], turned: false }
-    }
-
-    /// Those of the convolution that gives the gradient of the input of `conv`.
-    pub(super) fn turned(conv: &Conv, at: Shared<T>) -> Self {
-        Weights { at, strides: [9, conv.channels * 9], turned: true }
     }
 }
 

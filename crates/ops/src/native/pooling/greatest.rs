@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "raw operands")]
 
 use super::planes::{Channel, Channels, Pooled, each_channel, rows};
+use super::squares;
 use super::windows::{Pool, Window};
 use crate::gemm::Scratch;
 use crate::native::strided::{every_second_of, gather};
@@ -20,6 +21,10 @@ const TOGETHER: usize = 16;
 /// # Safety
 /// - `x` is readable as `pool` says, `y` and `at` writable, disjoint from it and from each other; nobody else uses them.
 pub(super) unsafe fn max<T: Pooled>(pool: &Pool, x: &Channels<T>, y: &Channels<T>, at: &Channels<i64>) {
+    // SAFETY: the caller's conditions.
+    if unsafe { squares::max(pool, x, y, at) } {
+        return;
+    }
     let (places, offsets, spans) = (pool.output.iter().product::<i64>(), offsets(pool), spans(pool));
     let input = pool.input.map(|size| size as usize);
     each_channel(x.count, places.saturating_mul(pool.tap_count()) as usize, |i| {
@@ -326,11 +331,11 @@ unsafe fn greatest<T: Pooled>(
     index
 }
 
-/// Adds each element of `gy` to the place in `gx` that it came from; places outside are left out.
+/// Each element of `gy` added to the place in `gx` that it came from, and zeros elsewhere; places outside are left out.
 ///
 /// # Safety
 /// - `gy` and `at` are readable and of `output` sizes, `gx` is writable, of `input` sizes, and disjoint from them.
-pub(super) unsafe fn max_backward<T: Pooled + AddAssign>(
+pub(super) unsafe fn max_backward<T: Pooled<Sum = T> + AddAssign>(
     [input, output]: [[i64; 3]; 2],
     gy: &Channels<T>,
     at: &Channels<i64>,
@@ -341,6 +346,8 @@ pub(super) unsafe fn max_backward<T: Pooled + AddAssign>(
     each_channel(gy.count, depth * height * width, |i| {
         let (gy, at, gx) = (gy.channel(i), at.channel(i), gx.channel(i));
         let even = gx.even_step(input);
+        // SAFETY: the caller's conditions.
+        unsafe { gx.clear(input) };
         for [z, y] in rows(depth, height) {
             for x in 0..width {
                 // SAFETY: places inside the channels; the index is checked.

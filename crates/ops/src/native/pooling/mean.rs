@@ -107,18 +107,23 @@ unsafe fn add_row<T: Pooled>(from: *const T, step: isize, sums: &mut [T::Sum]) {
     }
 }
 
-/// Adds each element of `gy`, divided as its mean was, to all places of its window in `gx`.
+/// In `gx`, of `input` sizes, the sum of the elements of `gy` whose windows have a place, each divided as its mean was.
 ///
 /// # Safety
 /// - `gy` is readable as `mean` says, `gx` writable and disjoint from it; nobody else uses them.
 pub(super) unsafe fn mean_backward<T: Pooled<Sum = T> + AddAssign>(
     mean: &Mean,
+    input: [i64; 3],
     gy: &Channels<T>,
     gx: &Channels<T>,
 ) {
+    let input = input.map(|size| size as usize);
     each_channel(gy.count, mean.work(), |i| {
         // SAFETY: the caller's conditions; channels are apart.
-        unsafe { dispatch(Backward { mean, gy: gy.channel(i), gx: gx.channel(i) }) }
+        unsafe {
+            gx.channel(i).clear(input);
+            dispatch(Backward { mean, gy: gy.channel(i), gx: gx.channel(i) })
+        }
     });
 }
 

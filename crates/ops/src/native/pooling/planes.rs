@@ -5,7 +5,7 @@ use super::windows::Kind;
 use crate::Tensor;
 use crate::parallel::parallel_for;
 use half::{bf16, f16};
-use std::ops::{Add, AddAssign, Mul};
+use std::ops::{Add, AddAssign, Mul, Range};
 
 /// An element, what it is compared and summed in, and the way back.
 pub(in crate::native) trait Pooled: Copy + Send + Sync {
@@ -79,6 +79,17 @@ impl<T> Channels<T> {
         }
     }
 
+    /// The addresses of all elements of channels of these sizes, if they follow one another without gaps; else none.
+    pub(super) fn dense(&self, sizes: [usize; 3]) -> Range<usize> {
+        let (channel, pixels) = (self.channel(0), sizes.iter().product::<usize>());
+        let follow = |count: usize, stride: isize, inner: usize| count <= 1 || stride == inner as isize;
+        let channels = follow(self.channels, self.outer[1], pixels);
+        let images = follow(self.count / self.channels.max(1), self.outer[0], self.channels * pixels);
+        let is_dense = channels && images && channel.even_step(sizes) == Some(1);
+        let start = self.at.addr();
+        start..if is_dense { start + self.count * pixels * size_of::<T>() } else { start }
+    }
+
     pub(super) fn channel(&self, index: usize) -> Channel<T> {
         let (image, channel) = ((index / self.channels) as isize, (index % self.channels) as isize);
         let at = self.at.wrapping_offset(image * self.outer[0] + channel * self.outer[1]);
@@ -107,6 +118,25 @@ impl<T> Channel<T> {
         let rows = height == 1 || row == pixel * width as isize;
         let planes = depth == 1 || plane == pixel * (width * height) as isize;
         (rows && planes).then_some(pixel)
+    }
+}
+
+impl<T: Pooled<Sum = T>> Channel<T> {
+    /// Zeros in all places of these sizes.
+    ///
+    /// # Safety
+    /// - They are writable.
+    pub(super) unsafe fn clear(&self, sizes: [usize; 3]) {
+        let pixels = sizes.iter().product();
+        for [z, y] in rows(sizes[0], sizes[1]) {
+            // SAFETY: by this function's condition.
+            unsafe {
+                if self.even_step(sizes) == Some(1) {
+                    return std::slice::from_raw_parts_mut(self.at, pixels).fill(T::ZERO);
+                }
+                (0..sizes[2]).for_each(|x| *self.pixel([z, y, x]) = T::ZERO);
+            }
+        }
     }
 }
 

@@ -1,13 +1,17 @@
 //! The gradient of one channel's weights: for each the products of the output's gradient with what it was multiplied with.
 #![expect(unsafe_code, reason = "raw operands")]
 
+use super::super::padded::Padded;
 use super::super::shape::Conv;
-use super::padded::{BLOCK, Padded};
+use super::BLOCK;
 use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Number, Placed, Vector};
 use flambeau_core::Element;
 use std::mem::MaybeUninit;
 
-/// The share of one channel of an image: summed in lanes, then added to `sums`.
+/// Lanes of a sum; vectors have as many or less.
+pub(super) const LANES: usize = 16;
+
+/// The share of one channel of an image: summed in lanes, then added to `sums`, of which each place has [`LANES`].
 pub(in super::super) struct Products<'c, T> {
     pub(super) conv: &'c Conv,
     pub(super) tile: Padded,
@@ -75,7 +79,7 @@ unsafe fn square<I: Isa, T: FloatLanes<I> + Element, const K: usize, const S: us
     }
     for (i, made) in made.into_iter().enumerate() {
         for (k, made) in made.into_iter().enumerate() {
-            sums[i * K + k] += sum::<I, T>(made);
+            add::<I, T>(made, &mut sums[(i * K + k) * LANES..][..LANES]);
         }
     }
 }
@@ -138,7 +142,7 @@ unsafe fn load<I: Isa, T: FloatLanes<I>, const WHOLE: bool>(from: *const T, left
 unsafe fn any<I: Isa, T: FloatLanes<I> + Element>(products: Products<'_, T>) {
     let Products { conv, tile, from, grad, row, sums } = products;
     let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
-    for (place, total) in sums.iter_mut().enumerate() {
+    for (place, total) in sums.chunks_exact_mut(LANES).enumerate() {
         let (ky, kx) = (place / conv.kernel[2], place % conv.kernel[2]);
         let mut made = T::Vector::zero();
         for y in 0..height {
@@ -153,22 +157,21 @@ unsafe fn any<I: Isa, T: FloatLanes<I> + Element>(products: Products<'_, T>) {
                 }
             }
         }
-        *total += sum::<I, T>(made);
+        add::<I, T>(made, total);
     }
 }
 
-/// The sum of all lanes.
+/// Adds each lane to its sum.
 #[inline(always)]
-fn sum<I: Isa, T: FloatLanes<I> + Element>(vector: T::Vector) -> f64 {
-    let mut lanes = [MaybeUninit::<u64>::uninit(); 64];
+fn add<I: Isa, T: FloatLanes<I> + Element>(vector: T::Vector, sums: &mut [f64]) {
+    const { assert!(T::Vector::LANES <= LANES) };
+    let mut lanes = [MaybeUninit::<u64>::uninit(); LANES];
     let lanes: *mut T = lanes.as_mut_ptr().cast();
-    let mut sum = 0.0;
-    // SAFETY: a vector has at most 64 lanes of at most eight bytes, and all are written.
+    // SAFETY: a vector has at most so many lanes, of at most eight bytes, and all are written.
     unsafe {
         T::store(vector, lanes);
-        for i in 0..T::Vector::LANES {
-            sum += lanes.add(i).read().to_scalar().to_f64();
+        for (i, sum) in sums.iter_mut().enumerate().take(T::Vector::LANES) {
+            *sum += lanes.add(i).read().to_scalar().to_f64();
         }
     }
-    sum
 }

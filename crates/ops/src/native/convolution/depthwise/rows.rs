@@ -1,8 +1,9 @@
 //! The output of one channel: blocks of four rows and a vector of columns, for which each vector of the input is read once.
 #![expect(unsafe_code, reason = "raw operands")]
 
+use super::super::padded::Padded;
 use super::super::shape::Conv;
-use super::padded::{BLOCK, Padded};
+use super::BLOCK;
 use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Number, Placed, Vector};
 use flambeau_core::Element;
 use std::mem::MaybeUninit;
@@ -145,10 +146,17 @@ unsafe fn any<I: Isa, T: FloatLanes<I>>(rows: Rows<'_, T>) {
     }
 }
 
+/// Writes the first `count` lanes.
+///
 /// # Safety
 /// - `to` is valid for writing `count` elements, `step` apart.
 #[inline(always)]
-unsafe fn store<I: Isa, T: FloatLanes<I>>(vector: T::Vector, to: *mut T, step: isize, count: usize) {
+pub(in super::super) unsafe fn store<I: Isa, T: FloatLanes<I>>(
+    vector: T::Vector,
+    to: *mut T,
+    step: isize,
+    count: usize,
+) {
     // SAFETY: by this function's condition; a vector has at most 64 lanes of at most eight bytes.
     unsafe {
         if step == 1 {
