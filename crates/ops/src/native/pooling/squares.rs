@@ -97,8 +97,8 @@ impl<T: Pooled> Squares<T> {
         unsafe {
             let (y, at) = (self.y.add(to), self.at.add(to));
             if count == TOGETHER {
-                for k in 0..TOGETHER {
-                    y.add(k).write(T::narrow(best[k]));
+                for (k, best) in best.into_iter().enumerate() {
+                    y.add(k).write(T::narrow(best));
                 }
                 return at.cast::<[i64; TOGETHER]>().write_unaligned(places);
             }
