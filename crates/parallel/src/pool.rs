@@ -103,12 +103,12 @@ struct Share {
 }
 
 impl Share {
-    /// Half of what is left: long stretches, which are read faster than scattered chunks, and short ones at the end, so that
-    /// all threads end together.
+    /// A quarter of what is left: long stretches, which are read faster than scattered chunks, and short ones at the end, so that
+    /// all threads end together. A thread that loses its core keeps the others waiting for one stretch only.
     ///
     /// Relaxed: what chunks write is ordered by the lock that each helper takes when it leaves.
     fn claim(&self) -> Option<Range<usize>> {
-        let stretch = |next: usize| self.end.saturating_sub(next).div_ceil(2);
+        let stretch = |next: usize| self.end.saturating_sub(next).div_ceil(4);
         let taken = |next: usize| (next < self.end).then(|| next + stretch(next));
         let first = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).ok()?;
         Some(first..first + stretch(first))
