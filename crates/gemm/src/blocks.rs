@@ -115,9 +115,16 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
         self.columns.len().div_ceil(Self::STRIP)
     }
 
-    unsafe fn run(&self) {
+    /// How many blocks of C there are from top to bottom, and across. Nine would leave one of two threads waiting for a ninth of
+    /// the time, so where there are a few they are a multiple of four.
+    fn blocks(&self) -> (usize, usize) {
         let (down, across) =
             (self.tiles().div_ceil(self.plan.tiles), self.strips().div_ceil(self.plan.strips));
+        (if down * across < 8 { down } else { down.next_multiple_of(4).min(self.tiles()) }, across)
+    }
+
+    unsafe fn run(&self) {
+        let (down, across) = self.blocks();
         let work = self.g.m / down * (self.columns.len() / across) * self.k.len();
         // SAFETY: `gemm`'s conditions; each chunk packs its own strips, each block writes its own part of C.
         unsafe {
