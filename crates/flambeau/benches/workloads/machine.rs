@@ -138,14 +138,16 @@ dispatched!(chains_f64, run_f64, (by: f64) -> f64);
 
 macro_rules! chains {
     ($name:ident, $ty:ty, $lanes:literal) => {
+        /// Plain loops: an adaptor that is not inlined is compiled without the instruction.
         #[inline(always)]
+        #[expect(clippy::needless_range_loop, reason = "as above")]
         fn $name(by: $ty) -> $ty {
             let mut chains = [[by; $lanes]; CHAINS];
             let by = [by * 0.999; $lanes];
             for _ in 0..STEPS {
-                for chain in &mut chains {
-                    for (value, by) in chain.iter_mut().zip(&by) {
-                        *value = value.mul_add(*by, *by);
+                for c in 0..CHAINS {
+                    for i in 0..$lanes {
+                        chains[c][i] = chains[c][i].mul_add(by[i], by[i]);
                     }
                 }
             }
