@@ -2,6 +2,7 @@
 //! workloads are held against. About a second in all; printed as one JSON object.
 #![expect(unsafe_code, reason = "functions for instruction sets that were found at run time")]
 
+use flambeau_ops::vectorized::{EveryIsa, Float, FloatLanes, Isa, Kernel, Placed, Vector, dispatch};
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -20,8 +21,8 @@ pub(super) fn measure(threads: usize) -> String {
         let copy = together(threads, || Copy(vec![1.0; share / 8], vec![0.0; share / 8]));
         fields.push(format!("\"{name}\": {:.3}", read.max(copy)));
     }
-    fields.push(format!("\"f32\": {:.3}", together(threads, || Fma::<f32>(1.0))));
-    fields.push(format!("\"f64\": {:.3}", together(threads, || Fma::<f64>(1.0))));
+    fields.push(format!("\"f32\": {:.3}", together(threads, || Fma(0.999f32))));
+    fields.push(format!("\"f64\": {:.3}", together(threads, || Fma(0.999f64))));
     format!("{{{}}}", fields.join(", "))
 }
 
@@ -113,51 +114,43 @@ impl Work for Copy {
     }
 }
 
-struct Fma<T>(T);
-
-/// Twelve independent chains of 16 numbers hide the latency of a multiplication.
+/// So many independent chains of vectors hide the latency of a multiplication.
 const CHAINS: usize = 12;
 const STEPS: usize = 4096;
 
-impl Work for Fma<f32> {
+/// Multiplications and additions of numbers that stay in registers.
+#[derive(Clone)]
+struct Fma<T>(T);
+
+impl<T: Send + Clone> Work for Fma<T>
+where
+    Fma<T>: EveryIsa<f64>,
+{
     fn run(&mut self) -> f64 {
-        self.0 = chains_f32(black_box(self.0)).clamp(0.5, 1.0);
-        (2 * CHAINS * 16 * STEPS) as f64
+        // SAFETY: the processor has the set that was found.
+        unsafe { dispatch(black_box(self.clone())) }
     }
 }
 
-impl Work for Fma<f64> {
-    fn run(&mut self) -> f64 {
-        self.0 = chains_f64(black_box(self.0)).clamp(0.5, 1.0);
-        (2 * CHAINS * 16 * STEPS) as f64
-    }
+impl<T> Placed for Fma<T> {
+    type Home = Self;
 }
 
-dispatched!(chains_f32, run_f32, (by: f32) -> f32);
-dispatched!(chains_f64, run_f64, (by: f64) -> f64);
-
-macro_rules! chains {
-    ($name:ident, $ty:ty, $lanes:literal) => {
-        /// Plain loops: an adaptor that is not inlined is compiled without the instruction.
-        #[inline(always)]
-        #[expect(clippy::needless_range_loop, reason = "as above")]
-        fn $name(by: $ty) -> $ty {
-            let mut chains = [[by; $lanes]; CHAINS];
-            let by = [by * 0.999; $lanes];
-            for _ in 0..STEPS {
-                for c in 0..CHAINS {
-                    for i in 0..$lanes {
-                        chains[c][i] = chains[c][i].mul_add(by[i], by[i]);
-                    }
-                }
+/// Returns how many operations these were.
+impl<I: Isa, T: FloatLanes<I>> Kernel<I, f64> for Fma<T> {
+    #[inline(always)]
+    unsafe fn run(self) -> f64 {
+        let by = T::Vector::splat(self.0.widen());
+        let mut chains = [by; CHAINS];
+        for _ in 0..STEPS {
+            for chain in &mut chains {
+                *chain = chain.mul_add(by, by);
             }
-            chains.iter().flatten().sum()
         }
-    };
+        black_box(chains);
+        (2 * CHAINS * T::Vector::LANES * STEPS) as f64
+    }
 }
-
-chains!(run_f32, f32, 16);
-chains!(run_f64, f64, 16);
 
 /// One small allocation and one call through a pointer: what a tensor operation takes at least.
 fn call_ns() -> f64 {
