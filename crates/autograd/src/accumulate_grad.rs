@@ -115,17 +115,9 @@ fn own(leaf: &Tensor, grad: Tensor, create_graph: bool) -> Result<Tensor> {
 #[inline]
 fn may_be_kept(leaf: &Tensor, grad: &Tensor, create_graph: bool) -> bool {
     !create_graph
-        && is_sole_owner(grad)
+        && grad.is_sole_owner()
         && has_layout_of(grad, leaf)
         && grad.impl_().autograd_meta().is_none()
-}
-
-/// Whether nobody else can reach the tensor or its elements.
-pub(crate) fn is_sole_owner(tensor: &Tensor) -> bool {
-    let impl_ = tensor.impl_();
-    IntrusivePtr::strong_count(impl_) == 1
-        && IntrusivePtr::weak_count(impl_) == 0
-        && tensor.storage().use_count() == 1
 }
 
 /// Whether `grad` has its elements in the same order as `leaf`, or row-major if that one has gaps.

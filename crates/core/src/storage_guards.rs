@@ -192,7 +192,7 @@ fn try_each<const N: usize>(wanted: [(&Storage, Access); N]) -> bool {
         let (storage, access) = wanted[i];
         let is_refused = access == Access::Write && storage.is_read_only();
         if is_refused || !storage.lock.try_lock(access) {
-            unlock_each(&wanted[..i]);
+            unlock_distinct(&wanted[..i]);
             return false;
         }
     }
@@ -200,11 +200,6 @@ fn try_each<const N: usize>(wanted: [(&Storage, Access); N]) -> bool {
         note_write(storage, access);
     }
     true
-}
-
-#[cold]
-fn unlock_each(wanted: &[(&Storage, Access)]) {
-    wanted.iter().for_each(|(storage, access)| storage.lock.unlock(*access));
 }
 
 /// Locks both in the order of addresses, waiting where that is needed.
@@ -241,18 +236,18 @@ fn unlock_all(wanted: &[(&Storage, Access)]) {
         [] => {}
         [(a, _)] => a.lock.unlock_held(),
         [(a, _), (b, _)] if Storage::ptr_eq(a, b) => a.lock.unlock_held(),
-        [a, b] => unlock_distinct([a, b]),
-        [a, b, c] if are_distinct([a, b, c]) => unlock_distinct([a, b, c]),
-        [a, b, c, d] if are_distinct([a, b, c, d]) => unlock_distinct([a, b, c, d]),
+        [a, b] => unlock_distinct(&[a, b]),
+        [a, b, c] if are_distinct([a, b, c]) => unlock_distinct(&[a, b, c]),
+        [a, b, c, d] if are_distinct([a, b, c, d]) => unlock_distinct(&[a, b, c, d]),
         _ => Set::new(wanted).each().for_each(|storage| storage.lock.unlock_held()),
     }
     hold(-1);
 }
 
 #[inline(always)]
-fn unlock_distinct<const N: usize>(wanted: [(&Storage, Access); N]) {
+fn unlock_distinct(wanted: &[(&Storage, Access)]) {
     for (storage, access) in wanted {
-        storage.lock.unlock(access);
+        storage.lock.unlock(*access);
     }
 }
 

@@ -140,7 +140,7 @@ where
     for<'r> RowKernel<'r, T, F, N>: EveryIsa,
 {
     let run = |rows: &Rows<N>| rows::dispatch_rows::<T, F, N>(rows, formula);
-    for_each_rows(iter, Kernel { inputs: [T::SCALAR_TYPE; N], output, streams: false, run: &run })
+    for_each_rows(iter, &Kernel { inputs: [T::SCALAR_TYPE; N], output, streams: false, run: &run })
 }
 
 /// The same for numbers, whose loop can write past the caches.
@@ -154,6 +154,6 @@ where
     let dtype = T::SCALAR_TYPE;
     for_each_rows(
         iter,
-        Kernel { inputs: [dtype; N], output: dtype, streams: rows::numbers_stream(N, dtype), run: &run },
+        &Kernel { inputs: [dtype; N], output: dtype, streams: rows::numbers_stream(N, dtype), run: &run },
     )
 }

@@ -42,6 +42,12 @@ impl Tensor {
         IntrusivePtr::get_mut(&mut self.0)
     }
 
+    /// Whether nobody else can reach the tensor or its elements: no handle, view, saved value or weak owner is left.
+    #[inline]
+    pub fn is_sole_owner(&self) -> bool {
+        IntrusivePtr::is_unique(&self.0) && self.storage().is_unique()
+    }
+
     /// A tensor without values in `sizes`, row-major: memory as the allocator gave it.
     ///
     /// # Errors

@@ -88,12 +88,17 @@ impl Isa for Neon {
     const CAPABILITY: CpuCapability = CpuCapability::Neon;
 }
 
-#[cfg(target_arch = "x86_64")]
+/// [`Isa::prefetch`], of the processor.
 #[inline(always)]
-fn prefetch_line(address: *const u8) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: a hint, which every x86-64 processor has and which touches nothing.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
+pub fn prefetch_line(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint, which every x86-64 processor has and which touches nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
 
 /// The instruction sets by name, as `FLAMBEAU_CPU_CAPABILITY` spells them in lower case.

@@ -79,9 +79,11 @@ mod scalar;
 mod tests;
 
 pub use convert::{Convert, convert_slice};
+#[cfg(target_arch = "x86_64")]
+pub use isa::Avx512;
 pub use isa::{
     CapabilityOverride, CpuCapability, EveryIsa, EveryLanes, Isa, Kernel, Placed, Scalar, cpu_capability,
-    dispatch, override_cpu_capability,
+    dispatch, override_cpu_capability, prefetch_line,
 };
 pub use lanes::{Bits, Float, FloatLanes, Integer, IntegerLanes, Lanes, Mask, Number, Vector};
 pub use math::FloatElement;

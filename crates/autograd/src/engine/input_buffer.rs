@@ -1,6 +1,5 @@
 //! Gradients on their way into a node: summed as they arrive.
 
-use crate::accumulate_grad::is_sole_owner;
 use crate::node::Gradients;
 use flambeau_core::{Result, Scalar, shape};
 use flambeau_ops::native::accumulate::accumulate_;
@@ -47,6 +46,6 @@ fn sum_of(sum: Tensor, grad: Tensor, create_graph: bool) -> Result<Tensor> {
 
 /// Whether the tensor is ours alone, and each of its elements has memory of its own.
 fn can_write(tensor: &Tensor) -> bool {
-    is_sole_owner(tensor)
+    tensor.is_sole_owner()
         && (tensor.is_contiguous() || shape::is_non_overlapping_and_dense(tensor.sizes(), tensor.strides()))
 }

@@ -100,7 +100,7 @@ pub(super) trait LaneFormula<I: Isa, T: Lanes<I>, const N: usize>: Copy + Placed
 }
 
 macro_rules! store_lanes {
-    ($wrapper:ident, $formula:ident, $lanes:ident, streams: $streams:expr) => {
+    ($wrapper:ident, $formula:ident, $lanes:ident, streams: $arguments:expr) => {
         #[derive(Clone, Copy)]
         pub(super) struct $wrapper<F>(pub(super) F);
 
@@ -111,7 +111,7 @@ macro_rules! store_lanes {
         impl<I: Isa, T: $lanes<I>, F: $formula<N>, const N: usize> LaneFormula<I, T, N> for $wrapper<F> {
             const OUTPUT_SIZE: usize = size_of::<T>();
             const STREAMS: bool =
-                I::STREAMS_LINES && T::Vector::LANES * size_of::<T>() == LINE && $streams(N);
+                I::STREAMS_LINES && T::Vector::LANES * size_of::<T>() == LINE && N == $arguments;
 
             #[inline(always)]
             unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
@@ -128,22 +128,17 @@ macro_rules! store_lanes {
     };
 }
 
-store_lanes!(Floats, FloatFormula, FloatLanes, streams: never);
-store_lanes!(Numbers, NumberFormula, Lanes, streams: of_two);
-store_lanes!(Integers, IntegerFormula, IntegerLanes, streams: never);
+store_lanes!(Floats, FloatFormula, FloatLanes, streams: 0);
+store_lanes!(Numbers, NumberFormula, Lanes, streams: STREAMED_NUMBERS);
+store_lanes!(Integers, IntegerFormula, IntegerLanes, streams: 0);
 
-const fn never(_arguments: usize) -> bool {
-    false
-}
-
-const fn of_two(arguments: usize) -> bool {
-    arguments == 2
-}
+/// Of how many numbers formulas [stream](LaneFormula::STREAMS).
+const STREAMED_NUMBERS: usize = 2;
 
 /// Whether formulas of so many numbers of this type [stream](LaneFormula::STREAMS) where there are such stores: vectors of other
 /// types do not fill a line.
 pub(super) fn numbers_stream(arguments: usize, dtype: ScalarType) -> bool {
-    of_two(arguments) && matches!(dtype, ScalarType::F32 | ScalarType::F64)
+    arguments == STREAMED_NUMBERS && matches!(dtype, ScalarType::F32 | ScalarType::F64)
 }
 
 /// A formula of two integers, and a note of whether some second one was 0.

@@ -2,13 +2,15 @@
 //! written whole need not be read from memory before.
 //!
 //! A piece of the result is computed into a tile that stays in the nearest cache, and copied from there by stores that wait for
-//! no line. Kernels know nothing of it.
+//! no line. Kernels know nothing of it, but for those that
+//! [stream](super::rows::LaneFormula::STREAMS) by themselves.
 #![expect(unsafe_code, reason = "moves bytes of rows whose guards the iterator holds")]
 
 use super::rows::{LINE, Rows};
 use crate::parallel::num_threads;
+use crate::vectorized::prefetch_line;
 #[cfg(target_arch = "x86_64")]
-use crate::vectorized::{CpuCapability, cpu_capability};
+use crate::vectorized::{Avx512, CpuCapability, Isa, cpu_capability};
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
@@ -107,7 +109,7 @@ fn ask_ahead<const N: usize>(piece: &Rows<N>, inputs: [usize; N]) {
     for (i, size) in inputs.into_iter().enumerate() {
         if !piece.repeated[i] {
             let soon = piece.from[i].wrapping_add(AHEAD);
-            (0..piece.n * size).step_by(LINE).for_each(|at| prefetch(soon.wrapping_add(at)));
+            (0..piece.n * size).step_by(LINE).for_each(|at| prefetch_line(soon.wrapping_add(at)));
         }
     }
 }
@@ -179,10 +181,9 @@ unsafe fn stream_parts(from: *const u8, to: *mut u8, bytes: usize) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn stream_lines(from: *const u8, to: *mut u8, bytes: usize) {
-    use std::arch::x86_64::{_mm512_loadu_si512, _mm512_stream_si512};
     for at in (0..bytes).step_by(LINE) {
         // SAFETY: inside both, and `to` is aligned. Other threads see the bytes after `fence`.
-        unsafe { _mm512_stream_si512(to.add(at).cast(), _mm512_loadu_si512(from.add(at).cast())) }
+        unsafe { Avx512::stream_line(from.add(at), to.add(at)) }
     }
 }
 
@@ -282,18 +283,7 @@ pub(crate) fn stream_slice<T: bytemuck::Pod>(from: &[T], to: &mut [T]) {
 /// Asks for the lines of elements before they are needed in an order that the processor does not see coming.
 pub(crate) fn ask_for<T>(elements: &[T]) {
     let start = elements.as_ptr().cast::<u8>();
-    (0..size_of_val(elements)).step_by(LINE).for_each(|at| prefetch(start.wrapping_add(at)));
-}
-
-fn prefetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint, which every x86-64 processor has and which touches nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
+    (0..size_of_val(elements)).step_by(LINE).for_each(|at| prefetch_line(start.wrapping_add(at)));
 }
 
 #[cfg(test)]

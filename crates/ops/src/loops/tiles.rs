@@ -74,7 +74,6 @@ impl Port {
 type RunRows<'k, const N: usize> = dyn Fn(&Rows<N>) + Sync + 'k;
 
 /// A kernel: the types it reads and writes, its loop, and whether that heeds [`Rows::streams`].
-#[derive(Clone, Copy)]
 pub(super) struct Kernel<'k, const N: usize> {
     pub(super) inputs: [ScalarType; N],
     pub(super) output: ScalarType,
@@ -99,7 +98,7 @@ struct Sink<'k, const N: usize> {
 }
 
 impl<'k, const N: usize> Sink<'k, N> {
-    fn new(kernel: Kernel<'k, N>) -> Self {
+    fn new(kernel: &Kernel<'k, N>) -> Self {
         Sink {
             run: kernel.run,
             inputs: kernel.inputs.map(ScalarType::size),
@@ -130,8 +129,8 @@ impl<'k, const N: usize> Sink<'k, N> {
 /// Those of [`TensorIterator::with_pointers`].
 ///
 /// `run` is the only part that knows the formula: this and all that follows is compiled once for each `N`.
-pub(super) fn for_each_rows<const N: usize>(iter: &TensorIterator<'_>, kernel: Kernel<'_, N>) -> Result<()> {
-    let Kernel { inputs, output, .. } = kernel;
+pub(super) fn for_each_rows<const N: usize>(iter: &TensorIterator<'_>, kernel: &Kernel<'_, N>) -> Result<()> {
+    let Kernel { inputs, output, .. } = *kernel;
     if let Some(plain) = iter.plain().filter(|p| p.result == output && p.takes(inputs)) {
         return match plain.number() {
             None => plain.with_guards(iter.name(), || plain_rows(plain.rows(), kernel)),
@@ -147,8 +146,8 @@ pub(super) fn for_each_rows<const N: usize>(iter: &TensorIterator<'_>, kernel: K
 
 /// The calls that are not plain.
 #[inline(never)]
-fn walk_rows<const N: usize>(iter: &TensorIterator<'_>, kernel: Kernel<'_, N>) -> Result<()> {
-    let Kernel { inputs, output, .. } = kernel;
+fn walk_rows<const N: usize>(iter: &TensorIterator<'_>, kernel: &Kernel<'_, N>) -> Result<()> {
+    let Kernel { inputs, output, .. } = *kernel;
     let operands = iter.operands();
     let to = Port::output(operands[0].dtype(), output)?;
     let mut from = [to; N];
@@ -203,7 +202,7 @@ fn walk_turned<const N: usize>(iter: &TensorIterator<'_>, dim: usize, sink: Sink
 
 /// The one dense row that a plain call is, cut where several threads pay.
 #[inline]
-fn plain_rows<const N: usize>(whole: Rows<N>, kernel: Kernel<'_, N>) {
+fn plain_rows<const N: usize>(whole: Rows<N>, kernel: &Kernel<'_, N>) {
     let n = whole.n;
     if n <= GRAIN {
         return if n > 0 {
@@ -219,7 +218,11 @@ fn plain_rows<const N: usize>(whole: Rows<N>, kernel: Kernel<'_, N>) {
 }
 
 /// The same where the input at `place` is a number, which is converted once.
-fn with_number<const N: usize>(plain: &Plain<'_>, (place, convert): (usize, Convert), kernel: Kernel<'_, N>) {
+fn with_number<const N: usize>(
+    plain: &Plain<'_>,
+    (place, convert): (usize, Convert),
+    kernel: &Kernel<'_, N>,
+) {
     let mut whole = plain.rows();
     let mut number = MaybeUninit::<u64>::uninit();
     // SAFETY: one element is read under the guards that are held; those of any type fit in eight bytes.

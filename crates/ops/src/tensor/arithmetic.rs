@@ -78,21 +78,16 @@ macro_rules! numbers {
 /// Rust's operator `$trait` by a function of two tensors and the same with `out`.
 macro_rules! operator {
     ($trait:ident, $method:ident, $op:expr, $with_out:expr, [$($number:ty),*]) => {
-        operator!(@any $trait, $method, $op, $with_out, &Tensor, Tensor);
-        operator!(@tensor $trait, $method, $op, $with_out, [&Tensor, Tensor], Result<Tensor> $(, $number)*);
+        operator!(@one $trait, $method, $op, $with_out, [R: Operand] &Tensor, R);
+        operator!(@one $trait, $method, $op, $with_out, [R: Operand] Tensor, R);
+        operator!(@each $trait, $method, $op, $with_out, Result<Tensor> $(, $number)*);
     };
-    (@any $trait:ident, $method:ident, $op:expr, $with_out:expr, $($left:ty),*) => {$(
-        impl<R: Operand> $trait<R> for $left {
-            type Output = Result<Tensor>;
-
-            #[inline]
-            fn $method(self, right: R) -> Result<Tensor> {
-                self.with(|left| right.with(|right| compute(left, right, $op, $with_out)))
-            }
-        }
+    (@each $trait:ident, $method:ident, $op:expr, $with_out:expr, $($left:ty),*) => {$(
+        operator!(@one $trait, $method, $op, $with_out, [] $left, &Tensor);
+        operator!(@one $trait, $method, $op, $with_out, [] $left, Tensor);
     )*};
-    (@tensor $trait:ident, $method:ident, $op:expr, $with_out:expr, [$($right:ty),*], $left:ty) => {$(
-        impl $trait<$right> for $left {
+    (@one $trait:ident, $method:ident, $op:expr, $with_out:expr, [$($generics:tt)*] $left:ty, $right:ty) => {
+        impl<$($generics)*> $trait<$right> for $left {
             type Output = Result<Tensor>;
 
             #[inline]
@@ -100,10 +95,6 @@ macro_rules! operator {
                 self.with(|left| right.with(|right| compute(left, right, $op, $with_out)))
             }
         }
-    )*};
-    (@tensor $trait:ident, $method:ident, $op:expr, $with_out:expr, $rights:tt, $first:ty, $($more:ty),*) => {
-        operator!(@tensor $trait, $method, $op, $with_out, $rights, $first);
-        operator!(@tensor $trait, $method, $op, $with_out, $rights, $($more),*);
     };
 }
 

@@ -1,7 +1,7 @@
 //! Operands that the caller has given away: their memory takes the result where nobody can see that.
 
 use super::Tensor;
-use flambeau_core::{DispatchKey, DispatchKeySet, IntrusivePtr, Result, apply_thread_keys, creation_keys};
+use flambeau_core::{DispatchKey, DispatchKeySet, Result, apply_thread_keys, creation_keys};
 use std::ops::Deref;
 
 /// Bytes from which on reuse pays: shorter results find warm memory anyway.
@@ -45,13 +45,14 @@ pub(super) fn compute(a: Held<'_>, b: Held<'_>, functional: Functional, with_out
     functional(&a, &b)
 }
 
-/// Whether the result of `held` and `other` may be written over `held`: nobody else sees its elements, and a fresh result would
-/// have its sizes, strides, type and keys.
+/// Whether the result of `held` and `other` may be written over `held`: nobody else sees its elements, which are the allocator's,
+/// and a fresh result would have its sizes, strides, type and keys.
 #[inline]
 fn takes_result(held: &Held<'_>, other: &Tensor) -> bool {
     let Held::Given(held) = held else { return false };
     is_large(held)
-        && is_only_handle(held)
+        && held.is_sole_owner()
+        && held.storage().is_resizable()
         && is_plain(held, other)
         && gives_its_type(held, other)
         && gives_its_geometry(held, other)
@@ -59,13 +60,6 @@ fn takes_result(held: &Held<'_>, other: &Tensor) -> bool {
 
 fn is_large(tensor: &Tensor) -> bool {
     tensor.numel() as usize * tensor.dtype().size() >= LEAST
-}
-
-/// Whether the bytes are reached through this handle alone and belong to the allocator: no clone, view, saved variable, weak
-/// handle, accessor or foreign owner is left.
-fn is_only_handle(tensor: &Tensor) -> bool {
-    let storage = tensor.storage();
-    IntrusivePtr::is_unique(tensor.impl_()) && storage.is_unique() && storage.is_resizable()
 }
 
 /// Whether nothing is recorded, carried along or intercepted, and a tensor made now would have the same keys.
