@@ -76,7 +76,7 @@ pub fn number_kernel<const N: usize>(
     iter: &TensorIterator<'_>,
     formula: impl NumberFormula<N>,
 ) -> Result<()> {
-    dispatch_all_types!(numbers, iter.common_dtype(), iter.name(), T => run_numbers::<T, _, N>(iter, formula))
+    dispatch_all_types!(numbers, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
 }
 
 /// Evaluates a formula that bool has too.
@@ -84,7 +84,7 @@ pub fn number_kernel<const N: usize>(
 /// # Errors
 /// As [`float_kernel`].
 pub fn any_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl NumberFormula<N>) -> Result<()> {
-    dispatch_all_types!(all, iter.common_dtype(), iter.name(), T => run_numbers::<T, _, N>(iter, formula))
+    dispatch_all_types!(all, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
 }
 
 /// Evaluates a formula of integers and bool.
@@ -140,20 +140,9 @@ where
     for<'r> RowKernel<'r, T, F, N>: EveryIsa,
 {
     let run = |rows: &Rows<N>| rows::dispatch_rows::<T, F, N>(rows, formula);
-    for_each_rows(iter, &Kernel { inputs: [T::SCALAR_TYPE; N], output, streams: false, run: &run })
-}
-
-/// The same for numbers, whose loop can write past the caches.
-fn run_numbers<T, F, const N: usize>(iter: &TensorIterator<'_>, formula: F) -> Result<()>
-where
-    T: Element,
-    F: NumberFormula<N>,
-    for<'r> RowKernel<'r, T, Numbers<F>, N>: EveryIsa,
-{
-    let run = |rows: &Rows<N>| rows::dispatch_rows::<T, _, N>(rows, Numbers(formula));
-    let dtype = T::SCALAR_TYPE;
+    let input = T::SCALAR_TYPE;
     for_each_rows(
         iter,
-        &Kernel { inputs: [dtype; N], output: dtype, streams: rows::numbers_stream(N, dtype), run: &run },
+        &Kernel { inputs: [input; N], output, streams: rows::streams(input, output), run: &run },
     )
 }

@@ -82,8 +82,7 @@ unsafe impl<const N: usize> Sync for Rows<N> {}
 pub(super) trait LaneFormula<I: Isa, T: Lanes<I>, const N: usize>: Copy + Placed {
     /// Bytes of one result.
     const OUTPUT_SIZE: usize;
-    /// Whether there is a loop of its own that writes past the caches: for short formulas of several arguments, which wait for
-    /// memory alone. Others write to a tile that is moved there.
+    /// Whether the loop can write past the caches: vectors of results are lines.
     const STREAMS: bool = false;
 
     /// Evaluates all lanes, of which the first `count` matter, and writes their results.
@@ -100,7 +99,7 @@ pub(super) trait LaneFormula<I: Isa, T: Lanes<I>, const N: usize>: Copy + Placed
 }
 
 macro_rules! store_lanes {
-    ($wrapper:ident, $formula:ident, $lanes:ident, streams: $arguments:expr) => {
+    ($wrapper:ident, $formula:ident, $lanes:ident) => {
         #[derive(Clone, Copy)]
         pub(super) struct $wrapper<F>(pub(super) F);
 
@@ -111,7 +110,7 @@ macro_rules! store_lanes {
         impl<I: Isa, T: $lanes<I>, F: $formula<N>, const N: usize> LaneFormula<I, T, N> for $wrapper<F> {
             const OUTPUT_SIZE: usize = size_of::<T>();
             const STREAMS: bool =
-                I::STREAMS_LINES && T::Vector::LANES * size_of::<T>() == LINE && N == $arguments;
+                I::STREAMS_LINES && T::Vector::LANES * size_of::<T>() == LINE && N <= STREAMED;
 
             #[inline(always)]
             unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
@@ -128,17 +127,17 @@ macro_rules! store_lanes {
     };
 }
 
-store_lanes!(Floats, FloatFormula, FloatLanes, streams: 0);
-store_lanes!(Numbers, NumberFormula, Lanes, streams: STREAMED_NUMBERS);
-store_lanes!(Integers, IntegerFormula, IntegerLanes, streams: 0);
+store_lanes!(Floats, FloatFormula, FloatLanes);
+store_lanes!(Numbers, NumberFormula, Lanes);
+store_lanes!(Integers, IntegerFormula, IntegerLanes);
 
-/// Of how many numbers formulas [stream](LaneFormula::STREAMS).
-const STREAMED_NUMBERS: usize = 2;
+/// Arguments of kernels whose results may go past the caches: with three, measurements showed no gain.
+pub(super) const STREAMED: usize = 2;
 
-/// Whether formulas of so many numbers of this type [stream](LaneFormula::STREAMS) where there are such stores: vectors of other
-/// types do not fill a line.
-pub(super) fn numbers_stream(arguments: usize, dtype: ScalarType) -> bool {
-    arguments == STREAMED_NUMBERS && matches!(dtype, ScalarType::F32 | ScalarType::F64)
+/// Whether loops over these types [stream](LaneFormula::STREAMS) where there are such stores: vectors of other types do not fill
+/// a line.
+pub(super) fn streams(from: ScalarType, to: ScalarType) -> bool {
+    from == to && matches!(to, ScalarType::F32 | ScalarType::F64)
 }
 
 /// A formula of two integers, and a note of whether some second one was 0.
@@ -245,9 +244,14 @@ impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for
 /// Room for one vector.
 type Spread = [MaybeUninit<u64>; 8];
 
+/// How far ahead of a vector its arguments are asked for, in bytes: where pages are small, the processor does not foresee what
+/// comes after the end of one.
+const AHEAD: usize = 4096;
+
 /// One row. The formula stands here once, for whole vectors and for the last elements: it is the larger part of the code of
-/// most kernels, and there are thousands of them. So that its loop asks nothing, the last elements are moved to whole vectors,
-/// and the loop is entered again.
+/// most kernels, and there are thousands of them. So that its loop asks for no count, the last elements are moved to whole
+/// vectors, and the loop is entered again; where it [streams](LaneFormula::STREAMS), a vector of results goes past the caches at
+/// once, so that they are written while the next are computed.
 ///
 /// # Safety
 /// - Dense arguments are valid for reading `n` elements of `T`, repeated ones for one; `to` for writing `n` results. If it
@@ -258,7 +262,7 @@ unsafe fn row<I, T, F, const N: usize>(
     mut from: [*const u8; N],
     repeated: [bool; N],
     n: usize,
-    streams: bool,
+    mut streams: bool,
     formula: F,
 ) where
     I: Isa,
@@ -268,6 +272,7 @@ unsafe fn row<I, T, F, const N: usize>(
     const { assert!(T::Vector::LANES * size_of::<T>() <= size_of::<Spread>()) };
     const { assert!(T::Vector::LANES * F::OUTPUT_SIZE <= size_of::<Spread>()) };
     let lanes = T::Vector::LANES;
+    streams &= F::STREAMS;
     let mut spread: [Spread; N] = [const { [MaybeUninit::uninit(); 8] }; N];
     let mut last: Spread = [MaybeUninit::uninit(); 8];
     let mut step = [lanes * size_of::<T>(); N];
@@ -283,18 +288,21 @@ unsafe fn row<I, T, F, const N: usize>(
                 (from[i], step[i]) = (full.cast_const().cast(), 0);
             }
         }
-        if F::STREAMS && streams {
-            from = stream_vectors::<I, T, F, N>(to, from, step, whole, formula);
-            whole = 0;
-        }
         loop {
             for _ in 0..whole {
                 let mut args = [T::Vector::zero(); N];
                 for i in 0..N {
                     args[i] = T::load(from[i].cast());
+                    if streams {
+                        I::prefetch(from[i].wrapping_add(AHEAD));
+                    }
                     from[i] = from[i].wrapping_add(step[i]);
                 }
-                formula.apply(args, to, count);
+                let mut line: Spread = [MaybeUninit::uninit(); 8];
+                formula.apply(args, if streams { line.as_mut_ptr().cast() } else { to }, count);
+                if streams {
+                    I::stream_line(line.as_ptr().cast(), to);
+                }
                 to = to.wrapping_add(lanes * F::OUTPUT_SIZE);
             }
             if rest == 0 {
@@ -311,48 +319,9 @@ unsafe fn row<I, T, F, const N: usize>(
                 }
             }
             to = last.as_mut_ptr().cast();
-            (whole, count) = (1, rest);
+            (whole, count, streams) = (1, rest, false);
         }
     }
-}
-
-/// How far ahead of a vector its arguments are asked for, in bytes: where pages are small, the processor does not foresee what
-/// comes after the end of one.
-const AHEAD: usize = 4096;
-
-/// Whole vectors, whose results are lines that go past the caches; returns what comes after their arguments.
-///
-/// # Safety
-/// - As [`row`], for `whole` vectors of arguments that move by `step`.
-#[inline(always)]
-unsafe fn stream_vectors<I, T, F, const N: usize>(
-    mut to: *mut u8,
-    mut from: [*const u8; N],
-    step: [usize; N],
-    whole: usize,
-    formula: F,
-) -> [*const u8; N]
-where
-    I: Isa,
-    T: Lanes<I>,
-    F: LaneFormula<I, T, N>,
-{
-    for _ in 0..whole {
-        let mut args = [T::Vector::zero(); N];
-        let mut line: Spread = [MaybeUninit::uninit(); 8];
-        // SAFETY: by this function's condition; `line` takes a result for each lane.
-        unsafe {
-            for i in 0..N {
-                args[i] = T::load(from[i].cast());
-                I::prefetch(from[i].wrapping_add(AHEAD));
-                from[i] = from[i].wrapping_add(step[i]);
-            }
-            formula.apply(args, line.as_mut_ptr().cast(), T::Vector::LANES);
-            I::stream_line(line.as_ptr().cast(), to);
-        }
-        to = to.wrapping_add(LINE);
-    }
-    from
 }
 
 /// The same for a floating point formula.

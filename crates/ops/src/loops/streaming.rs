@@ -1,9 +1,9 @@
 //! Large results go past the caches: what is written first would have left them before anybody reads it, and a line that is
 //! written whole need not be read from memory before.
 //!
-//! A piece of the result is computed into a tile that stays in the nearest cache, and copied from there by stores that wait for
-//! no line. Kernels know nothing of it, but for those that
-//! [stream](super::rows::LaneFormula::STREAMS) by themselves.
+//! Most loops over floats [do that by themselves](super::rows::LaneFormula::STREAMS). For others, and where rows do not begin where
+//! lines do, a piece of the result is computed into a tile that stays in the nearest cache, and copied from there by stores that
+//! wait for no line.
 #![expect(unsafe_code, reason = "moves bytes of rows whose guards the iterator holds")]
 
 use super::rows::{LINE, Rows};
@@ -109,7 +109,7 @@ fn ask_ahead<const N: usize>(piece: &Rows<N>, inputs: [usize; N]) {
     for (i, size) in inputs.into_iter().enumerate() {
         if !piece.repeated[i] {
             let soon = piece.from[i].wrapping_add(AHEAD);
-            (0..piece.n * size).step_by(LINE).for_each(|at| prefetch_line(soon.wrapping_add(at)));
+            ask_for_bytes(soon, piece.n * size);
         }
     }
 }
@@ -282,8 +282,12 @@ pub(crate) fn stream_slice<T: bytemuck::Pod>(from: &[T], to: &mut [T]) {
 
 /// Asks for the lines of elements before they are needed in an order that the processor does not see coming.
 pub(crate) fn ask_for<T>(elements: &[T]) {
-    let start = elements.as_ptr().cast::<u8>();
-    (0..size_of_val(elements)).step_by(LINE).for_each(|at| prefetch_line(start.wrapping_add(at)));
+    ask_for_bytes(elements.as_ptr().cast(), size_of_val(elements));
+}
+
+/// The same for bytes, which need not be there.
+fn ask_for_bytes(start: *const u8, bytes: usize) {
+    (0..bytes).step_by(LINE).for_each(|at| prefetch_line(start.wrapping_add(at)));
 }
 
 #[cfg(test)]

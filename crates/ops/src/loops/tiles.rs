@@ -2,7 +2,7 @@
 //! rows of one type.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
-use super::rows::Rows;
+use super::rows::{self, Rows};
 use super::streaming::{self, stream_rows};
 use super::turned;
 use crate::dispatch_all_types;
@@ -81,9 +81,6 @@ pub(super) struct Kernel<'k, const N: usize> {
     pub(super) run: &'k RunRows<'k, N>,
 }
 
-/// Arguments of kernels whose results may go past the caches: with three, measurements showed no gain.
-const STREAMED: usize = 2;
-
 /// Where dense rows of results go.
 #[derive(Clone, Copy)]
 struct Sink<'k, const N: usize> {
@@ -156,7 +153,7 @@ fn walk_rows<const N: usize>(iter: &TensorIterator<'_>, kernel: &Kernel<'_, N>) 
     }
     let apart = |i: usize| !operands[0].shares_storage(&operands[1 + i]);
     let mut sink = Sink::new(kernel);
-    sink.streams = N <= STREAMED
+    sink.streams = N <= rows::STREAMED
         && streaming::pays(iter.numel() as usize * operands[0].dtype().size())
         && (0..N).all(apart);
     let of_one_type =
@@ -211,7 +208,7 @@ fn plain_rows<const N: usize>(whole: Rows<N>, kernel: &Kernel<'_, N>) {
     }
     let mut sink = Sink::new(kernel);
     let apart = !whole.from.contains(&whole.to.cast_const());
-    sink.streams = N <= STREAMED && apart && streaming::pays(n * sink.output);
+    sink.streams = N <= rows::STREAMED && apart && streaming::pays(n * sink.output);
     // A few grains are cut finer, so that all threads end together.
     let grain = if n < 8 * GRAIN { GRAIN / 2 } else { GRAIN };
     parallel_for(0..n, grain, |range| sink.compute(&whole.part(range, sink.inputs, sink.output)));

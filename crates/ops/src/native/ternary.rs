@@ -8,9 +8,9 @@ use flambeau_core::{Result, Scalar, ScalarType, ensure};
 formulas! { number_kernel(NumberFormula, Number) -> V:
     /// self + value * tensor1 * tensor2.
     fn addcmul, addcmul_meta = build_ternary_op(self_: x, tensor1: a, tensor2: b; value: Scalar) => x + V::scalar(value) * a * b;
-    /// Each element kept between two numbers; NaN stays.
+    /// Each element kept between two numbers that are not NaN; NaN stays.
     fn between, between_meta = build_converted_op(self_: x; min: Scalar, max: Scalar) =>
-        x.maximum(V::scalar(min)).minimum(V::scalar(max));
+        V::scalar(max).min(V::scalar(min).max(x));
     /// Each element or the number, whichever is greater.
     fn at_least, at_least_meta = build_converted_op(self_: x; min: Scalar) => x.maximum(V::scalar(min));
     /// Each element or the number, whichever is less.
@@ -132,6 +132,9 @@ pub fn clamp(
 ) -> Result<()> {
     let dtype = iter.common_dtype();
     match (min.map(|m| saturated(m, dtype)), max.map(|m| saturated(m, dtype))) {
+        (Some(min), Some(max)) if min.to_f64().is_nan() || max.to_f64().is_nan() => {
+            at_least(iter, self_, Scalar::Float(f64::NAN))
+        }
         (Some(min), Some(max)) => between(iter, self_, min, max),
         (Some(min), None) => at_least(iter, self_, min),
         (None, Some(max)) => at_most(iter, self_, max),

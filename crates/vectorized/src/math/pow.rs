@@ -9,7 +9,8 @@ use super::{FloatElement, Pair, clamp, polynomial};
 /// `ln(1 + f) = 2 (s + s^3 / 3 + s^5 P(s^2))`, of which all but the last term is carried as pairs.
 #[inline(always)]
 fn log2_pair<V: Float>(x: V) -> Pair<V> {
-    let Decomposed { exponent, fraction } = Decomposed::of(x);
+    let Decomposed { exponent, significand, .. } = Decomposed::of(x);
+    let fraction = significand - V::one();
     let divisor = Pair::fast_sum(V::constant(2.0), fraction);
     let s = Pair::new(fraction, V::zero()).divided_by(divisor, divisor.high.recip());
     let s = Pair::fast_sum(s.high, s.low);

@@ -23,15 +23,15 @@ impl<V: Float> Reduced<V> {
         }
     }
 
-    /// Subtracts `n` times the three parts of pi/2: the first exactly, since what is left is less than 1; the
-    /// second as an exact product and an exact sum.
+    /// Subtracts `n` times the three parts of pi/2: the first exactly, since what is left is less than 1; the second as an exact
+    /// product and an exact sum, since `first` is a multiple of the last digit of the product.
     #[inline(always)]
     fn near(x: V, n: V) -> Pair<V> {
         let first = n.neg_mul_add(V::splat(V::Element::FRAC_PI_2), x);
         let product = Pair::product(-n, V::splat(V::Element::FRAC_PI_2_LOW));
-        let second = Pair::sum(first, product.high);
+        let second = Pair::fast_sum(first, product.high);
         let low = n.neg_mul_add(V::splat(V::Element::FRAC_PI_2_LOWEST), second.low + product.low);
-        Pair::fast_sum(second.high, low)
+        Pair::new(second.high, low)
     }
 
     /// The lanes where `large` is true are reduced one by one.
