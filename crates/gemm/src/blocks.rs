@@ -13,15 +13,20 @@ use super::{
 };
 use flambeau_parallel::parallel_for;
 
-/// Groups of k in one block. A strip of B (two vectors of columns, 64 KiB) streams from the second-level cache, which
-/// costs less than to read and write C twice as often.
-const DEPTH: usize = 512;
+/// Bytes along k of one row or column of a block. A strip of B (two vectors of columns, 64 KiB) streams from the
+/// second-level cache, which costs less than to read and write C twice as often.
+const DEPTH: usize = 2048;
 /// Columns in one block.
 const COLUMNS: usize = 2048;
 /// Rows in one block, if A is packed: a panel of A and a strip of B then stay in the second-level cache.
 const ROWS: usize = 120;
 /// Multiply-adds worth a thread.
 const WORTH_A_THREAD: usize = 1 << 18;
+
+/// Groups of k in one block.
+const fn groups_of<L: Lanes>() -> usize {
+    DEPTH / size_of::<L::Unit>()
+}
 
 /// Where sums go: rows of adjacent accumulators.
 pub(super) struct Target<A> {
@@ -48,7 +53,7 @@ impl Plan {
             || (T::DEPTH == 1 && g.n > 256 && g.m * g.k * bytes > 512 << 10);
         let (all_tiles, all_strips) = (g.m.div_ceil(L::TILES.len()), g.n.min(COLUMNS).div_ceil(2 * L::N));
         let (mut tiles, mut strips) = ((ROWS / L::TILES.len()).min(all_tiles), all_strips);
-        let large = g.m * g.n * g.k.min(DEPTH) >= 2 * WORTH_A_THREAD;
+        let large = g.m * g.n * g.k.min(groups_of::<L>()) >= 2 * WORTH_A_THREAD;
         // Several blocks, so that a slow thread can leave some to the others; rows first, so that A is packed once.
         let few = |tiles, strips| large && all_tiles.div_ceil(tiles) * all_strips.div_ceil(strips) < 8;
         while few(tiles, strips) && tiles > 2 {
@@ -79,8 +84,9 @@ unsafe impl<T: GemmElement, L: Lanes> Sync for Slab<'_, T, L> {}
 /// - As [`super::gemm`], with C replaced by `target`.
 pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>, target: Target<L::Acc>) {
     let plan = Plan::new::<T, L>(g);
-    let depth = DEPTH * T::DEPTH;
-    let mut packed = Scratch::new::<L::Unit>(DEPTH.min(g.k) * g.n.min(COLUMNS).next_multiple_of(2 * L::N));
+    let depth = groups_of::<L>() * T::DEPTH;
+    let mut packed =
+        Scratch::new::<L::Unit>(groups_of::<L>().min(g.k) * g.n.min(COLUMNS).next_multiple_of(2 * L::N));
     for first_column in (0..g.n).step_by(COLUMNS) {
         let columns = first_column..g.n.min(first_column + COLUMNS);
         // With `k` of 0 there is one block of nothing, which scales C.

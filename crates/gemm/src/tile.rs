@@ -1,6 +1,8 @@
 //! The micro-kernel: a tile of C held in registers while k runs, written once for all lanes.
 #![expect(unsafe_code, reason = "raw operands; vector registers")]
 
+use std::hint::black_box;
+
 use super::{
     element::Scalar,
     lanes::{Body, Lanes},
@@ -57,17 +59,12 @@ impl<L: Lanes, const R: usize, const V: usize> Body for TileBody<'_, L, R, V> {
     }
 }
 
-/// Rows are addressed as `base[row / 3] + (row % 3) * stride`: with one base a row the addresses alone would fill the
-/// integer registers.
+/// The sums of the tile, before they are scaled.
 #[inline(always)]
 unsafe fn multiply<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>) -> [[L; V]; R] {
-    // SAFETY: as `Tile`; pointers move past the last unit without being read there.
+    let (a_row, a_depth) = (args.a_row, args.a_depth);
+    // SAFETY: as `Tile`.
     unsafe {
-        let mut sums = [[L::zero(); V]; R];
-        let mut bases = [args.a; 5];
-        for (group, base) in bases.iter_mut().enumerate() {
-            *base = base.wrapping_offset(3 * group as isize * args.a_row);
-        }
         if args.beta != L::Acc::ZERO {
             for row in 0..R as isize {
                 for v in 0..V {
@@ -75,24 +72,102 @@ unsafe fn multiply<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>)
                 }
             }
         }
+        // A packed panel, and rows as they lie mostly, have a stride that is a constant.
+        if a_row == 1 && a_depth == R as isize {
+            sums::<L, R, V, UNROLLED>(args, Rows::new(args.a, 1), R as isize)
+        } else if a_depth == 1 {
+            sums::<L, R, V, UNROLLED>(args, Rows::apart(args.a, a_row), 1)
+        } else {
+            sums::<L, R, V, 1>(args, Rows::apart(args.a, a_row), a_depth)
+        }
+    }
+}
+
+/// Units of k at once: what counts them would take a place from the multiplications.
+const UNROLLED: usize = 4;
+
+/// One unit of each row of A.
+///
+/// Rows are addressed as `bases[row / 3] + (row % 3) * stride`: with one base a row the addresses alone would fill the
+/// integer registers.
+#[derive(Clone, Copy)]
+struct Rows<U> {
+    bases: [*const U; 4],
+    stride: isize,
+}
+
+impl<U> Rows<U> {
+    #[inline(always)]
+    fn new(first: *const U, stride: isize) -> Self {
+        Self { bases: [0, 3, 6, 9].map(|row| first.wrapping_offset(row * stride)), stride }
+    }
+
+    /// With bases that the compiler sees no connection between: it would compute each address from the one before,
+    /// twelve additions in a row, which take as long as the whole tile.
+    #[inline(always)]
+    fn apart(first: *const U, stride: isize) -> Self {
+        let Self { bases, stride } = Self::new(first, stride);
+        Self { bases: bases.map(black_box), stride }
+    }
+
+    #[inline(always)]
+    fn at(&self, row: usize) -> *const U {
+        self.bases[row / 3].wrapping_offset((row % 3) as isize * self.stride)
+    }
+
+    #[inline(always)]
+    fn advance(&mut self, by: isize) {
+        for base in &mut self.bases {
+            *base = base.wrapping_offset(by);
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn sums<L: Lanes, const R: usize, const V: usize, const AT_ONCE: usize>(
+    args: &TileArgs<L>,
+    mut rows: Rows<L::Unit>,
+    a_depth: isize,
+) -> [[L; V]; R] {
+    // SAFETY: as `Tile`; pointers move past the last unit without being read there.
+    unsafe {
+        let mut sums = [[L::zero(); V]; R];
         let mut b = args.b;
-        for _ in 0..args.depth {
-            let mut columns = [L::operand(b); V];
-            for (v, column) in columns.iter_mut().enumerate().skip(1) {
-                *column = L::operand(b.add(v * L::N));
+        for _ in 0..args.depth / AT_ONCE {
+            for _ in 0..AT_ONCE {
+                add::<L, R, V>(&mut sums, &rows, b);
+                rows.advance(a_depth);
+                b = b.wrapping_offset(args.b_depth);
             }
-            for (row, sums) in sums.iter_mut().enumerate() {
-                let a = L::broadcast(bases[row / 3].wrapping_offset((row % 3) as isize * args.a_row));
-                for (sum, column) in sums.iter_mut().zip(columns) {
-                    *sum = sum.accumulate(a, column);
-                }
-            }
-            for base in &mut bases {
-                *base = base.wrapping_offset(args.a_depth);
-            }
+        }
+        for _ in 0..args.depth % AT_ONCE {
+            add::<L, R, V>(&mut sums, &rows, b);
+            rows.advance(a_depth);
             b = b.wrapping_offset(args.b_depth);
         }
         sums
+    }
+}
+
+/// Adds the products of one unit of each row and of each column.
+#[inline(always)]
+unsafe fn add<L: Lanes, const R: usize, const V: usize>(
+    sums: &mut [[L; V]; R],
+    rows: &Rows<L::Unit>,
+    b: *const L::Unit,
+) {
+    // SAFETY: as `Tile`.
+    unsafe {
+        let mut columns = [L::operand(b); V];
+        for (v, column) in columns.iter_mut().enumerate().skip(1) {
+            *column = L::operand(b.add(v * L::N));
+        }
+        for (row, sums) in sums.iter_mut().enumerate() {
+            let a = L::broadcast(rows.at(row));
+            for (sum, column) in sums.iter_mut().zip(columns) {
+                *sum = sum.accumulate(a, column);
+            }
+        }
     }
 }
 
