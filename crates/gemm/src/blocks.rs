@@ -9,7 +9,7 @@ use super::{
     lanes::Lanes,
     pack::PackPanel,
     scratch::{Scratch, Shared},
-    tile::TileArgs,
+    tile::{LINE, TileArgs, UNROLLED},
 };
 use flambeau_parallel::parallel_for;
 
@@ -20,6 +20,8 @@ const DEPTH: usize = 2048;
 const COLUMNS: usize = 2048;
 /// Rows in one block, if A is packed: a panel of A and a strip of B then stay in the second-level cache.
 const ROWS: usize = 120;
+/// Bytes of a page.
+const PAGE: usize = 4096;
 /// Multiply-adds worth a thread.
 const WORTH_A_THREAD: usize = 1 << 18;
 
@@ -50,7 +52,7 @@ impl Plan {
         let bytes = size_of::<T>();
         let pack_b = !T::SAME || g.b_strides[1] != 1 || (g.m > 256 && g.k * g.n * bytes > 512 << 10);
         let pack_a = !usable_units::<T, L::Unit>(g.k, g.a_strides)
-            || (T::DEPTH == 1 && g.n > 256 && g.m * g.k * bytes > 512 << 10);
+            || (far_apart::<T, L::Unit>(g.a_strides) && g.n > 256 && g.m * g.k * bytes > 512 << 10);
         let (all_tiles, all_strips) = (g.m.div_ceil(L::TILES.len()), g.n.min(COLUMNS).div_ceil(2 * L::N));
         let (mut tiles, mut strips) = ((ROWS / L::TILES.len()).min(all_tiles), all_strips);
         let large = g.m * g.n * g.k.min(groups_of::<L>()) >= 2 * WORTH_A_THREAD;
@@ -200,11 +202,20 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
                 self.pack_rows(&rows, panel(&rows));
             }
             for strip in strips {
-                for rows in tiles.clone().map(|tile| self.rows(tile)) {
-                    self.tile(&rows, panel(&rows), strip);
+                for tile in tiles.clone() {
+                    let rows = self.rows(tile);
+                    self.tile(&rows, panel(&rows), strip, self.ahead(tile - tiles.start, strip));
                 }
             }
         }
+    }
+
+    /// What the tile at `index` of a block fetches of the next packed strip, so that the first tile there does not wait
+    /// for all of it.
+    fn ahead(&self, index: usize, strip: usize) -> *const u8 {
+        let next = if self.plan.pack_b { strip + 1 } else { 0 };
+        let start = self.packed.at().wrapping_add(next * Self::STRIP * self.groups());
+        start.cast_const().cast::<u8>().wrapping_add(index * (self.groups() / UNROLLED) * LINE)
     }
 
     unsafe fn pack_rows(&self, rows: &Range<usize>, to: *mut L::Unit) {
@@ -225,7 +236,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
     /// # Safety
     /// - As [`super::gemm`]; `panel` holds the rows if A is packed.
     #[inline]
-    unsafe fn tile(&self, rows: &Range<usize>, panel: *const L::Unit, strip: usize) {
+    unsafe fn tile(&self, rows: &Range<usize>, panel: *const L::Unit, strip: usize, ahead: *const u8) {
         let (g, cols) = (self.g, self.width(strip));
         // SAFETY: the parts of the operands that belong to the tile.
         unsafe {
@@ -246,7 +257,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
             let (alpha, beta) = (self.target.alpha, self.target.beta);
             let c_row = self.target.row;
             let depth = self.groups();
-            let args = TileArgs { depth, a, a_row, a_depth, b, b_depth, c, c_row, cols, alpha, beta };
+            let args = TileArgs { depth, a, a_row, a_depth, b, b_depth, c, c_row, cols, alpha, beta, ahead };
             L::TILES[rows.len() - 1][cols.div_ceil(L::N) - 1](&args);
         }
     }
@@ -256,6 +267,12 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
 fn usable_units<T: Pack<U>, U>(k: usize, [row, along]: [isize; 2]) -> bool {
     let depth = T::DEPTH as isize;
     T::SAME || (T::RAW && along == 1 && row % depth == 0 && k.is_multiple_of(T::DEPTH))
+}
+
+/// Whether rows of A, or its elements where single ones are read, lie a page or more apart: those of a tile would share
+/// a few sets of the first-level cache, and take a page each.
+fn far_apart<T: GemmElement + Pack<U>, U>([row, along]: [isize; 2]) -> bool {
+    T::DEPTH == 1 && (along != 1 || row.unsigned_abs() * size_of::<T>() >= PAGE)
 }
 
 /// Part `index` of `0..len` in `count` parts of nearly equal size: a last tile of a row or two would waste most of its

@@ -71,6 +71,9 @@ pub(super) unsafe trait Lanes: Copy + 'static {
     /// Asks for memory that will be used soon; the address need not exist.
     #[inline(always)]
     unsafe fn prefetch(_at: *const u8) {}
+    /// As [`Lanes::prefetch`], into the second-level cache.
+    #[inline(always)]
+    unsafe fn prefetch_far(_at: *const u8) {}
     /// `self + a * b`, for a pair the sum of both products.
     unsafe fn accumulate(self, a: Self::Operand, b: Self::Operand) -> Self;
 }

@@ -58,6 +58,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
                 cols: g.n,
                 alpha: g.alpha,
                 beta: g.beta,
+                ahead: b.cast(),
             });
         }
     }

@@ -24,6 +24,8 @@ pub(super) struct TileArgs<L: Lanes> {
     pub(super) cols: usize,
     pub(super) alpha: L::Acc,
     pub(super) beta: L::Acc,
+    /// Memory that will be needed soon, `depth / UNROLLED` lines of it.
+    pub(super) ahead: *const u8,
 }
 
 /// # Safety
@@ -65,11 +67,9 @@ unsafe fn multiply<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>)
     let (a_row, a_depth) = (args.a_row, args.a_depth);
     // SAFETY: as `Tile`.
     unsafe {
-        if args.beta != L::Acc::ZERO {
-            for row in 0..R as isize {
-                for v in 0..V {
-                    L::prefetch(args.c.wrapping_offset(row * args.c_row).wrapping_add(v * L::N).cast());
-                }
+        for row in 0..R as isize {
+            for v in 0..V {
+                L::prefetch(args.c.wrapping_offset(row * args.c_row).wrapping_add(v * L::N).cast());
             }
         }
         // A packed panel, and rows as they lie mostly, have a stride that is a constant.
@@ -83,8 +83,10 @@ unsafe fn multiply<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>)
     }
 }
 
+/// Bytes of a cache line.
+pub(super) const LINE: usize = 64;
 /// Units of k at once: what counts them would take a place from the multiplications.
-const UNROLLED: usize = 4;
+pub(super) const UNROLLED: usize = 4;
 
 /// One unit of each row of A.
 ///
@@ -133,7 +135,10 @@ unsafe fn sums<L: Lanes, const R: usize, const V: usize, const AT_ONCE: usize>(
     unsafe {
         let mut sums = [[L::zero(); V]; R];
         let mut b = args.b;
+        let mut ahead = args.ahead;
         for _ in 0..args.depth / AT_ONCE {
+            L::prefetch_far(ahead);
+            ahead = ahead.wrapping_add(LINE);
             for _ in 0..AT_ONCE {
                 add::<L, R, V>(&mut sums, &rows, b);
                 rows.advance(a_depth);

@@ -79,6 +79,11 @@ macro_rules! register {
             unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
         }
         #[inline(always)]
+        unsafe fn prefetch_far(at: *const u8) {
+            // SAFETY: a prefetch of any address is harmless.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+        }
+        #[inline(always)]
         unsafe fn zero() -> Self {
             // SAFETY: the CPU has the instruction.
             Self(unsafe { $zero() })
