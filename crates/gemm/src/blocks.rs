@@ -20,6 +20,8 @@ const DEPTH: usize = 2048;
 const COLUMNS: usize = 2048;
 /// Rows in one block, if A is packed: a panel of A and a strip of B then stay in the second-level cache.
 const ROWS: usize = 120;
+/// Bytes of B that stay in the first-level cache beside a tile's rows of A and C.
+const NEAR: usize = 32 << 10;
 /// Bytes of a page.
 const PAGE: usize = 4096;
 /// Multiply-adds worth a thread.
@@ -201,21 +203,39 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
             for rows in tiles.clone().map(|tile| self.rows(tile)).filter(|_| pack) {
                 self.pack_rows(&rows, panel(&rows));
             }
-            for strip in strips {
-                for tile in tiles.clone() {
-                    let rows = self.rows(tile);
-                    self.tile(&rows, panel(&rows), strip, self.ahead(tile - tiles.start, strip));
+            if self.is_near() {
+                for rows in tiles.map(|tile| self.rows(tile)) {
+                    for (index, strip) in strips.clone().enumerate() {
+                        self.tile(&rows, panel(&rows), strip, self.ahead(&rows, index, strip));
+                    }
+                }
+            } else {
+                for strip in strips {
+                    for (index, tile) in tiles.clone().enumerate() {
+                        let rows = self.rows(tile);
+                        self.tile(&rows, panel(&rows), strip, self.ahead(&rows, index, strip));
+                    }
                 }
             }
         }
     }
 
-    /// What the tile at `index` of a block fetches of the next packed strip, so that the first tile there does not wait
-    /// for all of it.
-    fn ahead(&self, index: usize, strip: usize) -> *const u8 {
-        let next = if self.plan.pack_b { strip + 1 } else { 0 };
-        let start = self.packed.at().wrapping_add(next * Self::STRIP * self.groups());
-        start.cast_const().cast::<u8>().wrapping_add(index * (self.groups() / UNROLLED) * LINE)
+    /// Whether all of B stays in the first-level cache, so that rows of A and C may come and go one after another.
+    fn is_near(&self) -> bool {
+        self.groups() * self.columns.len() * size_of::<L::Unit>() <= NEAR
+    }
+
+    /// What a tile, at `index` of those that use one strip or one panel, fetches for others: of the next packed strip, so
+    /// that the first tile there does not wait for all of it, or of the rows of A below.
+    fn ahead(&self, rows: &Range<usize>, index: usize, strip: usize) -> *const u8 {
+        let part = index * (self.groups() / UNROLLED) * LINE;
+        if self.plan.pack_b {
+            let start = self.packed.at().wrapping_add((strip + 1) * Self::STRIP * self.groups());
+            start.cast_const().cast::<u8>().wrapping_add(part)
+        } else {
+            let start = at(self.g.a, self.g.a_strides, rows.end, self.k.start).cast::<u8>();
+            start.wrapping_add(if self.is_near() { part } else { 0 })
+        }
     }
 
     unsafe fn pack_rows(&self, rows: &Range<usize>, to: *mut L::Unit) {
@@ -281,10 +301,8 @@ pub(super) fn part_of(len: usize, index: usize, count: usize) -> Range<usize> {
     index * len / count..(index + 1) * len / count
 }
 
-/// # Safety
-/// - The element exists.
+/// Where an element is.
 #[inline(always)]
-unsafe fn at<T>(from: *const T, strides: [isize; 2], row: usize, column: usize) -> *const T {
-    // SAFETY: the caller's condition.
+fn at<T>(from: *const T, strides: [isize; 2], row: usize, column: usize) -> *const T {
     from.wrapping_offset(row as isize * strides[0] + column as isize * strides[1])
 }

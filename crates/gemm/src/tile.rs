@@ -24,7 +24,7 @@ pub(super) struct TileArgs<L: Lanes> {
     pub(super) cols: usize,
     pub(super) alpha: L::Acc,
     pub(super) beta: L::Acc,
-    /// Memory that will be needed soon, `depth / UNROLLED` lines of it.
+    /// Memory that will be needed soon, a line or more for each `UNROLLED` units.
     pub(super) ahead: *const u8,
 }
 
@@ -67,9 +67,11 @@ unsafe fn multiply<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>)
     let (a_row, a_depth) = (args.a_row, args.a_depth);
     // SAFETY: as `Tile`.
     unsafe {
-        for row in 0..R as isize {
-            for v in 0..V {
-                L::prefetch(args.c.wrapping_offset(row * args.c_row).wrapping_add(v * L::N).cast());
+        if args.beta != L::Acc::ZERO {
+            for row in 0..R as isize {
+                for v in 0..V {
+                    L::prefetch(args.c.wrapping_offset(row * args.c_row).wrapping_add(v * L::N).cast());
+                }
             }
         }
         // A packed panel, and rows as they lie mostly, have a stride that is a constant.
@@ -125,6 +127,13 @@ impl<U> Rows<U> {
     }
 }
 
+/// Lines that are fetched in one turn of the loop: a tile of one vector reads A at twice the pace, so it fetches as much
+/// as it reads.
+const fn ahead_at_once<L: Lanes>(rows: usize, vectors: usize) -> usize {
+    let read = (rows * UNROLLED * size_of::<L::Unit>()).div_ceil(LINE);
+    if vectors == 1 { read } else { 1 }
+}
+
 #[inline(always)]
 unsafe fn sums<L: Lanes, const R: usize, const V: usize, const AT_ONCE: usize>(
     args: &TileArgs<L>,
@@ -137,8 +146,10 @@ unsafe fn sums<L: Lanes, const R: usize, const V: usize, const AT_ONCE: usize>(
         let mut b = args.b;
         let mut ahead = args.ahead;
         for _ in 0..args.depth / AT_ONCE {
-            L::prefetch_far(ahead);
-            ahead = ahead.wrapping_add(LINE);
+            for _ in 0..const { ahead_at_once::<L>(R, V) } {
+                L::prefetch_far(ahead);
+                ahead = ahead.wrapping_add(LINE);
+            }
             for _ in 0..AT_ONCE {
                 add::<L, R, V>(&mut sums, &rows, b);
                 rows.advance(a_depth);
