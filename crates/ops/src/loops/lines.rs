@@ -12,15 +12,15 @@ pub(crate) use scan::{Scan, scan_lines};
 pub(crate) use softmax::{ShareOf, share_lines, softmax_backward_lines, softmax_lines};
 
 use super::FloatFormula;
-use super::reduce::{Steps, first_element};
-use super::rows::{Floats, RowKernel, Rows, dispatch_rows_of};
+use super::reduce::{SHORT_LINE, Steps, first_element};
+use super::rows::{self, Floats, RowKernel, Rows, dispatch_rows_of};
 use super::streaming::{self, stream_rows};
 use super::tiles::StridedConvert;
 use crate::Tensor;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{Dim, DimMask, Dims, GRAIN, offsets};
 use crate::vectorized::EveryIsa;
-use flambeau_core::{Access, Result, ScalarType, StorageGuards};
+use flambeau_core::{Access, Element, Result, ScalarType, StorageGuards};
 use smallvec::SmallVec;
 
 /// Elements of the lines that are gathered together: what a second-level cache holds of a few operands.
@@ -216,14 +216,29 @@ fn streams_to(out: &Tensor, mask: DimMask, kernel: ScalarType) -> bool {
 ///
 /// # Safety
 /// - The elements of the row are valid, of type `T`.
-unsafe fn write_row<T, F: FloatFormula<N>, const N: usize>(row: Rows<N>, formula: F, streams: bool)
+unsafe fn write_row<T: Element, F: FloatFormula<N>, const N: usize>(row: Rows<N>, formula: F, streams: bool)
 where
     for<'r> RowKernel<'r, T, Floats<F>, N>: EveryIsa,
 {
     // SAFETY: by this function's condition, of the row or of pieces of it.
     let run = |row: &Rows<N>| unsafe { dispatch_rows_of::<T, F, N>(*row, formula) };
-    let size = size_of::<T>();
-    if streams { stream_rows(&row, [size; N], size, &run) } else { run(&row) }
+    if !streams {
+        return run(&row);
+    }
+    match row.streamed().filter(|_| rows::streams(T::SCALAR_TYPE, T::SCALAR_TYPE)) {
+        Some(row) => {
+            run(&row);
+            streaming::fence();
+        }
+        None => stream_rows(&row, [size_of::<T>(); N], size_of::<T>(), &run),
+    }
+}
+
+/// How far ahead the last pass over a line of `n` elements asks for what comes next, in bytes: at [short ones](SHORT_LINE) memory has
+/// had nothing to do since the first pass, and the processor did not foresee the next line.
+fn next_line<T>(n: usize) -> usize {
+    let bytes = n * size_of::<T>();
+    if bytes <= SHORT_LINE { bytes.max(1 << 11) } else { 0 }
 }
 
 /// One row of `n` elements from `from` to `to`.

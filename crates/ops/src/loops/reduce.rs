@@ -28,7 +28,7 @@ pub(crate) use arg::{arg_extreme, extreme_with_index};
 pub(crate) use blocks::{fold_dense, fold_dense_floats};
 pub(crate) use cascade::Cascade;
 pub(crate) use exponentials::{log_sum_exp, log_sum_exp_parts};
-pub(crate) use floats::LineFloat;
+pub(crate) use floats::{LineFloat, SHORT_LINE};
 pub(crate) use folds::*;
 pub(crate) use moments::{four, moments, moments_of, total};
 pub(crate) use source::{Source, first_element};

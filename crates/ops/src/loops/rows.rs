@@ -27,6 +27,8 @@ pub(super) struct Rows<const N: usize> {
     pub(super) rows: usize,
     /// Past the caches: `to` and all rows begin where a line does. Only for formulas that [stream](LaneFormula::STREAMS).
     pub(super) streams: bool,
+    /// How many bytes ahead arguments are asked for, if any is; 0 for those that are near.
+    pub(super) ahead: [usize; N],
 }
 
 impl<const N: usize> Rows<N> {
@@ -43,12 +45,14 @@ impl<const N: usize> Rows<N> {
             n,
             rows: 1,
             streams: false,
+            ahead: [0; N],
         }
     }
 
-    /// Whether all rows of results begin where a line does.
-    pub(super) fn begin_with_lines(&self) -> bool {
-        self.to.addr().is_multiple_of(LINE) && (self.rows == 1 || self.to_row % LINE as i64 == 0)
+    /// The same rows, written past the caches, if they begin where lines do.
+    pub(super) fn streamed(&self) -> Option<Self> {
+        let begin = self.to.addr().is_multiple_of(LINE) && (self.rows == 1 || self.to_row % LINE as i64 == 0);
+        begin.then_some(Rows { streams: true, ..*self })
     }
 
     /// Row number `r` by itself.
@@ -131,8 +135,8 @@ store_lanes!(Floats, FloatFormula, FloatLanes);
 store_lanes!(Numbers, NumberFormula, Lanes);
 store_lanes!(Integers, IntegerFormula, IntegerLanes);
 
-/// Arguments of kernels whose results may go past the caches: with three, measurements showed no gain.
-pub(super) const STREAMED: usize = 2;
+/// Arguments of kernels whose results may go past the caches.
+pub(super) const STREAMED: usize = 3;
 
 /// Whether loops over these types [stream](LaneFormula::STREAMS) where there are such stores: vectors of other types do not fill
 /// a line.
@@ -236,7 +240,7 @@ impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for
                 from[i] = from[i].wrapping_offset((r * rows.from_row[i]) as isize);
             }
             // SAFETY: as the caller says of every row.
-            unsafe { row::<I, T, F, N>(to, from, rows.repeated, rows.n, rows.streams, formula) };
+            unsafe { row::<I, T, F, N>(&Rows { to, from, ..*rows }, formula) };
         }
     }
 }
@@ -244,9 +248,9 @@ impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for
 /// Room for one vector.
 type Spread = [MaybeUninit<u64>; 8];
 
-/// How far ahead of a vector its arguments are asked for, in bytes: where pages are small, the processor does not foresee what
-/// comes after the end of one.
-const AHEAD: usize = 4096;
+/// How far ahead arguments are asked for where results go past the caches, in bytes: where pages are small, the processor does not
+/// foresee what comes after the end of one.
+pub(super) const AHEAD: usize = 4096;
 
 /// One row. The formula stands here once, for whole vectors and for the last elements: it is the larger part of the code of
 /// most kernels, and there are thousands of them. So that its loop asks for no count, the last elements are moved to whole
@@ -257,22 +261,17 @@ const AHEAD: usize = 4096;
 /// - Dense arguments are valid for reading `n` elements of `T`, repeated ones for one; `to` for writing `n` results. If it
 ///   `streams`, `to` begins where a line does.
 #[inline(always)]
-unsafe fn row<I, T, F, const N: usize>(
-    mut to: *mut u8,
-    mut from: [*const u8; N],
-    repeated: [bool; N],
-    n: usize,
-    mut streams: bool,
-    formula: F,
-) where
+unsafe fn row<I, T, F, const N: usize>(row: &Rows<N>, formula: F)
+where
     I: Isa,
     T: Lanes<I>,
     F: LaneFormula<I, T, N>,
 {
     const { assert!(T::Vector::LANES * size_of::<T>() <= size_of::<Spread>()) };
     const { assert!(T::Vector::LANES * F::OUTPUT_SIZE <= size_of::<Spread>()) };
+    let Rows { mut to, mut from, repeated, n, streams, ahead, .. } = *row;
     let lanes = T::Vector::LANES;
-    streams &= F::STREAMS;
+    let (mut streams, asks) = (streams && F::STREAMS, ahead != [0; N]);
     let mut spread: [Spread; N] = [const { [MaybeUninit::uninit(); 8] }; N];
     let mut last: Spread = [MaybeUninit::uninit(); 8];
     let mut step = [lanes * size_of::<T>(); N];
@@ -293,8 +292,8 @@ unsafe fn row<I, T, F, const N: usize>(
                 let mut args = [T::Vector::zero(); N];
                 for i in 0..N {
                     args[i] = T::load(from[i].cast());
-                    if streams {
-                        I::prefetch(from[i].wrapping_add(AHEAD));
+                    if asks {
+                        I::prefetch(from[i].wrapping_add(ahead[i]));
                     }
                     from[i] = from[i].wrapping_add(step[i]);
                 }

@@ -2,7 +2,7 @@
 //! rows of one type.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
-use super::rows::{self, Rows};
+use super::rows::{self, AHEAD, Rows};
 use super::streaming::{self, stream_rows};
 use super::turned;
 use crate::dispatch_all_types;
@@ -109,12 +109,14 @@ impl<'k, const N: usize> Sink<'k, N> {
     #[inline]
     fn compute(&self, rows: &Rows<N>) {
         if !self.streams {
-            (self.run)(rows);
-        } else if self.streams_itself && rows.begin_with_lines() {
-            (self.run)(&Rows { streams: true, ..*rows });
-            streaming::fence();
-        } else {
-            stream_rows(rows, self.inputs, self.output, self.run);
+            return (self.run)(rows);
+        }
+        match rows.streamed().filter(|_| self.streams_itself) {
+            Some(rows) => {
+                (self.run)(&Rows { ahead: [AHEAD; N], ..rows });
+                streaming::fence();
+            }
+            None => stream_rows(rows, self.inputs, self.output, self.run),
         }
     }
 }

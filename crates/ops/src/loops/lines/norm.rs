@@ -1,7 +1,7 @@
 //! Normalization of lines: `(x - mean) * rstd * weight + bias`, and the form without a mean.
 #![expect(unsafe_code, reason = "reads the dense lines that the driver gives")]
 
-use super::{map_lines, row, streams_to, write_row};
+use super::{map_lines, next_line, row, streams_to, write_row};
 use crate::loops::FloatFormula;
 use crate::loops::reduce::{LineFloat, SumOfSquares, computing_type, first_element, moments_of};
 use crate::loops::rows::Rows;
@@ -92,7 +92,11 @@ pub(crate) fn layer_norm_lines(
                 means.get().cast::<T>().add(line).write(T::from_scalar(Scalar::Float(found.mean)));
                 rstds.get().cast::<T>().add(line).write(T::from_scalar(Scalar::Float(spread)));
                 let (weight, bias) = (parameter(weight, &one), parameter(bias, &zero));
-                let rows = Rows { repeated: [false, weight.1, bias.1], ..row([from, weight.0, bias.0], to, n) };
+                let rows = Rows {
+                    repeated: [false, weight.1, bias.1],
+                    ahead: [next_line::<T>(n), 0, 0],
+                    ..row([from, weight.0, bias.0], to, n)
+                };
                 write_row::<T, _, 3>(rows, Normalize(found.mean, spread), streams);
             }
         })
@@ -125,7 +129,11 @@ pub(crate) fn rms_norm_lines(
                 let factor = 1.0 / (squares / n as f64 + eps).sqrt();
                 factors.get().cast::<T>().add(line).write(T::from_scalar(Scalar::Float(factor)));
                 let weight = parameter(weight, &one);
-                let rows = Rows { repeated: [false, weight.1, true], ..row([from, weight.0, &raw const zero], to, n) };
+                let rows = Rows {
+                    repeated: [false, weight.1, true],
+                    ahead: [next_line::<T>(n), 0, 0],
+                    ..row([from, weight.0, &raw const zero], to, n)
+                };
                 write_row::<T, _, 3>(rows, Normalize(0.0, factor), streams);
             }
         })

@@ -5,7 +5,7 @@
 )]
 
 use super::norm::{Shared, parameter, storages};
-use super::{map_lines, row, streams_to, write_row};
+use super::{map_lines, next_line, row, streams_to, write_row};
 use crate::loops::FloatFormula;
 use crate::loops::reduce::{BLOCK, computing_type, four, total};
 use crate::loops::rows::Rows;
@@ -126,7 +126,12 @@ pub(crate) fn layer_norm_backward_lines(
                 let weight = parameter(weight, &one);
                 let [plain, normal] = dispatch(Sums { grad, x, weight, n, mean, rstd });
                 let a = if means.is_some() { plain / n as f64 } else { 0.0 };
-                let rows = Rows { repeated: [grad.1, false, weight.1], ..row([grad.0, x, weight.0], to, n) };
+                let next = next_line::<T>(n);
+                let rows = Rows {
+                    repeated: [grad.1, false, weight.1],
+                    ahead: [if grad.1 { 0 } else { next }, next, 0],
+                    ..row([grad.0, x, weight.0], to, n)
+                };
                 write_row::<T, _, 3>(rows, NormGradient(mean, rstd, a, normal / n as f64), streams);
             }
         };

@@ -1,10 +1,11 @@
 //! Softmax of a line and its derivative: the greatest element is taken out first, so that nothing overflows.
 #![expect(unsafe_code, reason = "reads the dense lines that the driver gives")]
 
-use super::{map_lines, row, streams_to, write_row};
+use super::{map_lines, next_line, row, streams_to, write_row};
 use crate::gemm::Scratch;
 use crate::loops::FloatFormula;
 use crate::loops::reduce::{BLOCK, Exponentials, Greatest, LineFloat, computing_type};
+use crate::loops::rows::Rows;
 use crate::loops::rows::{Floats, RowKernel, dispatch_rows_of};
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{EveryIsa, Float};
@@ -59,13 +60,19 @@ pub(crate) fn softmax_lines(input: &Tensor, out: &Tensor, mask: DimMask, log: bo
                 let greatest = T::line_fold(from, n, Greatest::of(kernel), f64::max);
                 if log {
                     let sum = T::line_float_fold(from, n, Exponentials(greatest));
-                    write_row::<T, _, 1>(row([from], to, n), Shifted(greatest, sum.ln()), streams);
+                    let rows = Rows { ahead: [next_line::<T>(n)], ..row([from], to, n) };
+                    write_row::<T, _, 1>(rows, Shifted(greatest, sum.ln()), streams);
                 } else {
                     // What is read again does not go past the caches.
                     let mut room = Scratch::new::<T>(if streams { n } else { 0 });
                     let powers = if streams { room.as_mut_ptr() } else { to };
                     let sum = exponentials::<T>(from, powers, n, greatest);
-                    write_row::<T, _, 1>(row([powers.cast_const()], to, n), Quotient(sum), streams);
+                    let next = match next_line::<T>(n) {
+                        0 => 0,
+                        bytes => from.addr().wrapping_add(bytes).wrapping_sub(powers.addr()),
+                    };
+                    let rows = Rows { ahead: [next], ..row([powers.cast_const()], to, n) };
+                    write_row::<T, _, 1>(rows, Quotient(sum), streams);
                 }
             }
         })

@@ -65,7 +65,7 @@ impl<T: Element + Convert> ArgFold<T> {
     {
         // SAFETY: the callers' `from` is valid for `n` elements.
         unsafe {
-            let value = fold_dense(from, n, fold);
+            let value = fold_dense(from, n, super::blocks::AHEAD, fold);
             Extreme { value, index: first + dispatch(Find { from, n, value }) }
         }
     }

@@ -72,7 +72,7 @@ where
     }
 
     unsafe fn block(&self, from: *const u8, n: usize) -> Accumulator {
-        let kernel = FoldKernel { from: from.cast(), n, pairs: false, lanes: self.lanes };
+        let kernel = FoldKernel { from: from.cast(), n, ahead: AHEAD, pairs: false, lanes: self.lanes };
         // SAFETY: `from` is valid for `n` elements.
         Accumulator::of(unsafe { dispatch(kernel) })
     }
@@ -84,6 +84,7 @@ where
             Accumulator::of(dispatch(FoldKernel {
                 from: pair.as_ptr(),
                 n: 2,
+                ahead: 0,
                 pairs: true,
                 lanes: self.lanes,
             }))
@@ -109,17 +110,22 @@ where
     }
 }
 
-/// Folds `n` dense elements with a [`NumberFold`].
+/// Folds `n` dense elements with a [`NumberFold`], asking for those that come `ahead` bytes later.
 ///
 /// # Safety
 /// - `from` is valid for reading `n` elements.
 #[inline]
-pub(crate) unsafe fn fold_dense<T: Element + Convert, F: NumberFold>(from: *const T, n: usize, fold: F) -> T
+pub(crate) unsafe fn fold_dense<T: Element + Convert, F: NumberFold>(
+    from: *const T,
+    n: usize,
+    ahead: usize,
+    fold: F,
+) -> T
 where
     FoldKernel<T, Numbers<F>>: EveryIsa<T>,
 {
     // SAFETY: this function's condition.
-    unsafe { dispatch(FoldKernel { from, n, pairs: false, lanes: Numbers(fold) }) }
+    unsafe { dispatch(FoldKernel { from, n, ahead, pairs: false, lanes: Numbers(fold) }) }
 }
 
 /// The same with a [`FloatFold`].
@@ -130,19 +136,22 @@ where
 pub(crate) unsafe fn fold_dense_floats<T: Element + Convert, F: FloatFold>(
     from: *const T,
     n: usize,
+    ahead: usize,
     fold: F,
 ) -> T
 where
     FoldKernel<T, Floats<F>>: EveryIsa<T>,
 {
     // SAFETY: this function's condition.
-    unsafe { dispatch(FoldKernel { from, n, pairs: false, lanes: Floats(fold) }) }
+    unsafe { dispatch(FoldKernel { from, n, ahead, pairs: false, lanes: Floats(fold) }) }
 }
 
 /// Folds `n` elements; or combines two accumulators.
 pub(crate) struct FoldKernel<T, F> {
     from: *const T,
     n: usize,
+    /// How many bytes ahead memory is asked for; 0 asks for nothing that is not read at once.
+    ahead: usize,
     pairs: bool,
     lanes: F,
 }
@@ -160,15 +169,15 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I, T> for FoldKernel<T, F> {
                 let (a, b) = (T::load_partial(self.from, 1), T::load_partial(self.from.add(1), 1));
                 self.lanes.combine(a, b)
             } else {
-                fold_lanes::<I, T, F>(self.from, self.n, self.lanes)
+                fold_lanes::<I, T, F>(self.from, self.n, self.ahead, self.lanes)
             };
             first_lane::<I, T>(acc)
         }
     }
 }
 
-/// How many bytes ahead memory is asked for: two pages. A long sum from memory then takes two thirds of the time.
-const AHEAD: usize = 8192;
+/// How many bytes ahead memory is asked for where it is read once: two pages. A long sum then takes two thirds of the time.
+pub(super) const AHEAD: usize = 8192;
 
 /// Levels of the tree of blocks in one call: a [`CHUNK`] holds 16.
 const LEVELS: usize = 5;
@@ -181,19 +190,20 @@ const LEVELS: usize = 5;
 pub(super) unsafe fn fold_lanes<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
     from: *const T,
     n: usize,
+    ahead: usize,
     f: F,
 ) -> T::Vector {
     debug_assert!(n <= CHUNK);
     // SAFETY: each block lies within the `n` elements.
     unsafe {
-        let mut all = fold_block::<I, T, F>(from, n.min(BLOCK), f);
+        let mut all = fold_block::<I, T, F>(from, n.min(BLOCK), ahead, f);
         if n > BLOCK {
             // Whole vectors are combined as the carries of a binary counter: `partials[level]` of 2^level blocks.
             let mut partials = [all; LEVELS];
             let blocks = n.div_ceil(BLOCK);
             for number in 1..blocks {
                 let start = number * BLOCK;
-                let mut part = fold_block::<I, T, F>(from.add(start), BLOCK.min(n - start), f);
+                let mut part = fold_block::<I, T, F>(from.add(start), BLOCK.min(n - start), ahead, f);
                 let mut level = 0;
                 while number >> level & 1 == 1 {
                     part = f.combine(partials[level], part);
@@ -226,6 +236,7 @@ pub(super) unsafe fn fold_lanes<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
 pub(super) unsafe fn fold_block<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
     from: *const T,
     n: usize,
+    ahead: usize,
     f: F,
 ) -> T::Vector {
     let lanes = T::Vector::LANES;
@@ -237,7 +248,7 @@ pub(super) unsafe fn fold_block<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
         while at + 4 * lanes <= n {
             for (i, acc) in acc.iter_mut().enumerate() {
                 let from = from.add(at + i * lanes);
-                I::prefetch(from.cast::<u8>().wrapping_add(AHEAD));
+                I::prefetch(from.cast::<u8>().wrapping_add(ahead));
                 *acc = f.step(*acc, T::load(from));
             }
             at += 4 * lanes;

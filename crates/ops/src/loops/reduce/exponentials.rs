@@ -1,6 +1,7 @@
 //! The logarithm of a sum of exponentials, without overflow: the greatest element is taken out of every block.
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
+use super::blocks::AHEAD;
 use super::{Exponentials, Greatest, LineFold, fold_dense, fold_dense_floats, line_fold};
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, dispatch_all_types};
@@ -63,8 +64,8 @@ macro_rules! log_sum_exp {
                 let from: *const $float = from.cast();
                 // SAFETY: `from` is valid for `n` elements.
                 unsafe {
-                    let greatest = f64::from(fold_dense(from, n, Greatest::of(ScalarType::$dtype)));
-                    let sum = f64::from(fold_dense_floats(from, n, Exponentials(Peak::shift(greatest))));
+                    let greatest = f64::from(fold_dense(from, n, AHEAD, Greatest::of(ScalarType::$dtype)));
+                    let sum = f64::from(fold_dense_floats(from, n, 0, Exponentials(Peak::shift(greatest))));
                     Peak { greatest, sum }
                 }
             }

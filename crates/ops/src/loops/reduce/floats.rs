@@ -1,7 +1,17 @@
 //! Folds of a whole dense line of f32 or f64, with partial results in f64.
 #![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
+use super::blocks::AHEAD;
 use super::{BLOCK, FloatFold, NumberFold, Sum, fold_dense, fold_dense_floats};
+
+/// Bytes of a line that the nearest cache holds beside the next: it is met again by later passes, and the last of them, which
+/// computes least, asks for the next line. To ask while it is folded would only make the fold wait.
+pub(crate) const SHORT_LINE: usize = 16 << 10;
+
+/// How far ahead the fold of a line of `n` elements asks for more, in bytes.
+pub(super) fn ahead_of_line<T>(n: usize) -> usize {
+    if n * size_of::<T>() <= SHORT_LINE { 0 } else { AHEAD }
+}
 
 /// f32 and f64, of which whole lines are folded.
 pub(crate) trait LineFloat: Sized + Copy {
@@ -40,14 +50,16 @@ macro_rules! line_floats {
                 fold: F,
                 join: fn(f64, f64) -> f64,
             ) -> f64 {
+                let ahead = ahead_of_line::<Self>(n);
                 // SAFETY: blocks lie within the line.
-                let block = |at: usize| f64::from(unsafe { fold_dense(from.add(at), BLOCK.min(n - at), fold) });
+                let block = |at: usize| f64::from(unsafe { fold_dense(from.add(at), BLOCK.min(n - at), ahead, fold) });
                 (0..n).step_by(BLOCK).map(block).reduce(join).unwrap_or(fold.identity().to_f64())
             }
             #[inline]
             unsafe fn line_float_fold<F: FloatFold>(from: *const Self, n: usize, fold: F) -> f64 {
+                let ahead = ahead_of_line::<Self>(n);
                 // SAFETY: blocks lie within the line.
-                let block = |at: usize| f64::from(unsafe { fold_dense_floats(from.add(at), BLOCK.min(n - at), fold) });
+                let block = |at: usize| f64::from(unsafe { fold_dense_floats(from.add(at), BLOCK.min(n - at), ahead, fold) });
                 (0..n).step_by(BLOCK).map(block).sum()
             }
         }

@@ -2,7 +2,8 @@
 //! *Updating Formulae and a Pairwise Algorithm for Computing Sample Variances* (1979), in f64.
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
-use super::blocks::{Numbers, fold_block};
+use super::blocks::{AHEAD, Numbers, fold_block};
+use super::floats::ahead_of_line;
 use super::{BLOCK, Cascade, LineFold, Sum, line_fold};
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{
@@ -47,6 +48,8 @@ impl Moments {
 struct Distances<T> {
     from: *const T,
     n: usize,
+    /// How far ahead the first pass asks for more, in bytes.
+    ahead: usize,
 }
 
 impl<T> Placed for Distances<T> {
@@ -59,7 +62,7 @@ impl<I: Isa, T: FloatLanes<I>> Kernel<I, [f64; 3]> for Distances<T> {
         let (lanes, zero) = (T::Vector::LANES, T::Vector::zero());
         // SAFETY: the fold reads `n` elements; below, whole vectors end at or before `n`, and the last is read only up to it.
         unsafe {
-            let sum = fold_block::<I, T, _>(self.from, self.n, Numbers(Sum));
+            let sum = fold_block::<I, T, _>(self.from, self.n, self.ahead, Numbers(Sum));
             let centre = T::Vector::constant(total(sum) / self.n as f64);
             let (mut plain, mut squares) = ([zero; 4], [zero; 4]);
             let mut at = 0;
@@ -118,24 +121,24 @@ pub(crate) fn total<V: Float>(v: V) -> f64 {
 
 /// f32 and f64, whose moments there are kernels for.
 pub(crate) trait MomentElement: Element + Convert + FloatElement {
-    /// Of at most [`BLOCK`] dense elements.
+    /// Of at most [`BLOCK`] dense elements, asking for those that come `ahead` bytes later.
     ///
     /// # Safety
     /// - `from` is valid for reading `n` elements.
-    unsafe fn block(from: *const Self, n: usize) -> Moments;
+    unsafe fn block(from: *const Self, n: usize, ahead: usize) -> Moments;
 }
 
 macro_rules! moment_element {
     ($($float:ident)*) => {$(
         impl MomentElement for $float {
             #[inline]
-            unsafe fn block(from: *const Self, n: usize) -> Moments {
+            unsafe fn block(from: *const Self, n: usize, ahead: usize) -> Moments {
                 if n == 0 {
                     return Moments::default();
                 }
                 let count = n as f64;
                 // SAFETY: this function's condition.
-                let [centre, off, squares] = unsafe { dispatch(Distances { from, n }) };
+                let [centre, off, squares] = unsafe { dispatch(Distances { from, n, ahead }) };
                 let squares = squares - off * off / count;
                 // Not `max`, which would take a NaN for nothing.
                 Moments { count, mean: centre + off / count, squares: if squares < 0.0 { 0.0 } else { squares } }
@@ -146,14 +149,15 @@ macro_rules! moment_element {
 
 moment_element!(f32 f64);
 
-/// The moments of `n` dense elements.
+/// The moments of the `n` dense elements of a line.
 ///
 /// # Safety
 /// - `from` is valid for reading `n` elements.
 #[inline]
 pub(crate) unsafe fn moments_of<T: MomentElement>(from: *const T, n: usize) -> Moments {
+    let ahead = ahead_of_line::<T>(n);
     // SAFETY: this function's condition.
-    let block = |start: usize| unsafe { T::block(from.add(start), BLOCK.min(n - start)) };
+    let block = |start: usize| unsafe { T::block(from.add(start), BLOCK.min(n - start), ahead) };
     if n <= BLOCK {
         return block(0);
     }
@@ -184,7 +188,7 @@ impl<T: MomentElement> LineFold<2> for MomentFold<T> {
     #[inline]
     unsafe fn block(self, from: *const u8, n: usize, _: usize) -> Moments {
         // SAFETY: `from` is valid for `n` elements.
-        unsafe { T::block(from.cast(), n) }
+        unsafe { T::block(from.cast(), n, AHEAD) }
     }
     fn combine(self, a: Moments, b: Moments) -> Moments {
         a.join(b)
