@@ -5,8 +5,10 @@ import argparse
 import gc
 import json
 import math
+import os
 import re
 import statistics
+import sys
 import time
 
 import numpy as np
@@ -445,12 +447,36 @@ def measure(name, call, seconds):
     }
 
 
+def avoid_broken_amx():
+    """Keeps oneDNN from AMX where it is announced but faults, as on some virtual machines: a child that tries it tells."""
+    if "ONEDNN_MAX_CPU_ISA" in os.environ or not announces_amx():
+        return
+    child = os.fork()
+    if child == 0:
+        square = torch.ones(256, 256, dtype=torch.bfloat16)
+        square @ square
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
+        print("AMX is announced and faults: PyTorch runs without it", file=sys.stderr)
+
+
+def announces_amx():
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return "amx_bf16" in file.read()
+    except OSError:
+        return False
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("filters", nargs="*", help="regular expressions, all of which the names must match")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.5, help="of samples for each workload")
     options = parser.parse_args()
+    avoid_broken_amx()
     torch.set_num_threads(options.threads)
     for name, setup in WORKLOADS.items():
         if all(re.search(pattern, name) for pattern in options.filters):
