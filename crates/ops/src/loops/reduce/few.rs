@@ -11,6 +11,8 @@ use flambeau_core::{Access, Result, ScalarType, with_guards};
 const ROWS: usize = 64;
 /// Elements at most.
 const FEW: i64 = 1024;
+/// Elements at most of lines that are as long as that: a call for each costs little.
+const LONG: i64 = 16 * FEW;
 
 /// Folds `input` into `out` if there is little to fold; else does nothing and answers `false`.
 ///
@@ -24,10 +26,14 @@ pub(super) fn fold_few(
     fold: &dyn AnyFold,
 ) -> Result<bool> {
     let of_kernel = |t: &Tensor| t.dtype() == kernel && t.is_contiguous() && t.device().is_cpu();
-    if !(1..=FEW).contains(&input.numel()) || !of_kernel(input) || !of_kernel(out) {
+    if !(1..=LONG).contains(&input.numel()) || !of_kernel(input) || !of_kernel(out) {
         return Ok(false);
     }
     let Some(dims) = Dims::of(input.sizes(), mask) else { return Ok(false) };
+    let long = dims.columns == 1 && dims.rows as i64 >= FEW;
+    if !long && input.numel() > FEW {
+        return Ok(false);
+    }
     if (dims.columns > 1 && dims.rows > ROWS) || dims.blocks * dims.columns != out.numel() as usize {
         return Ok(false);
     }
