@@ -143,6 +143,6 @@ where
     let input = T::SCALAR_TYPE;
     for_each_rows(
         iter,
-        &Kernel { inputs: [input; N], output, streams: rows::streams(input, output), run: &run },
+        &Kernel { inputs: [input; N], output, heeds_streams: rows::streams(input, output), run: &run },
     )
 }

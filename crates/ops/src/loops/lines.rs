@@ -225,13 +225,8 @@ where
     if !streams {
         return run(&row);
     }
-    match row.streamed().filter(|_| rows::streams(T::SCALAR_TYPE, T::SCALAR_TYPE)) {
-        Some(row) => {
-            run(&row);
-            streaming::fence();
-        }
-        None => stream_rows(&row, [size_of::<T>(); N], size_of::<T>(), &run),
-    }
+    let heeds = rows::streams(T::SCALAR_TYPE, T::SCALAR_TYPE);
+    stream_rows(&row, [size_of::<T>(); N], size_of::<T>(), heeds, &run);
 }
 
 /// How far ahead the last pass over a line of `n` elements asks for what comes next, in bytes: at [short ones](SHORT_LINE) memory has

@@ -36,7 +36,7 @@ where
     };
     for_each_rows(
         iter,
-        &tiles::Kernel { inputs: [ScalarType::Bool, dtype, dtype], output: dtype, streams: false, run: &run },
+        &tiles::Kernel { inputs: [ScalarType::Bool, dtype, dtype], output: dtype, heeds_streams: false, run: &run },
     )
 }
 

@@ -53,9 +53,24 @@ fn last_cache() -> usize {
     })
 }
 
-/// Calls `run` for pieces of `rows` with a tile to write to, and moves what it wrote to where it belongs. Elements of the
-/// arguments and of the result have these sizes.
+/// Calls `run` so that its results go past the caches: by itself, where it heeds [`Rows::streams`] and rows begin where lines do,
+/// and else by way of the tile. Elements of the arguments and of the result have these sizes.
 pub(super) fn stream_rows<const N: usize>(
+    rows: &Rows<N>,
+    inputs: [usize; N],
+    output: usize,
+    heeds: bool,
+    run: &(impl Fn(&Rows<N>) + ?Sized),
+) {
+    match rows.streamed().filter(|_| heeds) {
+        Some(rows) => run(&rows),
+        None => stream_tiles(rows, inputs, output, run),
+    }
+    fence();
+}
+
+/// Calls `run` for pieces of `rows` with a tile to write to, and moves what it wrote to where it belongs.
+fn stream_tiles<const N: usize>(
     rows: &Rows<N>,
     inputs: [usize; N],
     output: usize,
@@ -69,7 +84,6 @@ pub(super) fn stream_rows<const N: usize>(
     } else {
         (0..rows.rows).for_each(|r| stream_row(rows.row(r), inputs, output, tile, run));
     }
-    fence();
 }
 
 /// One row, piece by piece.
@@ -83,7 +97,7 @@ fn stream_row<const N: usize>(
     // Elements are of 1, 2, 4 or 8 bytes. There are as many pieces as kilobytes: little may be done for each.
     let log_output = output.trailing_zeros();
     let (mut to, mut left) = (row.to, row.n);
-    let mut piece = Rows { to: tile, ..row };
+    let mut piece = Rows { to: tile, ahead: [0; N], ..row };
     while left > 0 {
         piece.n = left.min(room(to) >> log_output);
         ask_ahead(&piece, inputs);

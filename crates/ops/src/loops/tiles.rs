@@ -77,7 +77,7 @@ type RunRows<'k, const N: usize> = dyn Fn(&Rows<N>) + Sync + 'k;
 pub(super) struct Kernel<'k, const N: usize> {
     pub(super) inputs: [ScalarType; N],
     pub(super) output: ScalarType,
-    pub(super) streams: bool,
+    pub(super) heeds_streams: bool,
     pub(super) run: &'k RunRows<'k, N>,
 }
 
@@ -90,8 +90,7 @@ struct Sink<'k, const N: usize> {
     output: usize,
     /// Past the caches.
     streams: bool,
-    /// The kernel can do that by itself, for rows that begin where lines do.
-    streams_itself: bool,
+    heeds_streams: bool,
 }
 
 impl<'k, const N: usize> Sink<'k, N> {
@@ -101,7 +100,7 @@ impl<'k, const N: usize> Sink<'k, N> {
             inputs: kernel.inputs.map(ScalarType::size),
             output: kernel.output.size(),
             streams: false,
-            streams_itself: kernel.streams,
+            heeds_streams: kernel.heeds_streams,
         }
     }
 
@@ -111,13 +110,8 @@ impl<'k, const N: usize> Sink<'k, N> {
         if !self.streams {
             return (self.run)(rows);
         }
-        match rows.streamed().filter(|_| self.streams_itself) {
-            Some(rows) => {
-                (self.run)(&Rows { ahead: [AHEAD; N], ..rows });
-                streaming::fence();
-            }
-            None => stream_rows(rows, self.inputs, self.output, self.run),
-        }
+        let rows = Rows { ahead: [AHEAD; N], ..*rows };
+        stream_rows(&rows, self.inputs, self.output, self.heeds_streams, self.run);
     }
 }
 
@@ -404,7 +398,7 @@ impl StridedConvert {
     pub(super) unsafe fn stream(self, from: *const u8, to: *mut u8, count: usize) {
         let StridedConvert(port) = self;
         let row = Rows { to, from: [from], ..Rows::empty(count) };
-        stream_rows(&row, [port.memory.size()], port.kernel.size(), &|piece: &Rows<1>| {
+        stream_rows(&row, [port.memory.size()], port.kernel.size(), false, &|piece: &Rows<1>| {
             // SAFETY: a piece of both sides, or a tile for as many.
             unsafe { (port.convert)(piece.from[0], piece.to, piece.n) }
         });
