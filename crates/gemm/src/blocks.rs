@@ -22,6 +22,8 @@ const COLUMNS: usize = 2048;
 const ROWS: usize = 120;
 /// Bytes of B that stay in the first-level cache beside a tile's rows of A and C.
 const NEAR: usize = 32 << 10;
+/// Rows of A that one block may have where it packs B by itself.
+const FEW_ROWS: usize = 256;
 /// Bytes of a page.
 const PAGE: usize = 4096;
 /// Multiply-adds worth a thread.
@@ -32,6 +34,12 @@ const fn groups_of<L: Lanes>() -> usize {
     DEPTH / size_of::<L::Unit>()
 }
 
+/// Elements of k in a slab: as few slabs as may be, all nearly equal, since C is read and written for each.
+fn depth_of(k: usize, most: usize) -> usize {
+    let k = k.max(1);
+    k.div_ceil(k.div_ceil(most)).next_multiple_of(16).min(most)
+}
+
 /// Where sums go: rows of adjacent accumulators.
 pub(super) struct Target<A> {
     pub(super) at: *mut A,
@@ -40,10 +48,21 @@ pub(super) struct Target<A> {
     pub(super) beta: A,
 }
 
+/// Which strips of B are packed, and when.
+#[derive(Clone, Copy, PartialEq)]
+enum Packed {
+    /// The last one, if its last vector would be read past the last column.
+    Last,
+    /// All of them, before the tiles: several blocks read each.
+    Before,
+    /// Each by the only block that reads it, just before: what a thread has packed, it finds in its own cache.
+    InTurn,
+}
+
 /// What is decided once for a product, from its sizes and strides alone.
 struct Plan {
     pack_a: bool,
-    pack_b: bool,
+    b: Packed,
     /// Blocks of C: tiles from top to bottom, and strips across.
     tiles: usize,
     strips: usize,
@@ -51,22 +70,28 @@ struct Plan {
 
 impl Plan {
     fn new<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> Self {
-        let bytes = size_of::<T>();
-        let pack_b = !T::SAME || g.b_strides[1] != 1 || (g.m > 256 && g.k * g.n * bytes > 512 << 10);
-        let pack_a = !usable_units::<T, L::Unit>(g.k, g.a_strides)
-            || (far_apart::<T, L::Unit>(g.a_strides) && g.n > 256 && g.m * g.k * bytes > 512 << 10);
+        let (pack_a, pack_b) = (packs_a::<T, L::Unit>(g), packs_b::<T, L::Unit>(g));
         let (all_tiles, all_strips) = (g.m.div_ceil(L::TILES.len()), g.n.min(COLUMNS).div_ceil(2 * L::N));
+        let all_rows = pack_b && !pack_a && g.m <= FEW_ROWS && !near::<L>(g.k, g.n);
+        let b = match pack_b {
+            true if all_rows => Packed::InTurn,
+            true => Packed::Before,
+            false => Packed::Last,
+        };
         let (mut tiles, mut strips) = ((ROWS / L::TILES.len()).min(all_tiles), all_strips);
+        if all_rows {
+            tiles = all_tiles;
+        }
         let large = g.m * g.n * g.k.min(groups_of::<L>()) >= 2 * WORTH_A_THREAD;
         // Several blocks, so that a slow thread can leave some to the others; rows first, so that A is packed once.
         let few = |tiles, strips| large && all_tiles.div_ceil(tiles) * all_strips.div_ceil(strips) < 8;
-        while few(tiles, strips) && tiles > 2 {
+        while few(tiles, strips) && tiles > 2 && !all_rows {
             tiles = tiles.div_ceil(2);
         }
-        while few(tiles, strips) && strips > 2 {
+        while few(tiles, strips) && strips > if all_rows { 1 } else { 2 } {
             strips = strips.div_ceil(2);
         }
-        Self { pack_a, pack_b, tiles, strips }
+        Self { pack_a, b, tiles, strips }
     }
 }
 
@@ -88,9 +113,13 @@ unsafe impl<T: GemmElement, L: Lanes> Sync for Slab<'_, T, L> {}
 /// - As [`super::gemm`], with C replaced by `target`.
 pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>, target: Target<L::Acc>) {
     let plan = Plan::new::<T, L>(g);
-    let depth = groups_of::<L>() * T::DEPTH;
-    let mut packed =
-        Scratch::new::<L::Unit>(groups_of::<L>().min(g.k) * g.n.min(COLUMNS).next_multiple_of(2 * L::N));
+    let depth = depth_of(g.k, groups_of::<L>() * T::DEPTH);
+    let columns = match plan.b {
+        Packed::Before => g.n.min(COLUMNS).next_multiple_of(2 * L::N),
+        Packed::Last => 2 * L::N,
+        Packed::InTurn => 0,
+    };
+    let mut packed = Scratch::new::<L::Unit>(groups_of::<L>().min(g.k) * columns);
     for first_column in (0..g.n).step_by(COLUMNS) {
         let columns = first_column..g.n.min(first_column + COLUMNS);
         // With `k` of 0 there is one block of nothing, which scales C.
@@ -130,7 +159,8 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
     fn blocks(&self) -> (usize, usize) {
         let (down, across) =
             (self.tiles().div_ceil(self.plan.tiles), self.strips().div_ceil(self.plan.strips));
-        (if down * across < 8 { down } else { down.next_multiple_of(4).min(self.tiles()) }, across)
+        let as_they_are = down * across < 8 || self.plan.b == Packed::InTurn;
+        (if as_they_are { down } else { down.next_multiple_of(4).min(self.tiles()) }, across)
     }
 
     unsafe fn run(&self) {
@@ -152,26 +182,39 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
         let grain = (1 << 15) / (self.k.len() * Self::STRIP).max(1);
         parallel_for(0..self.strips(), grain.max(1), |part| {
             for strip in part.filter(|&strip| self.is_packed(strip)) {
-                // SAFETY: the strip's columns of B, and its own place in the buffer.
-                unsafe {
-                    let column = self.columns.start + strip * Self::STRIP;
-                    L::enter(PackPanel::<T, L> {
-                        from: at(self.g.b, self.g.b_strides, self.k.start, column),
-                        lane: self.g.b_strides[1],
-                        along: self.g.b_strides[0],
-                        width: self.width(strip),
-                        k: self.k.len(),
-                        to: self.packed_strip(strip),
-                        padded: Self::STRIP,
-                    });
-                }
+                // SAFETY: the strip's own place in the buffer.
+                unsafe { self.pack_strip(strip, self.packed_strip(strip)) }
             }
         });
     }
 
-    /// A strip is packed if all are, or if its last vector would be read past the last column.
+    unsafe fn pack_strip(&self, strip: usize, to: *mut L::Unit) {
+        // SAFETY: the strip's columns of B, and as many units of the buffer.
+        unsafe {
+            L::enter(PackPanel::<T, L> {
+                from: self.first_column(strip),
+                lane: self.g.b_strides[1],
+                along: self.g.b_strides[0],
+                width: self.width(strip),
+                k: self.k.len(),
+                to,
+                padded: Self::STRIP,
+            });
+        }
+    }
+
+    /// The first column of a strip, where it lies in B.
+    fn first_column(&self, strip: usize) -> *const T {
+        at(self.g.b, self.g.b_strides, self.k.start, self.columns.start + strip * Self::STRIP)
+    }
+
+    /// Whether a strip is packed before the tiles.
     fn is_packed(&self, strip: usize) -> bool {
-        self.plan.pack_b || !self.width(strip).is_multiple_of(L::N)
+        match self.plan.b {
+            Packed::Before => true,
+            Packed::Last => !self.width(strip).is_multiple_of(L::N),
+            Packed::InTurn => false,
+        }
     }
 
     fn width(&self, strip: usize) -> usize {
@@ -179,7 +222,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
     }
 
     unsafe fn packed_strip(&self, strip: usize) -> *mut L::Unit {
-        let index = if self.plan.pack_b { strip } else { 0 };
+        let index = if self.plan.b == Packed::Before { strip } else { 0 };
         // SAFETY: the buffer holds every strip.
         unsafe { self.packed.at().add(index * Self::STRIP * self.groups()) }
     }
@@ -206,30 +249,49 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
             if self.is_near() {
                 for rows in tiles.map(|tile| self.rows(tile)) {
                     for (index, strip) in strips.clone().enumerate() {
-                        self.tile(&rows, panel(&rows), strip, self.ahead(&rows, index, strip));
+                        let ahead = self.ahead(&rows, index, strip);
+                        self.tile(&rows, panel(&rows), self.strip(strip), strip, ahead);
                     }
                 }
-            } else {
-                for strip in strips {
-                    for (index, tile) in tiles.clone().enumerate() {
-                        let rows = self.rows(tile);
-                        self.tile(&rows, panel(&rows), strip, self.ahead(&rows, index, strip));
-                    }
+                return;
+            }
+            let in_turn = self.plan.b == Packed::InTurn;
+            let mut room = Scratch::new::<L::Unit>(if in_turn { Self::STRIP * groups } else { 0 });
+            for strip in strips {
+                let mut b = self.strip(strip);
+                if in_turn {
+                    self.pack_strip(strip, room.as_mut_ptr());
+                    b = (room.as_mut_ptr::<L::Unit>().cast_const(), Self::STRIP as isize);
+                }
+                for (index, tile) in tiles.clone().enumerate() {
+                    let rows = self.rows(tile);
+                    self.tile(&rows, panel(&rows), b, strip, self.ahead(&rows, index, strip));
                 }
             }
         }
     }
 
+    /// A strip of B where it lies, or where it was packed before the tiles, and how far its rows are apart.
+    unsafe fn strip(&self, strip: usize) -> (*const L::Unit, isize) {
+        // SAFETY: a strip of B.
+        unsafe {
+            if self.is_packed(strip) {
+                return (self.packed_strip(strip).cast_const(), Self::STRIP as isize);
+            }
+            (self.first_column(strip).cast(), self.g.b_strides[0])
+        }
+    }
+
     /// Whether all of B stays in the first-level cache, so that rows of A and C may come and go one after another.
     fn is_near(&self) -> bool {
-        self.groups() * self.columns.len() * size_of::<L::Unit>() <= NEAR
+        self.plan.b != Packed::InTurn && near::<L>(self.groups(), self.columns.len())
     }
 
     /// What a tile, at `index` of those that use one strip or one panel, fetches for others: of the next packed strip, so
     /// that the first tile there does not wait for all of it, or of the rows of A below.
     fn ahead(&self, rows: &Range<usize>, index: usize, strip: usize) -> *const u8 {
         let part = index * (self.groups() / UNROLLED) * LINE;
-        if self.plan.pack_b {
+        if self.plan.b == Packed::Before {
             let start = self.packed.at().wrapping_add((strip + 1) * Self::STRIP * self.groups());
             start.cast_const().cast::<u8>().wrapping_add(part)
         } else {
@@ -254,9 +316,16 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
     }
 
     /// # Safety
-    /// - As [`super::gemm`]; `panel` holds the rows if A is packed.
+    /// - As [`super::gemm`]; `panel` holds the rows if A is packed; the strip lies at `b`, its rows `b_depth` apart.
     #[inline]
-    unsafe fn tile(&self, rows: &Range<usize>, panel: *const L::Unit, strip: usize, ahead: *const u8) {
+    unsafe fn tile(
+        &self,
+        rows: &Range<usize>,
+        panel: *const L::Unit,
+        (b, b_depth): (*const L::Unit, isize),
+        strip: usize,
+        ahead: *const u8,
+    ) {
         let (g, cols) = (self.g, self.width(strip));
         // SAFETY: the parts of the operands that belong to the tile.
         unsafe {
@@ -266,12 +335,6 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
                 let from = at(g.a, g.a_strides, rows.start, self.k.start);
                 let along = if T::DEPTH == 1 { g.a_strides[1] } else { 1 };
                 (from.cast(), g.a_strides[0] / T::DEPTH as isize, along)
-            };
-            let (b, b_depth) = if self.is_packed(strip) {
-                (self.packed_strip(strip).cast_const(), Self::STRIP as isize)
-            } else {
-                let column = self.columns.start + strip * Self::STRIP;
-                (at(g.b, g.b_strides, self.k.start, column).cast(), g.b_strides[0])
             };
             let c = self.target.at.offset(rows.start as isize * self.target.row).add(strip * Self::STRIP);
             let (alpha, beta) = (self.target.alpha, self.target.beta);
@@ -283,16 +346,44 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
     }
 }
 
+/// Whether so many groups of columns of B stay in the first-level cache.
+fn near<L: Lanes>(groups: usize, columns: usize) -> bool {
+    groups * columns * size_of::<L::Unit>() <= NEAR
+}
+
 /// Whether rows of A may be read as units where they lie: whole ones, and each row a number of them from the next.
 fn usable_units<T: Pack<U>, U>(k: usize, [row, along]: [isize; 2]) -> bool {
     let depth = T::DEPTH as isize;
     T::SAME || (T::RAW && along == 1 && row % depth == 0 && k.is_multiple_of(T::DEPTH))
 }
 
-/// Whether rows of A, or its elements where single ones are read, lie a page or more apart: those of a tile would share
-/// a few sets of the first-level cache, and take a page each.
-fn far_apart<T: GemmElement + Pack<U>, U>([row, along]: [isize; 2]) -> bool {
-    T::DEPTH == 1 && (along != 1 || row.unsigned_abs() * size_of::<T>() >= PAGE)
+/// Whether A is packed, because it must be or because its units are read often enough to pay for that. Where those of a row lie
+/// apart, a tile reads a line for each, again for each strip; a page apart they also share a few sets of the first-level cache.
+/// Rows a page apart cost less: each is a stream.
+fn packs_a<T: GemmElement + Pack<U>, U>(g: &Gemm<T>) -> bool {
+    let [row, along] = g.a_strides.map(|stride| stride.unsigned_abs() * size_of::<T>());
+    let (columns, bytes) = match along > size_of::<T>() {
+        true if along >= PAGE => (36, 128 << 10),
+        true => (96, 128 << 10),
+        false if row >= PAGE => (256, 512 << 10),
+        false => (usize::MAX, 0),
+    };
+    let pays = T::DEPTH == 1 && g.n > columns && g.m * g.k * size_of::<T>() > bytes;
+    pays || !usable_units::<T, U>(g.k, g.a_strides)
+}
+
+/// The same of B, whose rows are read a few vectors at a time: a page apart they share a few sets of the caches, and take a page
+/// each.
+fn packs_b<T: GemmElement + Pack<U>, U>(g: &Gemm<T>) -> bool {
+    let row = g.b_strides[0].unsigned_abs() * size_of::<T>();
+    let all = g.k * g.n * size_of::<T>();
+    let rows = match all {
+        _ if row >= PAGE => 36,
+        _ if all > 2 << 20 => 96,
+        _ => 256,
+    };
+    let least = if row >= PAGE { 128 << 10 } else { 512 << 10 };
+    !T::SAME || g.b_strides[1] != 1 || (g.m > rows && all > least)
 }
 
 /// Part `index` of `0..len` in `count` parts of nearly equal size: a last tile of a row or two would waste most of its
