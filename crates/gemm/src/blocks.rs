@@ -40,12 +40,30 @@ fn depth_of(k: usize, most: usize) -> usize {
     k.div_ceil(k.div_ceil(most)).next_multiple_of(16).min(most)
 }
 
-/// Where sums go: rows of adjacent accumulators.
+/// Where sums go, and what is added to them: rows of adjacent accumulators.
+#[derive(Clone, Copy)]
 pub(super) struct Target<A> {
     pub(super) at: *mut A,
     pub(super) row: isize,
+    /// What `beta` scales.
+    pub(super) old: *const A,
+    pub(super) old_row: isize,
     pub(super) alpha: A,
     pub(super) beta: A,
+}
+
+impl<A: Copy> Target<A> {
+    /// C, whose elements are accumulators, and its addend.
+    pub(super) fn of<T: GemmElement<Scalar = A>>(g: &Gemm<T>) -> Self {
+        let (at, row): (*mut A, _) = (g.c.cast(), g.c_strides[0]);
+        let (old, old_row) = g.addend.map_or((at.cast_const(), row), |d| (d.first.cast(), d.strides[0]));
+        Self { at, row, old, old_row, alpha: g.alpha, beta: g.beta }
+    }
+
+    /// The same from another column on.
+    fn from(self, column: usize) -> Self {
+        Self { at: self.at.wrapping_add(column), old: self.old.wrapping_add(column), ..self }
+    }
 }
 
 /// Which strips of B are packed, and when.
@@ -124,12 +142,11 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm
         let columns = first_column..g.n.min(first_column + COLUMNS);
         // With `k` of 0 there is one block of nothing, which scales C.
         for first in (0..g.k.max(1)).step_by(depth) {
-            let target = Target {
-                // SAFETY: a column of C.
-                at: unsafe { target.at.add(first_column) },
-                beta: if first == 0 { target.beta } else { L::Acc::ONE },
-                ..target
-            };
+            let mut target = target.from(first_column);
+            if first > 0 {
+                // What is there are the sums of the slabs before.
+                target = Target { old: target.at, old_row: target.row, beta: L::Acc::ONE, ..target };
+            }
             let k = first..g.k.min(first + depth);
             let packed = Shared(packed.as_mut_ptr());
             let slab = Slab::<T, L> { g, plan: &plan, k, columns: columns.clone(), packed, target };
@@ -336,11 +353,27 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
                 let along = if T::DEPTH == 1 { g.a_strides[1] } else { 1 };
                 (from.cast(), g.a_strides[0] / T::DEPTH as isize, along)
             };
-            let c = self.target.at.offset(rows.start as isize * self.target.row).add(strip * Self::STRIP);
-            let (alpha, beta) = (self.target.alpha, self.target.beta);
-            let c_row = self.target.row;
+            let Target { at: c, row: c_row, old, old_row, alpha, beta } =
+                self.target.from(strip * Self::STRIP);
+            let c = c.offset(rows.start as isize * c_row);
+            let old = old.offset(rows.start as isize * old_row);
             let depth = self.groups();
-            let args = TileArgs { depth, a, a_row, a_depth, b, b_depth, c, c_row, cols, alpha, beta, ahead };
+            let args = TileArgs {
+                depth,
+                a,
+                a_row,
+                a_depth,
+                b,
+                b_depth,
+                c,
+                c_row,
+                old,
+                old_row,
+                cols,
+                alpha,
+                beta,
+                ahead,
+            };
             L::TILES[rows.len() - 1][cols.div_ceil(L::N) - 1](&args);
         }
     }

@@ -1,4 +1,5 @@
-//! Matrix products: `C = alpha * A B + beta * C`, for any strides, on raw memory.
+//! Matrix products: `C = alpha * A B + beta * C`, for any strides, on raw memory; or, with an addend in the place of the old C,
+//! a product and the rows of a bias in one pass.
 //!
 //! One micro-kernel ([`tile`]) holds a tile of C in registers while k runs. It reads A and B where they lie, or packed
 //! into panels where that pays or where their layout or type asks for it ([`pack`]); [`product`] decides and walks the
@@ -57,7 +58,8 @@ pub trait GemmElement: Element<Acc = Self::Scalar> {
 /// A product `C = alpha * A B + beta * C`, with A of `m x k`, B of `k x n` and C of `m x n`.
 ///
 /// Strides are in elements, the row's first: `c[i * c_strides[0] + j * c_strides[1]]`. A transposed operand is one whose
-/// strides are exchanged. Where `beta` is 0, C is not read; where `k` is 0, A and B are not.
+/// strides are exchanged. Where `beta` is 0, C is not read; where `k` is 0, A and B are not. With an [addend](Self::addend) D
+/// it is `C = alpha * A B + beta * D`.
 #[derive(Clone, Copy, Debug)]
 pub struct Gemm<T: GemmElement> {
     /// Rows of A and C.
@@ -80,8 +82,19 @@ pub struct Gemm<T: GemmElement> {
     pub c_strides: [isize; 2],
     /// Scales the product.
     pub alpha: T::Scalar,
-    /// Scales what C held before.
+    /// Scales the addend.
     pub beta: T::Scalar,
+    /// What is added to the product, if it is not what C held before.
+    pub addend: Option<Addend<T>>,
+}
+
+/// A matrix of the size of C, which may repeat elements by strides of 0: a bias is one row, `[0, 1]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Addend<T> {
+    /// The first element.
+    pub first: *const T,
+    /// The strides, in elements, the row's first.
+    pub strides: [isize; 2],
 }
 
 impl<T: GemmElement> Gemm<T> {
@@ -102,6 +115,7 @@ impl<T: GemmElement> Gemm<T> {
             c_strides: [wide, 1],
             alpha,
             beta,
+            addend: None,
         }
     }
 
@@ -116,6 +130,7 @@ impl<T: GemmElement> Gemm<T> {
             b: self.a,
             b_strides: swap(self.a_strides),
             c_strides: swap(self.c_strides),
+            addend: self.addend.map(|d| Addend { strides: swap(d.strides), ..d }),
             ..self
         }
     }
@@ -143,8 +158,8 @@ impl<T: GemmElement> Gemm<T> {
 /// # Safety
 /// - The CPU has `isa`: [`Isa::is_available`].
 /// - Every element of A and B that the shapes and strides lead to is readable, and every one of C writable, and
-///   readable unless `beta` is 0.
-/// - No two elements of C are one, and C overlaps neither A nor B.
+///   readable unless `beta` is 0 or an addend is given, which then is.
+/// - No two elements of C are one, and C overlaps neither A nor B nor the addend.
 /// - No other thread writes A or B, or uses C, during the call.
 ///
 /// # Example

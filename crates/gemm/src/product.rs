@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "raw operands")]
 
 use super::{
-    Gemm, GemmElement,
+    Addend, Gemm, GemmElement,
     blocks::{self, Target},
     element::{Element, Pack, Scalar},
     lanes::{Body, Lanes},
@@ -21,19 +21,44 @@ const PIECE: usize = 1 << 21;
 pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T as Element>::Acc>>(
     g: &Gemm<T>,
 ) {
+    let is_direct = T::DIRECT && g.c_strides[1] == 1 && !vector::applies(g);
     // SAFETY: the caller's conditions; an element of C is an accumulator where `DIRECT` says so.
     unsafe {
+        if let Some(addend) = g.addend.filter(|d| !is_direct || d.strides[1] != 1) {
+            if g.beta != T::Scalar::ZERO {
+                place(g, &addend);
+            }
+            return multiply::<T, L>(&Gemm { addend: None, ..*g });
+        }
         if vector::applies(g) {
             vector::multiply::<T, L>(g);
         } else if small::applies::<T, L>(g) {
             small::multiply::<T, L>(g);
-        } else if T::DIRECT && g.c_strides[1] == 1 {
-            let target = Target { at: g.c.cast(), row: g.c_strides[0], alpha: g.alpha, beta: g.beta };
-            blocks::multiply::<T, L>(g, target);
+        } else if is_direct {
+            blocks::multiply::<T, L>(g, Target::of(g));
         } else {
             multiply_beside::<T, L>(g);
         }
     }
+}
+
+/// Writes the addend to C, for the ways that add to what is there.
+///
+/// # Safety
+/// - As [`super::gemm`].
+unsafe fn place<T: GemmElement>(g: &Gemm<T>, addend: &Addend<T>) {
+    let (c, from, n) = (Shared(g.c), Shared(addend.first.cast_mut()), g.n);
+    let (to_strides, strides) = (g.c_strides, addend.strides);
+    parallel_for(0..g.m, ((1 << 15) / n).max(1), move |part| {
+        for i in part.start as isize..part.end as isize {
+            let (to, from) =
+                (c.at().wrapping_offset(i * to_strides[0]), from.at().wrapping_offset(i * strides[0]));
+            for j in 0..n as isize {
+                // SAFETY: an element of C, written by this chunk alone, and one of the addend.
+                unsafe { to.offset(j * to_strides[1]).write(from.offset(j * strides[1]).read()) };
+            }
+        }
+    });
 }
 
 /// Sums in a buffer of accumulators, a piece of C at a time, then scales and rounds each element once.
@@ -54,7 +79,8 @@ unsafe fn multiply_beside<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T as E
                 c: g.c.offset(start as isize * g.c_strides[0]),
                 ..*g
             };
-            let target = Target { at, row: g.n as isize, alpha: L::Acc::ONE, beta: L::Acc::ZERO };
+            let row = g.n as isize;
+            let target = Target { at, row, old: at, old_row: row, alpha: L::Acc::ONE, beta: L::Acc::ZERO };
             blocks::multiply::<T, L>(&piece, target);
             finish::<T, L>(&piece, Shared(at));
         }

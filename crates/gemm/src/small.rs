@@ -3,7 +3,7 @@
 
 use super::{
     Gemm, GemmElement,
-    blocks::part_of,
+    blocks::{Target, part_of},
     element::{Element, Pack},
     lanes::Lanes,
     pack::PackPanel,
@@ -42,6 +42,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
             L::enter(PackPanel::<T, L> { from: g.b, lane, along, width: g.n, k: g.k, to, padded });
             (b, b_depth) = (to, padded as isize);
         }
+        let target = Target::<L::Acc>::of(g);
         let tiles = g.m.div_ceil(L::TILES.len());
         for tile in 0..tiles {
             let rows = part_of(g.m, tile, tiles);
@@ -53,8 +54,10 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
                 a_depth: g.a_strides[1],
                 b,
                 b_depth,
-                c: g.c.wrapping_offset(first * g.c_strides[0]).cast(),
-                c_row: g.c_strides[0],
+                c: target.at.wrapping_offset(first * target.row),
+                c_row: target.row,
+                old: target.old.wrapping_offset(first * target.old_row),
+                old_row: target.old_row,
                 cols: g.n,
                 alpha: g.alpha,
                 beta: g.beta,

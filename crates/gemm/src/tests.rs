@@ -142,7 +142,11 @@ impl Case {
             .unwrap_or_else(|_| unreachable!())
     }
 
-    fn run<T: Sample>(&self, isa: Isa, [a, b, c]: &mut [Matrix<T>; 3]) {
+    fn run<T: Sample>(&self, isa: Isa, operands: &mut [Matrix<T>; 3]) {
+        self.run_with(isa, operands, None);
+    }
+
+    fn run_with<T: Sample>(&self, isa: Isa, [a, b, c]: &mut [Matrix<T>; 3], addend: Option<Addend<T>>) {
         let g = Gemm {
             m: self.m,
             n: self.n,
@@ -155,6 +159,7 @@ impl Case {
             c_strides: c.strides,
             alpha: T::Scalar::of(self.alpha),
             beta: T::Scalar::of(self.beta),
+            addend,
         };
         // SAFETY: the set is available and the matrices own what their strides lead to.
         unsafe { gemm(isa, &g) }
@@ -258,8 +263,20 @@ fn integers_match_and_wrap() {
 /// Past the sizes of blocks: several blocks of k, of rows and of columns, packed and not.
 #[test]
 fn large_products_match() {
-    let shapes =
-        [(130, 70, 1100), (30, 2100, 20), (270, 290, 530), (1, 3000, 700), (3000, 1, 700), (5, 40, 1100)];
+    let shapes = [
+        (130, 70, 1100),
+        (30, 2100, 20),
+        (270, 290, 530),
+        (1, 3000, 700),
+        (3000, 1, 700),
+        (5, 40, 1100),
+        // Strips packed in turn: rows of B a page apart, and more of B than a cache holds.
+        (40, 1100, 70),
+        (100, 1000, 530),
+        // Elements of a row of A that lie apart, less and more than a page.
+        (300, 100, 130),
+        (1100, 40, 40),
+    ];
     for (m, n, k) in shapes {
         for orders in
             [ROW, [Order::Column, Order::Column, Order::Padded], [Order::Row, Order::Column, Order::Spread]]
@@ -280,6 +297,51 @@ fn empty_dimensions_scale_c_or_do_nothing() {
             on_all_sets::<f32>(&[case]);
             on_all_sets::<bf16>(&[case]);
             on_all_sets::<i64>(&[case]);
+        }
+    }
+}
+
+/// With an addend the bits are those of a C that held it.
+fn adds_as_c_does<T: Sample>(case: Case) {
+    for isa in sets() {
+        let Case { m, n, .. } = case;
+        let rows = [Order::Row, Order::Column, Order::Padded, Order::Spread];
+        let whole = rows.map(|order| Matrix::<T>::new(m, n, order, 7));
+        let repeated = [[0, 1], [1, 0], [0, 2], [0, 0]].map(|strides: [isize; 2]| {
+            let len = m * strides[0] as usize + n * strides[1] as usize + 1;
+            Matrix { data: (0..len).map(T::sample).collect(), strides }
+        });
+        for addend in whole.iter().chain(&repeated) {
+            let [mut copied, mut given] = [case.operands::<T>(), case.operands::<T>()];
+            let [row, column] = copied[2].strides.map(|stride| stride as usize);
+            for i in 0..m {
+                for j in 0..n {
+                    copied[2].data[i * row + j * column] = addend.at(i, j);
+                }
+            }
+            case.run(isa, &mut copied);
+            let first = addend.data.as_ptr();
+            case.run_with(isa, &mut given, Some(Addend { first, strides: addend.strides }));
+            for i in 0..m {
+                for j in 0..n {
+                    let (expected, got) = (copied[2].at(i, j), given[2].at(i, j));
+                    assert_eq!(got, expected, "{case:?} {isa:?} {:?} at {i}, {j}", addend.strides);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_addend_counts_as_if_c_held_it() {
+    for (m, n, k) in [(1, 9, 4), (9, 1, 4), (3, 3, 0), (13, 33, 7), (30, 70, 600), (40, 2100, 70)] {
+        for order in ORDERS {
+            for beta in [0, 1, -2] {
+                let case = Case { m, n, k, orders: [Order::Row, Order::Row, order], alpha: 2, beta };
+                adds_as_c_does::<f32>(case);
+                adds_as_c_does::<bf16>(case);
+                adds_as_c_does::<i64>(case);
+            }
         }
     }
 }

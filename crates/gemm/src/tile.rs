@@ -20,6 +20,9 @@ pub(super) struct TileArgs<L: Lanes> {
     pub(super) b_depth: isize,
     pub(super) c: *mut L::Acc,
     pub(super) c_row: isize,
+    /// What `beta` scales: C itself, or rows of another matrix.
+    pub(super) old: *const L::Acc,
+    pub(super) old_row: isize,
     /// Columns of C that are written; all columns of the tile's vectors are read from B.
     pub(super) cols: usize,
     pub(super) alpha: L::Acc,
@@ -32,7 +35,7 @@ pub(super) struct TileArgs<L: Lanes> {
 /// - The CPU has the instruction set of `L`.
 /// - `rows` x `depth` units of A and `depth` x `vectors * N` units of B are readable through the strides, where `rows`
 ///   and `vectors` are those of the tile chosen.
-/// - `rows` x `cols` of C are writable, and readable unless `beta` is 0; `N * (vectors - 1) < cols <= N * vectors`.
+/// - `rows` x `cols` of C are writable, and of `old` readable unless `beta` is 0; `N * (vectors - 1) < cols <= N * vectors`.
 pub(super) type Tile<L> = unsafe fn(&TileArgs<L>);
 
 /// The tile of `R` rows and `V` vectors of columns.
@@ -70,7 +73,7 @@ unsafe fn multiply<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>)
         if args.beta != L::Acc::ZERO {
             for row in 0..R as isize {
                 for v in 0..V {
-                    L::prefetch(args.c.wrapping_offset(row * args.c_row).wrapping_add(v * L::N).cast());
+                    L::prefetch(args.old.wrapping_offset(row * args.old_row).wrapping_add(v * L::N).cast());
                 }
             }
         }
@@ -192,7 +195,7 @@ unsafe fn write<L: Lanes, const R: usize, const V: usize, const FULL: bool>(
     args: &TileArgs<L>,
     sums: [[L; V]; R],
 ) {
-    // SAFETY: as `Tile`; C is read only where `beta` is not 0.
+    // SAFETY: as `Tile`; `old` is read only where `beta` is not 0.
     unsafe {
         let (alpha, beta) = (L::splat(args.alpha), L::splat(args.beta));
         let last = args.cols - (V - 1) * L::N;
@@ -202,7 +205,8 @@ unsafe fn write<L: Lanes, const R: usize, const V: usize, const FULL: bool>(
                 let partial = !FULL && v + 1 == V;
                 let mut value = sum.mul(alpha);
                 if args.beta != L::Acc::ZERO {
-                    let old = if partial { L::load_first(c, last) } else { L::load(c) };
+                    let old = args.old.offset(row as isize * args.old_row).add(v * L::N);
+                    let old = if partial { L::load_first(old, last) } else { L::load(old) };
                     value = old.mul_add(beta, value);
                 }
                 if partial { value.store_first(c, last) } else { value.store(c) }

@@ -36,7 +36,12 @@ where
     };
     for_each_rows(
         iter,
-        &tiles::Kernel { inputs: [ScalarType::Bool, dtype, dtype], output: dtype, heeds_streams: false, run: &run },
+        &tiles::Kernel {
+            inputs: [ScalarType::Bool, dtype, dtype],
+            output: dtype,
+            heeds_streams: false,
+            run: &run,
+        },
     )
 }
 

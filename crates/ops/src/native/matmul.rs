@@ -1,8 +1,8 @@
 //! Products of matrices and vectors: each is one call, or one batch of calls, of the matrix product.
 #![expect(unsafe_code, reason = "operands reach the product as raw memory, under guards")]
 
-use super::{copy, view};
-use crate::gemm::{Gemm, GemmElement, Isa, gemm, gemm_batch};
+use super::view;
+use crate::gemm::{Addend, Gemm, GemmElement, Isa, gemm, gemm_batch};
 use crate::structured::{TensorSpec, with_guards};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar, ensure, shape};
@@ -73,7 +73,7 @@ pub fn mm_meta(self_: &Tensor, mat2: &Tensor) -> Result<TensorSpec> {
 
 /// The matrix product of `self_` and `mat2`.
 pub fn mm(self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
-    product("mm", self_, mat2, out, Scalar::Int(0), Scalar::Int(1))
+    product("mm", self_, mat2, out)
 }
 
 /// Shape and type of [`bmm`].
@@ -107,7 +107,7 @@ fn batch_meta(name: &str, batch1: &Tensor, batch2: &Tensor) -> Result<TensorSpec
 
 /// The product of each matrix in `self_` with the one at its place in `mat2`.
 pub fn bmm(self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
-    product("bmm", self_, mat2, out, Scalar::Int(0), Scalar::Int(1))
+    product("bmm", self_, mat2, out)
 }
 
 /// Shape and type of [`addmm`].
@@ -196,7 +196,7 @@ fn vector_meta(name: &str, mat: &Tensor, vec: &Tensor) -> Result<TensorSpec> {
 
 /// The product of a matrix and a vector.
 pub fn mv(self_: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()> {
-    product("mv", self_, vec, out, Scalar::Int(0), Scalar::Int(1))
+    product("mv", self_, vec, out)
 }
 
 /// Shape and type of [`addmv`].
@@ -256,7 +256,7 @@ pub fn dot_meta(self_: &Tensor, tensor: &Tensor) -> Result<TensorSpec> {
 
 /// The sum of the products of two vectors' elements.
 pub fn dot(self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
-    product("dot", self_, tensor, out, Scalar::Int(0), Scalar::Int(1))
+    product("dot", self_, tensor, out)
 }
 
 /// Shape and type of [`vdot`].
@@ -277,59 +277,29 @@ fn add_product(
     alpha: Scalar,
 ) -> Result<()> {
     if !beta.to_bool() {
-        return product(name, a, b, out, beta, alpha);
+        return product(name, a, b, out);
     }
-    if !spread_row(name, self_, out)? {
-        copy::copy_(out, &view::expand(self_, out.sizes(), false)?, false)?;
-    }
-    product(name, a, b, out, beta, alpha)
-}
-
-/// Bytes that are copied sooner than an iterator is built and threads are woken.
-const FEW: usize = 1 << 14;
-
-/// Writes a dense vector into each row of a small contiguous tensor, as layers with a bias do; or returns that this is none.
-fn spread_row(name: &str, vector: &Tensor, out: &Tensor) -> Result<bool> {
-    if !spreads(vector, out) {
-        return Ok(false);
-    }
-    with_guards(name, &[vector], &[out], || {
-        // SAFETY: both are guarded. They share no storage, as for the product that follows (`TensorSpec::for_out`).
-        unsafe { spread(vector, out) };
-        Ok(true)
+    let addend = view::expand(self_, out.sizes(), false)?;
+    dispatch_all_types!(numbers, out.dtype(), name, T => {
+        product_of::<T>(name, [a, b, out], Some((&addend, beta)), alpha)
     })
 }
 
-/// Whether `vector` is dense and `out` a few rows like it.
-pub(super) fn spreads(vector: &Tensor, out: &Tensor) -> bool {
-    let ([.., columns], [length]) = (out.sizes(), vector.sizes()) else { return false };
-    length == columns
-        && vector.is_contiguous()
-        && out.is_contiguous()
-        && vector.dtype() == out.dtype()
-        && out.device().is_cpu()
-        && (1..=FEW).contains(&(out.numel() as usize * out.dtype().size()))
+/// `out = a b`.
+fn product(name: &str, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<()> {
+    dispatch_all_types!(numbers, out.dtype(), name, T => {
+        product_of::<T>(name, [a, b, out], None, Scalar::Int(1))
+    })
 }
 
-/// Writes `vector` into each row of `out`.
-///
-/// # Safety
-/// - [`spreads`] says so, both are guarded and share no storage.
-pub(super) unsafe fn spread(vector: &Tensor, out: &Tensor) {
-    let bytes = vector.numel() as usize * vector.dtype().size();
-    let (from, to): (*const u8, *mut u8) = (vector.data_ptr().cast(), out.data_ptr().cast());
-    for row in 0..(out.numel() / vector.numel()) as usize {
-        // SAFETY: both are dense, of one type: `vector` is one row, `out` so many of them.
-        unsafe { to.add(row * bytes).copy_from_nonoverlapping(from, bytes) };
-    }
-}
-
-/// `out = alpha * a b + beta * out`. Three dimensions are a batch of matrices; one is a row of `a` or a column of `b`.
-fn product(name: &str, a: &Tensor, b: &Tensor, out: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
-    dispatch_all_types!(numbers, out.dtype(), name, T => product_of::<T>(name, [a, b, out], beta, alpha))
-}
-
-fn product_of<T>(name: &str, [a, b, out]: [&Tensor; 3], beta: Scalar, alpha: Scalar) -> Result<()>
+/// `out = alpha * a b`, and as many times an addend of the same sizes as is said. Three dimensions are a batch of matrices; one is
+/// a row of `a` or a column of `b`.
+fn product_of<T>(
+    name: &str,
+    [a, b, out]: [&Tensor; 3],
+    addend: Option<(&Tensor, Scalar)>,
+    alpha: Scalar,
+) -> Result<()>
 where
     T: GemmElement<Scalar: Element> + Element,
 {
@@ -338,13 +308,15 @@ where
         value.check_range(if exact { T::SCALAR_TYPE } else { <T::Scalar>::SCALAR_TYPE })?;
         Ok(<T::Scalar>::from_scalar(value))
     };
-    let (alpha, beta) = (factor(alpha)?, factor(beta)?);
-    let (x, y) = (Batch::<T>::rows(a), Batch::<T>::columns(b));
-    let z = if a.dim() == 1 || out.dim() != 1 { Batch::<T>::rows(out) } else { Batch::<T>::columns(out) };
-    with_guards(name, &[a, b], &[out], || {
+    let (alpha, beta) = (factor(alpha)?, factor(addend.map_or(Scalar::Int(0), |(_, beta)| beta))?);
+    let of_out = if a.dim() == 1 || out.dim() != 1 { Batch::<T>::rows } else { Batch::columns };
+    let (x, y, z) = (Batch::<T>::rows(a), Batch::<T>::columns(b), of_out(out));
+    let addend = addend.map(|(tensor, _)| tensor);
+    let added = addend.map(of_out);
+    with_guards(name, &[a, b, addend.unwrap_or(a)], &[out], || {
         // SAFETY: the guards are held; `out` has the product's shape, its elements are distinct, and it shares no storage
         // with the operands (`TensorSpec::for_out` sees to both).
-        unsafe { z.scale_and_add(&x, &y, alpha, beta) };
+        unsafe { z.scale_and_add(&x, &y, added.as_ref(), [alpha, beta]) };
         Ok(())
     })
 }
@@ -390,6 +362,12 @@ impl<T> Batch<T> {
         }
     }
 
+    /// Any number of rows that are all this vector, to be added to as many.
+    pub(super) fn repeated(vector: &Tensor) -> Self {
+        let step = vector.strides().first().copied().unwrap_or(1);
+        Self::new(vector, (1, 0), [1, vector.numel()], [0, step])
+    }
+
     /// All rows of a contiguous tensor as one matrix.
     pub(super) fn dense_rows(tensor: &Tensor) -> Self {
         let columns = tensor.sizes().last().copied().unwrap_or(1);
@@ -419,11 +397,12 @@ impl<T> Batch<T> {
 }
 
 impl<T: GemmElement> Batch<T> {
-    /// `self = alpha * a b + beta * self`, matrix by matrix.
+    /// `self = alpha * a b + beta * addend`, matrix by matrix.
     ///
     /// # Safety
-    /// - The guards of all three are held; `self` has the products' sizes and distinct elements, and shares none with `a` and `b`.
-    unsafe fn scale_and_add(&self, a: &Self, b: &Self, alpha: T::Scalar, beta: T::Scalar) {
+    /// - The guards of all are held; `self` has the products' sizes and distinct elements, and shares none with the others; an addend
+    ///   has its sizes; without one `beta` is 0.
+    unsafe fn scale_and_add(&self, a: &Self, b: &Self, addend: Option<&Self>, [alpha, beta]: [T::Scalar; 2]) {
         let item = |i| Gemm {
             m: a.sizes[0],
             n: b.sizes[1],
@@ -436,6 +415,7 @@ impl<T: GemmElement> Batch<T> {
             c_strides: self.strides,
             alpha,
             beta,
+            addend: addend.map(|d| Addend { first: d.at(i).cast_const(), strides: d.strides }),
         };
         // SAFETY: the caller's conditions.
         unsafe {
@@ -448,13 +428,13 @@ impl<T: GemmElement> Batch<T> {
 }
 
 impl<T: GemmElement<Scalar: Element>> Batch<T> {
-    /// `self = a b`, or what is there and `a b`.
+    /// `self = a b`, and an addend if there is one.
     ///
     /// # Safety
-    /// - The guards of all three are held; `self` has the products' sizes and distinct elements, and shares none with `a` and `b`.
-    pub(super) unsafe fn take_product(&self, a: &Self, b: &Self, adds: bool) {
+    /// - As [`scale_and_add`](Self::scale_and_add).
+    pub(super) unsafe fn take_product(&self, a: &Self, b: &Self, addend: Option<&Self>) {
         let [zero, one] = [0, 1].map(|value| <T::Scalar>::from_scalar(Scalar::Int(value)));
         // SAFETY: the caller's conditions.
-        unsafe { self.scale_and_add(a, b, one, if adds { one } else { zero }) };
+        unsafe { self.scale_and_add(a, b, addend, [one, if addend.is_some() { one } else { zero }]) };
     }
 }

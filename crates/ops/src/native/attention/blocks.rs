@@ -84,7 +84,8 @@ unsafe fn multiply<T: GemmElement>(
     beta: T::Scalar,
 ) {
     let (a_strides, b_strides, c_strides) = (a.strides, b.strides, c.strides);
-    let product = Gemm { m, n, k, a: a.at, a_strides, b: b.at, b_strides, c: c.at, c_strides, alpha, beta };
+    let (a, b, c, addend) = (a.at, b.at, c.at, None);
+    let product = Gemm { m, n, k, a, a_strides, b, b_strides, c, c_strides, alpha, beta, addend };
     // SAFETY: the caller's conditions.
     unsafe { gemm(Isa::detected(), &product) }
 }

@@ -1,8 +1,8 @@
 //! The linear layer in one operator: rows of features times a matrix that is read transposed; and the gradient of that matrix.
 #![expect(unsafe_code, reason = "operands reach the product as raw memory, under guards")]
 
-use super::super::matmul::{Batch, ensure_same_device, spread, spreads};
-use super::super::{copy, view};
+use super::super::matmul::{Batch, ensure_same_device};
+use super::super::view;
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Access, DimVec, Result, bail, ensure, shape, with_guards};
@@ -72,24 +72,18 @@ pub fn _linear_meta(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> R
     Ok(TensorSpec::like(input, &output_sizes(input, weight)))
 }
 
-/// `input weight^T + bias`; the bias is written first, and the product added to it.
+/// `input weight^T + bias`.
 pub fn _linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &Tensor) -> Result<()> {
     const NAME: &str = "_linear";
-    let row = bias.filter(|bias| spreads(bias, out));
-    if let (Some(bias), None) = (bias, row) {
-        copy::copy_(out, &view::expand(bias, out.sizes(), false)?, false)?;
-    }
     let input = &*rows(input)?;
-    let read = [input, weight, row.unwrap_or(weight)].map(|t| (t.storage(), Access::Read));
+    let read = [input, weight, bias.unwrap_or(weight)].map(|t| (t.storage(), Access::Read));
     let wanted = [(out.storage(), Access::Write), read[0], read[1], read[2]];
-    with_guards(&wanted[..3 + usize::from(row.is_some())], || {
+    with_guards(&wanted[..3 + usize::from(bias.is_some())], || {
         dispatch_all_types!(numbers, out.dtype(), NAME, T => {
             let (x, w, y) = (Batch::<T>::matrices(input), Batch::matrices(weight).turned(), Batch::dense_rows(out));
-            // SAFETY: the guards are held; `out` is fresh and dense, and has the product's sizes; `spreads` was asked.
-            unsafe {
-                row.into_iter().for_each(|row| spread(row, out));
-                y.take_product(&x, &w, bias.is_some());
-            }
+            let bias = bias.map(Batch::repeated);
+            // SAFETY: the guards are held; `out` is fresh and dense, and has the product's sizes.
+            unsafe { y.take_product(&x, &w, bias.as_ref()) };
             Ok(())
         })
     })
@@ -123,7 +117,7 @@ pub fn _linear_weight_backward(grad_output: &Tensor, input: &Tensor, out: &Tenso
         dispatch_all_types!(numbers, out.dtype(), NAME, T => {
             let (g, x, w) = (Batch::<T>::matrices(grad).turned(), Batch::matrices(input), Batch::dense_rows(out));
             // SAFETY: the guards are held; `out` is fresh and dense, and has the product's sizes.
-            unsafe { w.take_product(&g, &x, false) };
+            unsafe { w.take_product(&g, &x, None) };
             Ok(())
         })
     })
