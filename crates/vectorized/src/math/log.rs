@@ -91,9 +91,11 @@ fn at_the_ends<V: Float>(x: V, result: V) -> V {
 
 #[inline(always)]
 pub(in super::super) fn log<V: Float>(x: V) -> V {
-    let normal = V::splat(V::Element::MIN_NORMAL).le(x) & x.lt(V::constant(f64::INFINITY));
-    if normal.all() {
-        log_of(&Decomposed::of_normal(x)).value()
+    let parts = Decomposed::of_normal(x);
+    // Of what is no positive normal number it makes exponents from the ends, and beyond.
+    let end = V::constant((V::Element::ONE_BITS >> V::Element::MANTISSA_BITS) as f64 - 1.0);
+    if parts.exponent.abs().lt(end).all() {
+        log_of(&parts).value()
     } else {
         at_the_ends(x, log_of(&Decomposed::of(x)).value())
     }
