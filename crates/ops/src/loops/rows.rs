@@ -240,7 +240,7 @@ impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for
                 from[i] = from[i].wrapping_offset((r * rows.from_row[i]) as isize);
             }
             // SAFETY: as the caller says of every row.
-            unsafe { row::<I, T, F, N>(&Rows { to, from, ..*rows }, formula) };
+            unsafe { row::<I, T, F, N>(rows, to, from, formula) };
         }
     }
 }
@@ -252,7 +252,7 @@ type Spread = [MaybeUninit<u64>; 8];
 /// foresee what comes after the end of one.
 pub(super) const AHEAD: usize = 4096;
 
-/// One row. The formula stands here once, for whole vectors and for the last elements: it is the larger part of the code of
+/// One of the rows, from `from` to `to`. The formula stands here once, for whole vectors and for the last elements: it is the larger part of the code of
 /// most kernels, and there are thousands of them. So that its loop asks for no count, the last elements are moved to whole
 /// vectors, and the loop is entered again; where it [streams](LaneFormula::STREAMS), a vector of results goes past the caches at
 /// once, so that they are written while the next are computed.
@@ -261,7 +261,7 @@ pub(super) const AHEAD: usize = 4096;
 /// - Dense arguments are valid for reading `n` elements of `T`, repeated ones for one; `to` for writing `n` results. If it
 ///   `streams`, `to` begins where a line does.
 #[inline(always)]
-unsafe fn row<I, T, F, const N: usize>(row: &Rows<N>, formula: F)
+unsafe fn row<I, T, F, const N: usize>(rows: &Rows<N>, mut to: *mut u8, mut from: [*const u8; N], formula: F)
 where
     I: Isa,
     T: Lanes<I>,
@@ -269,7 +269,7 @@ where
 {
     const { assert!(T::Vector::LANES * size_of::<T>() <= size_of::<Spread>()) };
     const { assert!(T::Vector::LANES * F::OUTPUT_SIZE <= size_of::<Spread>()) };
-    let Rows { mut to, mut from, repeated, n, streams, ahead, .. } = *row;
+    let Rows { repeated, n, streams, ahead, .. } = *rows;
     let lanes = T::Vector::LANES;
     let (mut streams, asks) = (streams && F::STREAMS, ahead != [0; N]);
     let mut spread: [Spread; N] = [const { [MaybeUninit::uninit(); 8] }; N];
