@@ -8,37 +8,11 @@ use super::{
     element::{Pack, Scalar},
     lanes::Lanes,
     pack::PackPanel,
+    plan::{COLUMNS, Packed, Plan, WORTH_A_THREAD, is_near},
     scratch::{Scratch, Shared},
     tile::{LINE, TileArgs, UNROLLED},
 };
 use flambeau_parallel::parallel_for;
-
-/// Bytes along k of one row or column of a block. A strip of B (two vectors of columns, 64 KiB) streams from the
-/// second-level cache, which costs less than to read and write C twice as often.
-const DEPTH: usize = 2048;
-/// Columns in one block.
-const COLUMNS: usize = 2048;
-/// Rows in one block, if A is packed: a panel of A and a strip of B then stay in the second-level cache.
-const ROWS: usize = 120;
-/// Bytes of B that stay in the first-level cache beside a tile's rows of A and C.
-const NEAR: usize = 32 << 10;
-/// Rows of A that one block may have where it packs B by itself.
-const FEW_ROWS: usize = 256;
-/// Bytes of a page.
-const PAGE: usize = 4096;
-/// Multiply-adds worth a thread.
-const WORTH_A_THREAD: usize = 1 << 18;
-
-/// Groups of k in one block.
-const fn groups_of<L: Lanes>() -> usize {
-    DEPTH / size_of::<L::Unit>()
-}
-
-/// Elements of k in a slab: as few slabs as may be, all nearly equal, since C is read and written for each.
-fn depth_of(k: usize, most: usize) -> usize {
-    let k = k.max(1);
-    k.div_ceil(k.div_ceil(most)).next_multiple_of(16).min(most)
-}
 
 /// Where sums go, and what is added to them: rows of adjacent accumulators.
 #[derive(Clone, Copy)]
@@ -66,53 +40,6 @@ impl<A: Copy> Target<A> {
     }
 }
 
-/// Which strips of B are packed, and when.
-#[derive(Clone, Copy, PartialEq)]
-enum Packed {
-    /// The last one, if its last vector would be read past the last column.
-    Last,
-    /// All of them, before the tiles: several blocks read each.
-    Before,
-    /// Each by the only block that reads it, just before: what a thread has packed, it finds in its own cache.
-    InTurn,
-}
-
-/// What is decided once for a product, from its sizes and strides alone.
-struct Plan {
-    pack_a: bool,
-    b: Packed,
-    /// Blocks of C: tiles from top to bottom, and strips across.
-    tiles: usize,
-    strips: usize,
-}
-
-impl Plan {
-    fn new<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> Self {
-        let (pack_a, pack_b) = (packs_a::<T, L::Unit>(g), packs_b::<T, L::Unit>(g));
-        let (all_tiles, all_strips) = (g.m.div_ceil(L::TILES.len()), g.n.min(COLUMNS).div_ceil(2 * L::N));
-        let all_rows = pack_b && !pack_a && g.m <= FEW_ROWS && !near::<L>(g.k, g.n);
-        let b = match pack_b {
-            true if all_rows => Packed::InTurn,
-            true => Packed::Before,
-            false => Packed::Last,
-        };
-        let (mut tiles, mut strips) = ((ROWS / L::TILES.len()).min(all_tiles), all_strips);
-        if all_rows {
-            tiles = all_tiles;
-        }
-        let large = g.m * g.n * g.k.min(groups_of::<L>()) >= 2 * WORTH_A_THREAD;
-        // Several blocks, so that a slow thread can leave some to the others; rows first, so that A is packed once.
-        let few = |tiles, strips| large && all_tiles.div_ceil(tiles) * all_strips.div_ceil(strips) < 8;
-        while few(tiles, strips) && tiles > 2 && !all_rows {
-            tiles = tiles.div_ceil(2);
-        }
-        while few(tiles, strips) && strips > if all_rows { 1 } else { 2 } {
-            strips = strips.div_ceil(2);
-        }
-        Self { pack_a, b, tiles, strips }
-    }
-}
-
 /// One block of k and of columns, all rows.
 struct Slab<'a, T: GemmElement, L: Lanes> {
     g: &'a Gemm<T>,
@@ -131,23 +58,22 @@ unsafe impl<T: GemmElement, L: Lanes> Sync for Slab<'_, T, L> {}
 /// - As [`super::gemm`], with C replaced by `target`.
 pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>, target: Target<L::Acc>) {
     let plan = Plan::new::<T, L>(g);
-    let depth = depth_of(g.k, groups_of::<L>() * T::DEPTH);
     let columns = match plan.b {
         Packed::Before => g.n.min(COLUMNS).next_multiple_of(2 * L::N),
         Packed::Last => 2 * L::N,
         Packed::InTurn => 0,
     };
-    let mut packed = Scratch::new::<L::Unit>(groups_of::<L>().min(g.k) * columns);
+    let mut packed = Scratch::new::<L::Unit>(plan.depth.div_ceil(T::DEPTH) * columns);
     for first_column in (0..g.n).step_by(COLUMNS) {
         let columns = first_column..g.n.min(first_column + COLUMNS);
         // With `k` of 0 there is one block of nothing, which scales C.
-        for first in (0..g.k.max(1)).step_by(depth) {
+        for first in (0..g.k.max(1)).step_by(plan.depth) {
             let mut target = target.from(first_column);
             if first > 0 {
                 // What is there are the sums of the slabs before.
                 target = Target { old: target.at, old_row: target.row, beta: L::Acc::ONE, ..target };
             }
-            let k = first..g.k.min(first + depth);
+            let k = first..g.k.min(first + plan.depth);
             let packed = Shared(packed.as_mut_ptr());
             let slab = Slab::<T, L> { g, plan: &plan, k, columns: columns.clone(), packed, target };
             // SAFETY: the caller's conditions.
@@ -301,7 +227,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
 
     /// Whether all of B stays in the first-level cache, so that rows of A and C may come and go one after another.
     fn is_near(&self) -> bool {
-        self.plan.b != Packed::InTurn && near::<L>(self.groups(), self.columns.len())
+        self.plan.b != Packed::InTurn && is_near::<L>(self.groups(), self.columns.len())
     }
 
     /// What a tile, at `index` of those that use one strip or one panel, fetches for others: of the next packed strip, so
@@ -377,46 +303,6 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
             L::TILES[rows.len() - 1][cols.div_ceil(L::N) - 1](&args);
         }
     }
-}
-
-/// Whether so many groups of columns of B stay in the first-level cache.
-fn near<L: Lanes>(groups: usize, columns: usize) -> bool {
-    groups * columns * size_of::<L::Unit>() <= NEAR
-}
-
-/// Whether rows of A may be read as units where they lie: whole ones, and each row a number of them from the next.
-fn usable_units<T: Pack<U>, U>(k: usize, [row, along]: [isize; 2]) -> bool {
-    let depth = T::DEPTH as isize;
-    T::SAME || (T::RAW && along == 1 && row % depth == 0 && k.is_multiple_of(T::DEPTH))
-}
-
-/// Whether A is packed, because it must be or because its units are read often enough to pay for that. Where those of a row lie
-/// apart, a tile reads a line for each, again for each strip; a page apart they also share a few sets of the first-level cache.
-/// Rows a page apart cost less: each is a stream.
-fn packs_a<T: GemmElement + Pack<U>, U>(g: &Gemm<T>) -> bool {
-    let [row, along] = g.a_strides.map(|stride| stride.unsigned_abs() * size_of::<T>());
-    let (columns, bytes) = match along > size_of::<T>() {
-        true if along >= PAGE => (36, 128 << 10),
-        true => (96, 128 << 10),
-        false if row >= PAGE => (256, 512 << 10),
-        false => (usize::MAX, 0),
-    };
-    let pays = T::DEPTH == 1 && g.n > columns && g.m * g.k * size_of::<T>() > bytes;
-    pays || !usable_units::<T, U>(g.k, g.a_strides)
-}
-
-/// The same of B, whose rows are read a few vectors at a time: a page apart they share a few sets of the caches, and take a page
-/// each.
-fn packs_b<T: GemmElement + Pack<U>, U>(g: &Gemm<T>) -> bool {
-    let row = g.b_strides[0].unsigned_abs() * size_of::<T>();
-    let all = g.k * g.n * size_of::<T>();
-    let rows = match all {
-        _ if row >= PAGE => 36,
-        _ if all > 2 << 20 => 96,
-        _ => 256,
-    };
-    let least = if row >= PAGE { 128 << 10 } else { 512 << 10 };
-    !T::SAME || g.b_strides[1] != 1 || (g.m > rows && all > least)
 }
 
 /// Part `index` of `0..len` in `count` parts of nearly equal size: a last tile of a row or two would waste most of its

@@ -2,8 +2,8 @@
 //! a product and the rows of a bias in one pass.
 //!
 //! One micro-kernel ([`tile`]) holds a tile of C in registers while k runs. It reads A and B where they lie, or packed
-//! into panels where that pays or where their layout or type asks for it ([`pack`]); [`product`] decides and walks the
-//! blocks. The instruction set is an argument ([`Isa`]), [`Isa::detected`] by default.
+//! into panels where that pays or where their layout or type asks for it ([`pack`]); [`plan`] decides, and [`blocks`] walks. The
+//! instruction set is an argument ([`Isa`]), [`Isa::detected`] by default.
 //!
 //! Every element of C is summed in one order, which follows from the shapes, strides, types and instruction set: the
 //! number of threads never changes a bit.
@@ -18,6 +18,7 @@ mod element;
 mod isa;
 mod lanes;
 mod pack;
+mod plan;
 mod portable;
 mod product;
 mod scratch;

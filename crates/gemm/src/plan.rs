@@ -1,0 +1,120 @@
+//! What is decided about a product before it is computed, from its sizes, strides and types alone: which operands are packed, and
+//! how C is cut into blocks.
+
+use super::{Gemm, GemmElement, element::Pack, lanes::Lanes};
+
+/// Bytes along k of one row or column of a block. A strip of B (two vectors of columns, 64 KiB) streams from the
+/// second-level cache, which costs less than to read and write C twice as often.
+const DEPTH: usize = 2048;
+/// Columns in one block.
+pub(super) const COLUMNS: usize = 2048;
+/// Rows in one block, if A is packed: a panel of A and a strip of B then stay in the second-level cache.
+const ROWS: usize = 120;
+/// Bytes of B that stay in the first-level cache beside a tile's rows of A and C.
+const NEAR: usize = 32 << 10;
+/// Rows of A that one block may have where it packs B by itself.
+const FEW_ROWS: usize = 256;
+/// Bytes of a page.
+const PAGE: usize = 4096;
+/// Multiply-adds worth a thread.
+pub(super) const WORTH_A_THREAD: usize = 1 << 18;
+
+/// Groups of k in one block.
+const fn groups_of<L: Lanes>() -> usize {
+    DEPTH / size_of::<L::Unit>()
+}
+
+/// Elements of k in a slab: as few slabs as may be, all nearly equal, since C is read and written for each.
+fn depth_of(k: usize, most: usize) -> usize {
+    let k = k.max(1);
+    k.div_ceil(k.div_ceil(most)).next_multiple_of(16).min(most)
+}
+
+/// Which strips of B are packed, and when.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Packed {
+    /// The last one, if its last vector would be read past the last column.
+    Last,
+    /// All of them, before the tiles: several blocks read each.
+    Before,
+    /// Each by the only block that reads it, just before: what a thread has packed, it finds in its own cache.
+    InTurn,
+}
+
+/// What is decided once for a product, from its sizes and strides alone.
+pub(super) struct Plan {
+    pub(super) pack_a: bool,
+    pub(super) b: Packed,
+    /// Elements of k in one slab.
+    pub(super) depth: usize,
+    /// Blocks of C: tiles from top to bottom, and strips across.
+    pub(super) tiles: usize,
+    pub(super) strips: usize,
+}
+
+impl Plan {
+    pub(super) fn new<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> Self {
+        let pack_a = packs_a::<T, L::Unit>(g);
+        let b = match packs_b::<T, L::Unit>(g) {
+            false => Packed::Last,
+            true if !pack_a && g.m <= FEW_ROWS && !is_near::<L>(g.k, g.n) => Packed::InTurn,
+            true => Packed::Before,
+        };
+        let (all_tiles, all_strips) = (g.m.div_ceil(L::TILES.len()), g.n.min(COLUMNS).div_ceil(2 * L::N));
+        let large = g.m * g.n * g.k.min(groups_of::<L>()) >= 2 * WORTH_A_THREAD;
+        // Several blocks, so that a slow thread can leave some to the others.
+        let few = |tiles, strips| large && all_tiles.div_ceil(tiles) * all_strips.div_ceil(strips) < 8;
+        let (mut tiles, mut strips, least) = match b {
+            Packed::InTurn => (all_tiles, all_strips, 1),
+            _ => ((ROWS / L::TILES.len()).min(all_tiles), all_strips, 2),
+        };
+        // Rows first, so that A is packed once.
+        while few(tiles, strips) && tiles > 2 && b != Packed::InTurn {
+            tiles = tiles.div_ceil(2);
+        }
+        while few(tiles, strips) && strips > least {
+            strips = strips.div_ceil(2);
+        }
+        let depth = depth_of(g.k, groups_of::<L>() * T::DEPTH);
+        Self { pack_a, b, depth, tiles, strips }
+    }
+}
+
+/// Whether so many groups of columns of B stay in the first-level cache.
+pub(super) fn is_near<L: Lanes>(groups: usize, columns: usize) -> bool {
+    groups * columns * size_of::<L::Unit>() <= NEAR
+}
+
+/// Whether rows of A may be read as units where they lie: whole ones, and each row a number of them from the next.
+fn usable_units<T: Pack<U>, U>(k: usize, [row, along]: [isize; 2]) -> bool {
+    let depth = T::DEPTH as isize;
+    T::SAME || (T::RAW && along == 1 && row % depth == 0 && k.is_multiple_of(T::DEPTH))
+}
+
+/// Whether A is packed, because it must be or because its units are read often enough to pay for that. Where those of a row lie
+/// apart, a tile reads a line for each, again for each strip; a page apart they also share a few sets of the first-level cache.
+/// Rows a page apart cost less: each is a stream.
+fn packs_a<T: GemmElement + Pack<U>, U>(g: &Gemm<T>) -> bool {
+    let [row, along] = g.a_strides.map(|stride| stride.unsigned_abs() * size_of::<T>());
+    let (columns, bytes) = match along > size_of::<T>() {
+        true if along >= PAGE => (36, 128 << 10),
+        true => (96, 128 << 10),
+        false if row >= PAGE => (256, 512 << 10),
+        false => (usize::MAX, 0),
+    };
+    let pays = T::DEPTH == 1 && g.n > columns && g.m * g.k * size_of::<T>() > bytes;
+    pays || !usable_units::<T, U>(g.k, g.a_strides)
+}
+
+/// The same of B, whose rows are read a few vectors at a time: a page apart they share a few sets of the caches, and take a page
+/// each. Else it pays later, sooner where B is more than a second-level cache holds.
+fn packs_b<T: GemmElement + Pack<U>, U>(g: &Gemm<T>) -> bool {
+    let [row, all] = [g.b_strides[0].unsigned_abs(), g.k * g.n].map(|elements| elements * size_of::<T>());
+    let (rows, bytes) = match row >= PAGE {
+        true => (36, 128 << 10),
+        false if all > 2 << 20 => (96, 2 << 20),
+        false => (256, 512 << 10),
+    };
+    let pays = g.m > rows && all > bytes;
+    pays || !T::SAME || g.b_strides[1] != 1
+}
