@@ -1,7 +1,9 @@
-//! What is decided about a product before it is computed, from its sizes, strides and types alone: which operands are packed, and
-//! how C is cut into blocks.
+//! What is decided about a product before it is computed: which operands are packed, how k is cut into slabs, and C into blocks.
+//!
+//! Only the blocks heed threads: no element of C is in two of them, so they change no sum.
 
 use super::{Gemm, GemmElement, element::Pack, lanes::Lanes};
+use flambeau_parallel::{in_parallel_region, num_threads};
 
 /// Bytes along k of one row or column of a block. A strip of B (two vectors of columns, 64 KiB) streams from the
 /// second-level cache, which costs less than to read and write C twice as often.
@@ -41,7 +43,7 @@ pub(super) enum Packed {
     InTurn,
 }
 
-/// What is decided once for a product, from its sizes and strides alone.
+/// What is decided once for a product.
 pub(super) struct Plan {
     pub(super) pack_a: bool,
     pub(super) b: Packed,
@@ -61,7 +63,8 @@ impl Plan {
             true => Packed::Before,
         };
         let (all_tiles, all_strips) = (g.m.div_ceil(L::TILES.len()), g.n.min(COLUMNS).div_ceil(2 * L::N));
-        let large = g.m * g.n * g.k.min(groups_of::<L>()) >= 2 * WORTH_A_THREAD;
+        let shared = num_threads() > 1 && !in_parallel_region();
+        let large = shared && g.m * g.n * g.k.min(groups_of::<L>()) >= 2 * WORTH_A_THREAD;
         // Several blocks, so that a slow thread can leave some to the others.
         let few = |tiles, strips| large && all_tiles.div_ceil(tiles) * all_strips.div_ceil(strips) < 8;
         let (mut tiles, mut strips, least) = match b {
