@@ -276,24 +276,28 @@ fn add_product(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    if !beta.to_bool() {
-        return product(name, a, b, out);
-    }
-    let addend = view::expand(self_, out.sizes(), false)?;
-    dispatch_all_types!(numbers, out.dtype(), name, T => {
-        product_of::<T>(name, [a, b, out], Some((&addend, beta)), alpha)
-    })
+    let addend = if beta.to_bool() { Some(view::expand(self_, out.sizes(), false)?) } else { None };
+    scaled_product(name, [a, b, out], addend.as_ref().map(|addend| (addend, beta)), alpha)
 }
 
 /// `out = a b`.
 fn product(name: &str, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<()> {
-    dispatch_all_types!(numbers, out.dtype(), name, T => {
-        product_of::<T>(name, [a, b, out], None, Scalar::Int(1))
-    })
+    scaled_product(name, [a, b, out], None, Scalar::Int(1))
 }
 
 /// `out = alpha * a b`, and as many times an addend of the same sizes as is said. Three dimensions are a batch of matrices; one is
 /// a row of `a` or a column of `b`.
+fn scaled_product(
+    name: &str,
+    operands: [&Tensor; 3],
+    addend: Option<(&Tensor, Scalar)>,
+    alpha: Scalar,
+) -> Result<()> {
+    let dtype = operands[2].dtype();
+    dispatch_all_types!(numbers, dtype, name, T => product_of::<T>(name, operands, addend, alpha))
+}
+
+/// The same for one type.
 fn product_of<T>(
     name: &str,
     [a, b, out]: [&Tensor; 3],
@@ -313,7 +317,7 @@ where
     let (x, y, z) = (Batch::<T>::rows(a), Batch::<T>::columns(b), of_out(out));
     let addend = addend.map(|(tensor, _)| tensor);
     let added = addend.map(of_out);
-    with_guards(name, &[a, b, addend.unwrap_or(a)], &[out], || {
+    with_guards(name, &[a, b, addend.unwrap_or(a)][..2 + usize::from(addend.is_some())], &[out], || {
         // SAFETY: the guards are held; `out` has the product's shape, its elements are distinct, and it shares no storage
         // with the operands (`TensorSpec::for_out` sees to both).
         unsafe { z.scale_and_add(&x, &y, added.as_ref(), [alpha, beta]) };

@@ -73,6 +73,23 @@ fn sums_and_products_of_matrices() {
 }
 
 #[test]
+fn without_an_addend_the_product_is_scaled_all_the_same() {
+    let dtype = ScalarType::F64;
+    let nan = ops::full(&[], Scalar::Float(f64::NAN), Some(dtype), None, None, None).unwrap();
+    let (a, x) = made(&[3, 4, 6], 18, dtype);
+    let (b, y) = made(&[3, 6, 5], 19, dtype);
+    let (none, thrice) = (Scalar::Int(0), Scalar::Int(-3));
+    let scaled = |p: Vec<f64>| p.iter().map(|p| -3.0 * p).collect::<Vec<_>>();
+    let batches = scaled(product(&x, &y, [3, 4, 6, 5]));
+    assert_eq!(values(&ops::baddbmm(&nan, &a, &b, none, thrice).unwrap()), batches);
+    let (a, b) = (ops::select_int(&a, 0, 0).unwrap(), ops::select_int(&b, 0, 0).unwrap());
+    assert_eq!(values(&ops::addmm(&nan, &a, &b, none, thrice).unwrap()), batches[..20]);
+    let column = ops::select_int(&b, 1, 0).unwrap();
+    let first: Vec<f64> = batches[..20].iter().step_by(5).copied().collect();
+    assert_eq!(values(&ops::addmv(&nan, &a, &column, none, thrice).unwrap()), first);
+}
+
+#[test]
 fn a_result_may_be_written_over_an_operand() {
     let (a, x) = made(&[4, 4], 9, ScalarType::F64);
     let expected = product(&x, &x, [1, 4, 4, 4]);
