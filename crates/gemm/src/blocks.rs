@@ -46,7 +46,7 @@ struct Slab<'a, T: GemmElement, L: Lanes> {
     plan: &'a Plan,
     k: Range<usize>,
     columns: Range<usize>,
-    /// The packed strips: all of them, or the last if it alone needs it.
+    /// What is packed before the tiles.
     packed: Shared<L::Unit>,
     target: Target<L::Acc>,
 }
@@ -177,13 +177,18 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
 
     /// Tiles x strips of C.
     unsafe fn block(&self, tiles: Range<usize>, strips: Range<usize>) {
-        let (pack, groups) = (self.plan.pack_a, self.groups());
+        let (pack, in_turn, groups) = (self.plan.pack_a, self.plan.b == Packed::InTurn, self.groups());
         let top = self.rows(tiles.start).start;
-        let mut panels =
-            Scratch::new::<L::Unit>(if pack { (self.rows(tiles.end - 1).end - top) * groups } else { 0 });
-        let panels = panels.as_mut_ptr::<L::Unit>();
+        // Panels of A, or one strip of B: never both.
+        let lines = match (pack, in_turn) {
+            (true, _) => self.rows(tiles.end - 1).end - top,
+            (_, true) => Self::STRIP,
+            _ => 0,
+        };
+        let mut room = Scratch::new::<L::Unit>(lines * groups);
+        let room = room.as_mut_ptr::<L::Unit>();
         let panel =
-            |rows: &Range<usize>| panels.wrapping_add(if pack { (rows.start - top) * groups } else { 0 });
+            |rows: &Range<usize>| room.wrapping_add(if pack { (rows.start - top) * groups } else { 0 });
         // SAFETY: `gemm`'s conditions; each panel begins where the rows before it end.
         unsafe {
             for rows in tiles.clone().map(|tile| self.rows(tile)).filter(|_| pack) {
@@ -198,14 +203,13 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
                 }
                 return;
             }
-            let in_turn = self.plan.b == Packed::InTurn;
-            let mut room = Scratch::new::<L::Unit>(if in_turn { Self::STRIP * groups } else { 0 });
             for strip in strips {
-                let mut b = self.strip(strip);
-                if in_turn {
-                    self.pack_strip(strip, room.as_mut_ptr());
-                    b = (room.as_mut_ptr::<L::Unit>().cast_const(), Self::STRIP as isize);
-                }
+                let b = if in_turn {
+                    self.pack_strip(strip, room);
+                    (room.cast_const(), Self::STRIP as isize)
+                } else {
+                    self.strip(strip)
+                };
                 for (index, tile) in tiles.clone().enumerate() {
                     let rows = self.rows(tile);
                     self.tile(&rows, panel(&rows), b, strip, self.ahead(&rows, index, strip));

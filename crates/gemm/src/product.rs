@@ -21,7 +21,8 @@ const PIECE: usize = 1 << 21;
 pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T as Element>::Acc>>(
     g: &Gemm<T>,
 ) {
-    let is_direct = T::DIRECT && g.c_strides[1] == 1 && !vector::applies(g);
+    let is_vector = vector::applies(g);
+    let is_direct = T::DIRECT && g.c_strides[1] == 1 && !is_vector;
     // SAFETY: the caller's conditions; an element of C is an accumulator where `DIRECT` says so.
     unsafe {
         if let Some(addend) = g.addend.filter(|d| !is_direct || d.strides[1] != 1) {
@@ -30,7 +31,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
             }
             return multiply::<T, L>(&Gemm { addend: None, ..*g });
         }
-        if vector::applies(g) {
+        if is_vector {
             vector::multiply::<T, L>(g);
         } else if small::applies::<T, L>(g) {
             small::multiply::<T, L>(g);
