@@ -263,8 +263,16 @@ macro_rules! array_float {
             #[inline(always)]
             fn scale_floor(self, n: Self) -> Self { super::math::scale_floored(self, n) }
             #[inline(always)]
+            fn exponent(self) -> Self { super::math::exponent_by_bits(self) }
+            #[inline(always)]
+            fn significand(self) -> Self { super::math::significand_by_bits(self) }
+            #[inline(always)]
             fn look_up(table: &'static [$float; 16], index: Self::Bits) -> Self {
                 index.map(#[inline(always)] |i| table[(i & 15) as usize])
+            }
+            #[inline(always)]
+            fn look_up_32(table: &'static [$float; 32], index: Self::Bits) -> Self {
+                index.map(#[inline(always)] |i| table[(i & 31) as usize])
             }
         }
     )*};

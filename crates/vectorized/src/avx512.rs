@@ -24,7 +24,8 @@ float_register! {
     min _mm512_min_ps; max _mm512_max_ps; sqrt _mm512_sqrt_ps; mul_add _mm512_fmadd_ps;
     floor _mm512_roundscale_ps::<DOWN>; ceil _mm512_roundscale_ps::<UP>;
     round _mm512_roundscale_ps::<HALF_EVEN>; trunc _mm512_roundscale_ps::<TOWARDS_ZERO>;
-    scale scale_f32; scale_floor scale_f32; look_up look_up_f32;
+    scale scale_f32; scale_floor scale_f32; exponent exponent_f32; significand significand_f32;
+    look_up look_up_f32; look_up_32 look_up_32_f32;
     to_bits _mm512_castps_si512; from_bits _mm512_castsi512_ps; bits_equal _mm512_cmpeq_epi32_mask;
 }
 
@@ -39,7 +40,8 @@ float_register! {
     min _mm512_min_pd; max _mm512_max_pd; sqrt _mm512_sqrt_pd; mul_add _mm512_fmadd_pd;
     floor _mm512_roundscale_pd::<DOWN>; ceil _mm512_roundscale_pd::<UP>;
     round _mm512_roundscale_pd::<HALF_EVEN>; trunc _mm512_roundscale_pd::<TOWARDS_ZERO>;
-    scale scale_f64; scale_floor scale_f64; look_up look_up_f64;
+    scale scale_f64; scale_floor scale_f64; exponent exponent_f64; significand significand_f64;
+    look_up look_up_f64; look_up_32 look_up_32_f64;
     to_bits _mm512_castpd_si512; from_bits _mm512_castsi512_pd; bits_equal _mm512_cmpeq_epi64_mask;
 }
 
@@ -157,6 +159,25 @@ fn scale_f64(x: F64x8, n: F64x8) -> F64x8 {
     F64x8(unsafe { _mm512_scalef_pd(x.0, n.0) })
 }
 
+/// Functions of one vector, each one instruction.
+macro_rules! of_one {
+    ($($(#[$doc:meta])* fn $name:ident($vector:ident) = $f:expr;)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        fn $name(x: $vector) -> $vector {
+            // SAFETY: the set is there: note "Soundness".
+            $vector(unsafe { $f(x.0) })
+        }
+    )*};
+}
+
+of_one! {
+    fn exponent_f32(F32x16) = _mm512_getexp_ps;
+    fn exponent_f64(F64x8) = _mm512_getexp_pd;
+    fn significand_f32(F32x16) = _mm512_getmant_ps::<_MM_MANT_NORM_P75_1P5, _MM_MANT_SIGN_ZERO>;
+    fn significand_f64(F64x8) = _mm512_getmant_pd::<_MM_MANT_NORM_P75_1P5, _MM_MANT_SIGN_ZERO>;
+}
+
 on_registers! {
     fn load_partial_f32(from: *const f32, count: usize) -> __m512 { _mm512_maskz_loadu_ps(Mask16::first(count).0, from) }
     fn load_partial_f64(from: *const f64, count: usize) -> __m512d { _mm512_maskz_loadu_pd(Mask8::first(count).0, from) }
@@ -171,8 +192,14 @@ on_registers! {
     fn look_up_f32(table: &[f32; 16], index: __m512i) -> __m512 {
         _mm512_permutexvar_ps(index, _mm512_loadu_ps(table.as_ptr()))
     }
+    fn look_up_32_f32(table: &[f32; 32], index: __m512i) -> __m512 {
+        _mm512_permutex2var_ps(_mm512_loadu_ps(table.as_ptr()), index, _mm512_loadu_ps(table.as_ptr().add(16)))
+    }
     fn look_up_f64(table: &[f64; 16], index: __m512i) -> __m512d {
         _mm512_permutex2var_pd(_mm512_loadu_pd(table.as_ptr()), index, _mm512_loadu_pd(table.as_ptr().add(8)))
+    }
+    fn look_up_32_f64(table: &[f64; 32], index: __m512i) -> __m512d {
+        _mm512_i64gather_pd::<8>(_mm512_and_si512(index, _mm512_set1_epi64(31)), table.as_ptr())
     }
     fn neg_f32(x: __m512) -> __m512 { _mm512_xor_ps(x, _mm512_set1_ps(-0.0)) }
     fn neg_f64(x: __m512d) -> __m512d { _mm512_xor_pd(x, _mm512_set1_pd(-0.0)) }

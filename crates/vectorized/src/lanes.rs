@@ -197,8 +197,14 @@ pub trait Float: Number<Element: FloatElement> + Div<Output = Self> {
     fn scale(self, n: Self) -> Self;
     /// `self * 2^floor(n)`, of magnitude below 2^11, rounded once.
     fn scale_floor(self, n: Self) -> Self;
+    /// `floor(log2(self))` of a positive normal number.
+    fn exponent(self) -> Self;
+    /// `self / 2^n`, of a positive normal number, with the `n` that brings it into 3/4 to 3/2.
+    fn significand(self) -> Self;
     /// The elements of `table` that the low four bits of `index` name.
     fn look_up(table: &'static [Self::Element; 16], index: Self::Bits) -> Self;
+    /// The elements of `table` that the low five bits of `index` name.
+    fn look_up_32(table: &'static [Self::Element; 32], index: Self::Bits) -> Self;
 
     /// `term - self * factor`, rounded once.
     #[inline(always)]
@@ -261,17 +267,17 @@ pub trait Float: Number<Element: FloatElement> + Div<Output = Self> {
     fn expm1(self) -> Self {
         super::math::expm1(self)
     }
-    /// The natural logarithm; -infinity at 0, NaN below. Within 0.57 ulp in f32, 0.57 in f64.
+    /// The natural logarithm; -infinity at 0, NaN below. Within 0.88 ulp in f32, 0.88 in f64.
     #[inline(always)]
     fn log(self) -> Self {
         super::math::log(self)
     }
-    /// The logarithm to base 2; -infinity at 0, NaN below. Within 0.57 ulp in f32, 0.57 in f64.
+    /// The logarithm to base 2; -infinity at 0, NaN below. Within 0.58 ulp in f32, 0.58 in f64.
     #[inline(always)]
     fn log2(self) -> Self {
         super::math::log2(self)
     }
-    /// The logarithm to base 10; -infinity at 0, NaN below. Within 0.6 ulp in f32, 0.6 in f64.
+    /// The logarithm to base 10; -infinity at 0, NaN below. Within 0.62 ulp in f32, 0.62 in f64.
     #[inline(always)]
     fn log10(self) -> Self {
         super::math::log10(self)
@@ -342,10 +348,17 @@ pub trait Float: Number<Element: FloatElement> + Div<Output = Self> {
     fn erfc(self) -> Self {
         super::math::erfc(self)
     }
-    /// The probability that a normal variable is below `self`. Within 5.5 ulp in f32, 1.5 in f64.
+    /// `self` times the probability that a normal variable is below `self`. Within 7.5 ulp in f32, 6 where it is normal; within 2 in
+    /// f64, and as many more as the square of `self` where that is negative.
     #[inline(always)]
-    fn normal_cdf(self) -> Self {
-        super::math::normal_cdf(self)
+    fn gelu(self) -> Self {
+        super::math::gelu(self)
+    }
+    /// The derivative of [`Float::gelu`], 0 near -0.75: within 2 ulp of it or of 1/8 in f32, and of itself beyond -4; within 3 in f64,
+    /// and as many more as the square of `self` where that is negative.
+    #[inline(always)]
+    fn gelu_slope(self) -> Self {
+        super::math::gelu_slope(self)
     }
     /// `e^(self^2) erfc(self)`. Within 2.4 ulp in f32, 1.9 in f64.
     #[inline(always)]

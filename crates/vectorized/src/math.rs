@@ -12,17 +12,20 @@ mod hyperbolic;
 mod inverse_hyperbolic;
 mod inverse_trigonometric;
 mod log;
+mod normal;
+mod normal_tables;
 mod payne_hanek;
 mod pow;
 mod trigonometric;
 
 pub use element::FloatElement;
-pub(super) use erf::{erf, erfc, erfcx, normal_cdf};
+pub(super) use erf::{erf, erfc, erfcx};
 pub(super) use exp::{exp, exp2, expm1, scale_floored, scale_in_two_steps, sigmoid};
 pub(super) use hyperbolic::{cosh, sinh, tanh};
 pub(super) use inverse_hyperbolic::{acosh, asinh, atanh};
 pub(super) use inverse_trigonometric::{acos, asin, atan};
-pub(super) use log::{log, log1p, log2, log10};
+pub(super) use log::{exponent_by_bits, log, log1p, log2, log10, significand_by_bits};
+pub(super) use normal::{gelu, gelu_slope};
 pub(super) use pow::pow;
 pub(super) use trigonometric::{cos, sin, tan};
 

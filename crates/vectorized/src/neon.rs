@@ -10,7 +10,7 @@ use half::{bf16, f16};
 use super::array::{Array, load_bools, padded};
 use super::isa::Neon;
 use super::lanes::{Bits, Float, Lanes, Mask, Number, Vector};
-use super::math::{scale_floored, scale_in_two_steps};
+use super::math::{exponent_by_bits, scale_floored, scale_in_two_steps, significand_by_bits};
 use super::register::{bits_register, float_register, half_lanes, on_registers, operators};
 use super::scalar::{bool_lanes, native_lanes, round_to_bf16, widen_bf16};
 
@@ -23,7 +23,8 @@ float_register! {
     add vaddq_f32; sub vsubq_f32; mul vmulq_f32; div vdivq_f32; neg vnegq_f32; abs vabsq_f32;
     min min_f32; max max_f32; sqrt vsqrtq_f32; mul_add mul_add_f32;
     floor vrndmq_f32; ceil vrndpq_f32; round vrndnq_f32; trunc vrndq_f32; scale scale_in_two_steps;
-    scale_floor scale_floored; look_up look_up_f32;
+    scale_floor scale_floored; exponent exponent_by_bits;
+    significand significand_by_bits; look_up look_up_f32; look_up_32 look_up_32_f32;
     to_bits vreinterpretq_u32_f32; from_bits vreinterpretq_f32_u32; bits_equal vceqq_u32;
 }
 
@@ -36,7 +37,8 @@ float_register! {
     add vaddq_f64; sub vsubq_f64; mul vmulq_f64; div vdivq_f64; neg vnegq_f64; abs vabsq_f64;
     min min_f64; max max_f64; sqrt vsqrtq_f64; mul_add mul_add_f64;
     floor vrndmq_f64; ceil vrndpq_f64; round vrndnq_f64; trunc vrndq_f64; scale scale_in_two_steps;
-    scale_floor scale_floored; look_up look_up_f64;
+    scale_floor scale_floored; exponent exponent_by_bits;
+    significand significand_by_bits; look_up look_up_f64; look_up_32 look_up_32_f64;
     to_bits vreinterpretq_u64_f64; from_bits vreinterpretq_f64_u64; bits_equal vceqq_u64;
 }
 
@@ -177,6 +179,14 @@ on_registers! {
     fn look_up_f64(table: &[f64; 16], index: uint64x2_t) -> float64x2_t {
         let index = transmute::<uint64x2_t, [u64; 2]>(index);
         transmute::<[f64; 2], float64x2_t>(index.map(|i| table[(i & 15) as usize]))
+    }
+    fn look_up_32_f32(table: &[f32; 32], index: uint32x4_t) -> float32x4_t {
+        let index = transmute::<uint32x4_t, [u32; 4]>(index);
+        transmute::<[f32; 4], float32x4_t>(index.map(|i| table[(i & 31) as usize]))
+    }
+    fn look_up_32_f64(table: &[f64; 32], index: uint64x2_t) -> float64x2_t {
+        let index = transmute::<uint64x2_t, [u64; 2]>(index);
+        transmute::<[f64; 2], float64x2_t>(index.map(|i| table[(i & 31) as usize]))
     }
     // A shift to the left by a negative count is one to the right.
     fn shr_32(x: uint32x4_t, count: int32x4_t) -> uint32x4_t { vshlq_u32(x, vnegq_s32(count)) }

@@ -98,7 +98,8 @@ formulas! {
     Erf |x, y| x.erf();
     Erfc |x, y| x.erfc();
     Erfcx |x, y| x.erfcx();
-    NormalCdf |x, y| x.normal_cdf();
+    Gelu |x, y| x.gelu();
+    GeluSlope |x, y| x.gelu_slope();
     Asinh |x, y| x.asinh();
     Acosh |x, y| x.acosh();
     Atanh |x, y| x.atanh();
@@ -150,7 +151,7 @@ macro_rules! for_each_function {
         $do!(Erf, super::c_erf);
         $do!(Erfc, super::c_erfc);
         $do!(Erfcx, super::erfcx);
-        $do!(NormalCdf, super::normal_cdf);
+        $do!(Gelu, super::gelu);
         $do!(Asinh, super::asinh);
         $do!(Acosh, super::acosh);
         $do!(Atanh, super::atanh);
@@ -184,8 +185,8 @@ fn sigmoid(x: f64) -> f64 {
     if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }
 }
 
-fn normal_cdf(x: f64) -> f64 {
-    erfc(-x * std::f64::consts::FRAC_1_SQRT_2) / 2.0
+fn gelu(x: f64) -> f64 {
+    x * (erfc(-x * std::f64::consts::FRAC_1_SQRT_2) / 2.0)
 }
 
 /// From C's `erfc`, or Laplace's continued fraction where that leaves the range.

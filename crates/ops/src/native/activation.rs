@@ -5,7 +5,7 @@ use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::Float;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
-use std::f64::consts::{FRAC_1_SQRT_2, PI};
+use std::f64::consts::FRAC_1_SQRT_2;
 
 formulas! { number_kernel(NumberFormula, Number) -> V:
     /// max(x, 0); NaN stays NaN.
@@ -77,13 +77,12 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
         chained(g, V::select(y.le(V::zero()), below, V::scalar(scale)))
     };
     /// x times the normal distribution's probability of less than x.
-    fn gelu_exact, gelu_exact_meta = build_unary_op(self_: x) => x * x.normal_cdf();
+    fn gelu_exact, gelu_exact_meta = build_unary_op(self_: x) => x.gelu();
     /// The same with a hyperbolic tangent for the probability.
     fn gelu_tanh, gelu_tanh_meta = build_unary_op(self_: x) => x * tanh_cdf(x);
     /// The gradient of `gelu`.
     fn gelu_exact_backward, gelu_exact_backward_meta = build_binary_op(grad_output: g, self_: x) => {
-        let density = V::constant(1.0 / (2.0 * PI).sqrt()) * (x * x * V::constant(-0.5)).exp();
-        chained(g, x.normal_cdf() + x * density)
+        chained(g, x.gelu_slope())
     };
     /// The gradient of `gelu` with a hyperbolic tangent.
     fn gelu_tanh_backward, gelu_tanh_backward_meta = build_binary_op(grad_output: g, self_: x) => {

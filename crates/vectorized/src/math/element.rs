@@ -6,7 +6,7 @@
 use std::ops::Div;
 
 use super::super::lane::Lane;
-use super::payne_hanek;
+use super::{normal_tables, payne_hanek};
 
 /// f32 and f64, as the formulas of [`Float`](super::super::Float) see them: layout, limits and coefficients.
 pub trait FloatElement: Lane + Div<Output = Self> {
@@ -16,7 +16,7 @@ pub trait FloatElement: Lane + Div<Output = Self> {
     const SIGN_MASK: u64;
     /// The bits of 1.
     const ONE_BITS: u64;
-    /// The bits of a float of few digits just below the square root of 1/2, where reduced significands begin.
+    /// The bits of 3/4, where reduced significands begin.
     const LEAST_SIGNIFICAND_BITS: u64;
     /// The least positive normal number.
     const MIN_NORMAL: Self;
@@ -80,6 +80,8 @@ pub trait FloatElement: Lane + Div<Output = Self> {
     const ERFC_LOW: Self;
     /// `e^(z^2 / 2)` times the probability that a normal variable is above `z`, for `z` up to 13: a quotient, within 5e-9; f32 only.
     const NORMAL_TAIL: (&'static [Self], &'static [Self]);
+    /// `normal_tables::TAIL` and `SLOPE`; `None` where coefficients of a low degree do not do.
+    const NORMAL_TABLES: Option<[&'static [[Self; 32]; 5]; 2]>;
     /// For each half of a binade (as `TANH_RANGE` begins one; what is below belongs to the first): an argument whose `tanh` is nearly a
     /// float, that float, and the coefficients of the powers of the distance from there, without the constant. `None` where an
     /// exponential takes less than as many coefficients as that needs.
@@ -98,14 +100,14 @@ pub trait FloatElement: Lane + Div<Output = Self> {
     const ROOTS: &'static [Self; 16];
     /// What `ROOTS` leaves out.
     const ROOTS_LOW: &'static [Self; 16];
-    /// For each sixteenth of the octave of reduced significands (which a binade divides): a multiple of 1/32 near the reciprocal of
-    /// its middle, 1 where it has 1 in it.
+    /// For each sixteenth of the octave of reduced significands, by its place in a binade: a multiple of 1/32 near the reciprocal of
+    /// its middle, but 1 on both sides of 1.
     const INVERSES: &'static [Self; 16];
     /// `-ln` of `INVERSES`, with as few digits as `LN_2_SHORT`, so that the sum with a multiple of that is exact.
     const LOGS: &'static [Self; 16];
     /// What `LOGS` leaves out.
     const LOGS_LOW: &'static [Self; 16];
-    /// `(ln(1 + r) - r) / r^2` for `|r| <= 0.042`.
+    /// `(ln(1 + r) - r) / r^2` for `r` in -0.0372 to 0.0626, with its error weighed by `r`.
     const LOG: &'static [Self];
     /// `(sin r - r) / r^3`, in `r^2`, for `|r| <= pi/4`.
     const SIN: &'static [Self];
@@ -119,7 +121,7 @@ pub trait FloatElement: Lane + Div<Output = Self> {
     const ASIN: &'static [Self];
     /// `erf(x) / x - 1`, in `x^2`, for `|x| <= 1`.
     const ERF: &'static [Self];
-    /// `(atanh s - s - s^3 / 3) / s^5`, in `s^2`, for `|s| <= 0.1716`.
+    /// `(atanh s - s - s^3 / 3) / s^5`, in `s^2`, for `|s| <= 0.2`.
     const ATANH: &'static [Self];
     /// `(1 + 2 x) e^(x^2) erfc(x)`, in `(x - c) / (x + c)`, for `x` from 3/4 to `ERFC_MAX`.
     const ERFC: &'static [Self];
@@ -160,7 +162,7 @@ float_element! { f32:
     const MANTISSA_BITS: u32 = 23;
     const SIGN_MASK: u64 = 1 << 31;
     const ONE_BITS: u64 = 0x3f80_0000;
-    const LEAST_SIGNIFICAND_BITS: u64 = 0x3f35_0000;
+    const LEAST_SIGNIFICAND_BITS: u64 = 0x3f40_0000;
     const MIN_NORMAL: Self = f32::MIN_POSITIVE;
     const THIRD_LOW: Self = -9.934107e-9;
     const ROUND: Self = 12_582_912.0;
@@ -195,6 +197,7 @@ float_element! { f32:
         &[49.99396, 43.480267, 18.067318, 3.9774146, 0.3989483],
         &[99.98792, 166.7394, 119.17906, 46.271004, 9.97067, 1.0],
     );
+    const NORMAL_TABLES: Option<[&[[Self; 32]; 5]; 2]> = Some([&normal_tables::TAIL, &normal_tables::SLOPE]);
     const TANH: Option<&[[Self; 16]; 9]> = Some(&[
         [
             0.0, 0.08296302, 0.10944345, 0.15487395, 0.22053055, 0.32943958, 0.44717467, 0.62269163,
@@ -265,20 +268,20 @@ float_element! { f32:
         5.3862223e-08, -1.307754e-08, 4.83347e-08,
     ];
     const INVERSES: &[Self; 16] = &[
-        1.375, 1.3125, 1.28125, 1.21875, 1.1875, 1.125, 1.09375, 1.0625, 1.03125, 1.0, 0.9375, 0.875, 0.84375,
-        0.78125, 0.75, 0.71875,
+        1.3125, 1.25, 1.21875, 1.15625, 1.125, 1.09375, 1.0625, 1.0, 1.0, 0.90625, 0.875, 0.8125, 0.78125,
+        0.75, 0.71875, 0.6875,
     ];
     const LOGS: &[Self; 16] = &[
-        -0.31845093, -0.27192688, -0.24783325, -0.1978302, -0.17184448, -0.11778259, -0.08961487, -0.06062317,
-        -0.030776978, 0.0, 0.06454468, 0.13352966, 0.16990662, 0.24685669, 0.2876892, 0.33024597,
+        -0.27192688, -0.22314453, -0.1978302, -0.14518738, -0.11778259, -0.08961487, -0.06062317, 0.0, 0.0,
+        0.09843445, 0.13352966, 0.2076416, 0.24685669, 0.2876892, 0.33024597, 0.37469482,
     ];
     const LOGS_LOW: &[Self; 16] = &[
-        -2.8033842e-6, -6.8356007e-6, -2.9119515e-6, 4.4568656e-6, -5.7745046e-6, -4.4288294e-7, 2.7094743e-6,
-        -1.4528712e-6, 5.3188724e-6, 0.0, -6.156597e-6, 1.7295386e-6, -7.5794155e-6, 3.3884785e-6,
-        -7.1365325e-6, -4.284809e-6,
+        -6.8356007e-6, 9.799357e-7, 4.4568656e-6, 5.368085e-6, -4.4288294e-7, 2.7094743e-6, -1.4528712e-6,
+        0.0, 0.0, 5.6245713e-6, 1.7295386e-6, -2.2367842e-6, 3.3884785e-6, -7.1365325e-6, -4.284809e-6,
+        -1.3747773e-6,
     ];
     const LOG: &[Self] = &[
-        -0.49999994, 0.33333328, -0.2502908, 0.20024928,
+        -0.4999999, 0.33334506, -0.2502485, 0.1909681,
     ];
     const SIN: &[Self] = &[
         -0.16666667, 0.008333332, -0.00019840077, 2.7248702e-6,
@@ -300,7 +303,7 @@ float_element! { f32:
         -9.667045e-6,
     ];
     const ATANH: &[Self] = &[
-        0.20000008, 0.14281116, 0.11524211,
+        0.2, 0.14285846, 0.110946864, 0.09737579,
     ];
     const ERFC: &[Self] = &[
         1.2769784, -0.092763826, -0.16603006, 0.16405058, -0.054227445, -0.008013912, 0.00877212,
@@ -316,7 +319,7 @@ float_element! { f64:
     const MANTISSA_BITS: u32 = 52;
     const SIGN_MASK: u64 = 1 << 63;
     const ONE_BITS: u64 = 0x3ff0_0000_0000_0000;
-    const LEAST_SIGNIFICAND_BITS: u64 = 0x3fe6_a000_0000_0000;
+    const LEAST_SIGNIFICAND_BITS: u64 = 0x3fe8_0000_0000_0000;
     const MIN_NORMAL: Self = f64::MIN_POSITIVE;
     const THIRD_LOW: Self = 1.850371707708594e-17;
     const ROUND: Self = 6_755_399_441_055_744.0;
@@ -348,6 +351,7 @@ float_element! { f64:
     const NEG_LOG_ERFC_LOW: Self = 9.14811055609562e-18;
     const ERFC_LOW: Self = 4.5498180195792344e-17;
     const NORMAL_TAIL: (&[Self], &[Self]) = (&[], &[]);
+    const NORMAL_TABLES: Option<[&[[Self; 32]; 5]; 2]> = None;
     const TANH: Option<&[[Self; 16]; 9]> = None;
     const TANH_RANGE: (Self, Self) = (0.0, 0.0);
     const EXP: &[Self] = &[
@@ -384,24 +388,25 @@ float_element! { f64:
         8.912812676025408e-17, -3.046782079812471e-17, 8.551889705537965e-17,
     ];
     const INVERSES: &[Self; 16] = &[
-        1.375, 1.3125, 1.28125, 1.21875, 1.1875, 1.125, 1.09375, 1.0625, 1.03125, 1.0, 0.9375, 0.875, 0.84375,
-        0.78125, 0.75, 0.71875,
+        1.3125, 1.25, 1.21875, 1.15625, 1.125, 1.09375, 1.0625, 1.0, 1.0, 0.90625, 0.875, 0.8125, 0.78125,
+        0.75, 0.71875, 0.6875,
     ];
     const LOGS: &[Self; 16] = &[
-        -0.31845373111855224, -0.2719337154835557, -0.2478361639045943, -0.19782574332998593,
-        -0.17185025692674571, -0.11778303565643, -0.08961215868976069, -0.06062462181648698,
-        -0.03077165866670839, 0.0, 0.0645385211375924, 0.13353139262449076, 0.16989903679541385,
-        0.2468600779316148, 0.28768207245184385, 0.33024168687052224,
+        -0.2719337154835557, -0.22314355131425145, -0.19782574332998593, -0.14518200984457508,
+        -0.11778303565643, -0.08961215868976069, -0.06062462181648698, 0.0, 0.0, 0.09844007281321865,
+        0.13353139262449076, 0.20763936477828793, 0.2468600779316148, 0.28768207245184385,
+        0.33024168687052224, 0.3746934494413381,
     ];
     const LOGS_LOW: &[Self; 16] = &[
-        1.7625431312172662e-14, -8.604306772808733e-14, 1.3029797173308663e-14, 6.604544877082384e-14,
-        8.649239607212071e-14, 4.654729747598445e-14, 7.355770219435029e-14, 5.213620639136504e-14,
-        -4.529814257790929e-14, 0.0, -2.1225608044809997e-14, 3.1859736349078334e-14, -1.6376276414097503e-14,
-        -8.899851356560444e-14, -6.292357389008195e-14, 5.4612144489920215e-14,
+        -8.604306772808733e-14, 4.169796584527195e-14, 6.604544877082384e-14, 7.718001336828099e-14,
+        4.654729747598445e-14, 7.355770219435029e-14, 5.213620639136504e-14, 0.0, 0.0,
+        3.3871241029241416e-14, 3.1859736349078334e-14, -4.3425422595242564e-14, -8.899851356560444e-14,
+        -6.292357389008195e-14, 5.4612144489920215e-14, 7.260466149925637e-14,
     ];
     const LOG: &[Self] = &[
-        -0.5, 0.3333333333333037, -0.24999999999997288, 0.20000000022633904, -0.16666666687415277,
-        0.14285667548829598, -0.12499957156236102, 0.11146840340627323, -0.10032752735716376,
+        -0.5, 0.3333333333333309, -0.2500000000005303, 0.20000000001610124, -0.16666666543433423,
+        0.1428571066795157, -0.1250009356665429, 0.11114407600827501, -0.09989551846991986,
+        0.08066472357167434,
     ];
     const SIN: &[Self] = &[
         -0.16666666666666666, 0.008333333333333331, -0.00019841269841264968, 2.755731921926441e-6,
@@ -434,8 +439,9 @@ float_element! { f64:
         8.709045129053106e-11, -4.230945824295338e-12,
     ];
     const ATANH: &[Self] = &[
-        0.2, 0.14285714285714282, 0.11111111111114219, 0.09090909089827032, 0.07692307880793554,
-        0.06666648250841545, 0.05883407268771416, 0.05228147766135822, 0.05381355996547194,
+        0.2, 0.14285714285714285, 0.1111111111111071, 0.09090909091037071, 0.07692307671590029,
+        0.06666668590240936, 0.05882244449285055, 0.052669312616976736, 0.04683163257369573,
+        0.052414035541776545,
     ];
     const ERFC: &[Self] = &[
         1.2530080582697296, -0.1356211061245812, -0.0475622943534513, 0.12964515870276302,

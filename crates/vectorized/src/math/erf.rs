@@ -1,7 +1,7 @@
 //! The error function and its complement.
 
 use super::super::lanes::Float;
-use super::exp::{Exponential, sixteenths, tiny_expm1};
+use super::exp::Exponential;
 use super::{FloatElement, Pair, polynomial};
 
 /// Where the formulas of `erfc` change: below, `1 - erf(x)` does not cancel much.
@@ -98,31 +98,4 @@ pub(in super::super) fn erfc<V: Float>(x: V) -> V {
     let positive = erfc_large(limit.max(V::splat(V::Element::ERFC_MAX).min(magnitude)));
     let large = V::select(x.lt(V::zero()), V::constant(2.0) - positive, positive);
     V::select(magnitude.lt(limit), small, large)
-}
-
-/// Where the probability of more is nothing in f32.
-const NORMAL_MAX: f64 = 14.7;
-
-/// The probability that a normal variable is above `z`, from 0 on, in f32: `e^(-z^2 / 2)` times a quotient of polynomials, of which
-/// all coefficients are positive (as those of Hart et al., 1968).
-#[inline(always)]
-fn normal_tail<V: Float>(z: V) -> V {
-    let z = V::constant(NORMAL_MAX).min(z);
-    let exponent = Pair::product(z * V::constant(-0.5), z);
-    let (n, index) = sixteenths(exponent.high, V::splat(V::Element::LOG2_E));
-    let first = n.neg_mul_add(V::splat(V::Element::LN_2), exponent.high);
-    let s = tiny_expm1(first + n.neg_mul_add(V::splat(V::Element::LN_2_LOW), exponent.low));
-    let power = V::look_up(V::Element::POWERS, index);
-    let (dividend, divisor) = V::Element::NORMAL_TAIL;
-    (power.mul_add(s, power) * polynomial(z, dividend) / polynomial(z, divisor)).scale_floor(n)
-}
-
-/// The probability that a normal variable is below `x`, which does not cancel where `x` is negative.
-#[inline(always)]
-pub(in super::super) fn normal_cdf<V: Float>(x: V) -> V {
-    if size_of::<V::Element>() != 4 {
-        return V::constant(0.5) * erfc(x * V::constant(-std::f64::consts::FRAC_1_SQRT_2));
-    }
-    let tail = normal_tail(x.abs());
-    V::select(x.lt(V::zero()), tail, V::one() - tail)
 }

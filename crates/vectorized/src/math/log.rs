@@ -3,7 +3,7 @@
 use super::super::lanes::{Bits, Float, Mask};
 use super::{FloatElement, Pair, polynomial};
 
-/// A positive finite number as `2^exponent * significand`, with a significand between the roots of 1/2 and 2.
+/// A positive finite number as `2^exponent * significand`, with a significand in 3/4 to 3/2.
 pub(super) struct Decomposed<V: Float> {
     pub(super) exponent: V,
     pub(super) significand: V,
@@ -12,64 +12,100 @@ pub(super) struct Decomposed<V: Float> {
 }
 
 impl<V: Float> Decomposed<V> {
+    /// Of any, which it brings away from both ends of the range.
     #[inline(always)]
     pub(super) fn of(x: V) -> Self {
         let digits = V::Element::MANTISSA_BITS + 1;
-        let denormal = x.lt(V::splat(V::Element::MIN_NORMAL));
-        let lift = V::select(denormal, V::constant((1u64 << digits) as f64), V::one());
-        let lowered = V::select(denormal, V::constant(f64::from(digits)), V::zero());
-        let lifted = Self::of_normal(x * lift);
-        Self { exponent: lifted.exponent - lowered, ..lifted }
+        let is_small = x.lt(V::one());
+        let lift = V::select(is_small, V::constant((1u64 << digits) as f64), V::constant(0.5));
+        let lifted = V::select(is_small, V::constant(f64::from(digits)), V::constant(-1.0));
+        let moved = Self::of_middle(x * lift);
+        Self { exponent: moved.exponent - lifted, ..moved }
     }
 
-    /// By integer arithmetic on the bits of a positive normal number.
+    /// Of a normal number that is less than half of the greatest.
     #[inline(always)]
-    fn of_normal(x: V) -> Self {
-        let digits = V::Element::MANTISSA_BITS;
-        let one = V::Bits::splat(V::Element::ONE_BITS);
-        let least = V::Bits::splat(V::Element::LEAST_SIGNIFICAND_BITS);
-        let shifted = x.to_bits() + (one - least);
-        let significand = (shifted & V::Bits::splat((1 << digits) - 1)) + least;
-        // The biased exponent below the leading digit of 2^digits: a float without a conversion from integers.
-        let base = V::constant((1u64 << digits) as f64);
-        let biased = V::from_bits(shifted.shr(digits) | base.to_bits());
-        let bias = V::constant((V::Element::ONE_BITS >> digits) as f64);
-        let exponent = biased - (base + bias);
-        Self { exponent, significand: V::from_bits(significand), sixteenth: shifted.shr(digits - 4) }
+    fn of_middle(x: V) -> Self {
+        let shifted = shifted_to_binade(x);
+        let sixteenth = shifted.shr(V::Element::MANTISSA_BITS - 4);
+        Self { exponent: V::from_bits(shifted).exponent(), significand: x.significand(), sixteenth }
     }
 }
 
-/// `ln significand` as `entry + rest + low`, where `entry` has few digits: with `c` near `1 / significand` it is
-/// `-ln c + ln(1 + rest)`, and `rest = c significand - 1` is exact.
+/// Bits of a float that has in its binade the place of `x` in 3/4 to 3/2, or in that times a power of two.
+#[inline(always)]
+fn shifted_to_binade<V: Float>(x: V) -> V::Bits {
+    x.to_bits() + V::Bits::splat(V::Element::ONE_BITS - V::Element::LEAST_SIGNIFICAND_BITS)
+}
+
+/// `floor(log2 x)` of a positive normal number, where no instruction has it: the biased exponent goes below the leading digit of
+/// 2^digits, which makes a float of it without a conversion from integers.
+#[inline(always)]
+pub(in super::super) fn exponent_by_bits<V: Float>(x: V) -> V {
+    let digits = V::Element::MANTISSA_BITS;
+    let base = V::constant((1u64 << digits) as f64);
+    let bias = V::constant((V::Element::ONE_BITS >> digits) as f64);
+    V::from_bits(x.to_bits().shr(digits) | base.to_bits()) - (base + bias)
+}
+
+/// [`Float::significand`] where no instruction has it.
+#[inline(always)]
+pub(in super::super) fn significand_by_bits<V: Float>(x: V) -> V {
+    let place = shifted_to_binade(x) & V::Bits::splat((1 << V::Element::MANTISSA_BITS) - 1);
+    V::from_bits(place + V::Bits::splat(V::Element::LEAST_SIGNIFICAND_BITS))
+}
+
+/// `ln significand` as `entry + entry_low + ln(1 + rest)`, where `entry` has few digits: with `c` near `1 / significand` it is
+/// `-ln c`, and `rest = c significand - 1` is exact.
 struct Parts<V> {
     entry: V,
+    entry_low: V,
     rest: V,
-    low: V,
 }
 
 impl<V: Float> Parts<V> {
     #[inline(always)]
     fn of(x: &Decomposed<V>) -> Self {
         let rest = x.significand.mul_add(V::look_up(V::Element::INVERSES, x.sixteenth), -V::one());
-        let low = V::look_up(V::Element::LOGS_LOW, x.sixteenth);
-        let low = (rest * rest).mul_add(polynomial(rest, V::Element::LOG), low);
-        Self { entry: V::look_up(V::Element::LOGS, x.sixteenth), rest, low }
+        let entry_low = V::look_up(V::Element::LOGS_LOW, x.sixteenth);
+        Self { entry: V::look_up(V::Element::LOGS, x.sixteenth), entry_low, rest }
+    }
+
+    /// `ln(1 + rest) - rest`, added to `x`.
+    #[inline(always)]
+    fn add_bend(&self, x: V) -> V {
+        (self.rest * self.rest).mul_add(polynomial(self.rest, V::Element::LOG), x)
     }
 }
 
 /// `ln significand`.
 #[inline(always)]
 fn log_of_significand<V: Float>(x: &Decomposed<V>) -> Pair<V> {
-    let Parts { entry, rest, low } = Parts::of(x);
-    Pair::fast_sum(entry, rest).plus_low(low)
+    let parts = Parts::of(x);
+    Pair::fast_sum(parts.entry, parts.rest).plus_low(parts.add_bend(parts.entry_low))
 }
 
-/// `exponent ln 2 + ln significand`: the sum of the first with the entry is exact.
+/// `exponent ln 2 + entry`, exactly, and what the constants of that leave out.
 #[inline(always)]
-fn log_of<V: Float>(x: &Decomposed<V>) -> Pair<V> {
-    let Parts { entry, rest, low } = Parts::of(x);
-    let high = x.exponent.mul_add(V::splat(V::Element::LN_2_SHORT), entry);
-    Pair::fast_sum(high, rest).plus_low(x.exponent.mul_add(V::splat(V::Element::LN_2_SHORT_LOW), low))
+fn log_of_entry<V: Float>(exponent: V, parts: &Parts<V>) -> Pair<V> {
+    let high = exponent.mul_add(V::splat(V::Element::LN_2_SHORT), parts.entry);
+    Pair::new(high, exponent.mul_add(V::splat(V::Element::LN_2_SHORT_LOW), parts.entry_low))
+}
+
+/// `ln x`.
+#[inline(always)]
+fn log_pair<V: Float>(x: &Decomposed<V>) -> Pair<V> {
+    let parts = Parts::of(x);
+    let entry = log_of_entry(x.exponent, &parts);
+    Pair::fast_sum(entry.high, parts.rest).plus_low(parts.add_bend(entry.low))
+}
+
+/// The same to working precision. Where the sum is not much greater than `rest`, `entry` is 0.
+#[inline(always)]
+fn log_value<V: Float>(x: &Decomposed<V>) -> V {
+    let parts = Parts::of(x);
+    let entry = log_of_entry(x.exponent, &parts);
+    entry.high + (parts.add_bend(parts.rest) + entry.low)
 }
 
 /// `exponent * unit + x`, rounded once; `unit` is short enough that the product is exact.
@@ -91,13 +127,12 @@ fn at_the_ends<V: Float>(x: V, result: V) -> V {
 
 #[inline(always)]
 pub(in super::super) fn log<V: Float>(x: V) -> V {
-    let parts = Decomposed::of_normal(x);
-    // Of what is no positive normal number it makes exponents from the ends, and beyond.
-    let end = V::constant((V::Element::ONE_BITS >> V::Element::MANTISSA_BITS) as f64 - 1.0);
-    if parts.exponent.abs().lt(end).all() {
-        log_of(&parts).value()
+    let end = V::constant((1u64 << 60) as f64);
+    let is_middle = x.ge(end.recip()) & x.lt(end);
+    if is_middle.all() {
+        log_value(&Decomposed::of_middle(x))
     } else {
-        at_the_ends(x, log_of(&Decomposed::of(x)).value())
+        at_the_ends(x, log_value(&Decomposed::of(x)))
     }
 }
 
@@ -130,7 +165,7 @@ pub(super) fn log_of_sum<V: Float>(x: Pair<V>, exponent: V) -> V {
     let u = x.high;
     let correction = V::select(u.lt(V::constant(f64::INFINITY)), x.low / u, V::zero());
     let own = Decomposed::of(u);
-    let logarithm = log_of(&Decomposed { exponent: own.exponent + exponent, ..own }).plus_low(correction);
+    let logarithm = log_pair(&Decomposed { exponent: own.exponent + exponent, ..own }).plus_low(correction);
     at_the_ends(u, logarithm.value())
 }
 
