@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use crate::busy::{self, Busy};
-use crate::floor::Floors;
+use crate::floor::{Floors, Machine};
 use crate::{Outcome, root};
 
 #[derive(Args)]
@@ -71,9 +71,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
         let status = command.current_dir(root()).status()?;
         return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
-    let floors = floors(options)?;
-    println!("{}", floors.describe());
-    let runs = all(options)?;
+    let mut floors = Floors::new()?;
+    let runs = all(options, &mut floors)?;
     let opponents = [THEIRS, KEEPING, BESIDE].map(|who| runs.get(who).map(|theirs| (who, theirs)));
     let outcome = compare(&runs[OURS], &opponents.into_iter().flatten().collect::<Vec<_>>(), &floors);
     shares(&runs[OURS], &floors);
@@ -99,12 +98,12 @@ fn slowest(
 }
 
 /// What the machine can do at this moment, at these threads.
-fn floors(options: &Options) -> Result<Floors, Box<dyn std::error::Error>> {
+fn machine(options: &Options) -> Result<Machine, Box<dyn std::error::Error>> {
     let mut command = cargo_bench();
     let [line] = &lines(command.arg("--machine").args(arguments(options)))?[..] else {
         return Err("expected one line about the machine".into());
     };
-    Floors::new(serde_json::from_str(line)?)
+    Ok(serde_json::from_str(line)?)
 }
 
 /// Prints how much of the machine the large elementwise workloads and the product of 1024 use.
@@ -135,8 +134,9 @@ fn mean(runs: &[Measured]) -> f64 {
     runs.iter().map(|m| m.median_ns).sum::<f64>() / runs.len() as f64
 }
 
-/// Runs all, family by family, in both orders, so that neither side always has the warmer or the busier machine.
-fn all(options: &Options) -> Result<Runs, Box<dyn std::error::Error>> {
+/// Runs all, family by family, in both orders, so that neither side always has the warmer or the busier machine, which is measured
+/// beside us.
+fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn std::error::Error>> {
     let mut sides = vec![OURS];
     sides.extend(options.against.as_ref().map(|_| THEIRS));
     sides.extend(options.keep.then_some(KEEPING));
@@ -150,13 +150,22 @@ fn all(options: &Options) -> Result<Runs, Box<dyn std::error::Error>> {
     );
     let mut runs = Runs::from([(OURS, BTreeMap::new())]);
     for family in FAMILIES {
+        let mut machines = Vec::new();
         for who in &turns {
             bar.set_message(format!("{family}: {who}"));
             let _busy = (*who == BESIDE).then(Busy::start);
-            for one in measured(&mut command(who, options, family))? {
+            let measured = measured(&mut command(who, options, family))?;
+            if *who == OURS && !measured.is_empty() {
+                machines.push(machine(options)?);
+            }
+            for one in measured {
                 runs.entry(who).or_default().entry(one.name.clone()).or_default().push(one);
             }
             bar.inc(1);
+        }
+        if let Some(machine) = machines.into_iter().reduce(Machine::between) {
+            bar.suspend(|| println!("machine at {family}: {}", machine.describe()));
+            family.split('|').for_each(|name| floors.set_machine(name, machine));
         }
     }
     bar.finish_and_clear();

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::root;
 
 /// What the machine was measured to do: gigabytes and billions of operations a second.
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 pub(crate) struct Machine {
     call_ns: f64,
     l2: f64,
@@ -16,6 +16,43 @@ pub(crate) struct Machine {
     memory: f64,
     f32: f64,
     f64: f64,
+}
+
+impl Machine {
+    /// The mean of two measurements of a family's minutes.
+    pub(crate) fn between(self, other: Self) -> Self {
+        let mean = |get: fn(&Self) -> f64| (get(&self) + get(&other)) / 2.0;
+        Self {
+            call_ns: mean(|m| m.call_ns),
+            l2: mean(|m| m.l2),
+            l3: mean(|m| m.l3),
+            memory: mean(|m| m.memory),
+            f32: mean(|m| m.f32),
+            f64: mean(|m| m.f64),
+        }
+    }
+
+    fn peak(&self, rate: Rate) -> f64 {
+        match rate {
+            Rate::F32 => self.f32,
+            Rate::F64 => self.f64,
+            Rate::Bf16 => 2.0 * self.f32,
+        }
+    }
+
+    fn traffic(&self, bytes: f64) -> f64 {
+        let Self { l2, l3, memory, .. } = self;
+        if bytes <= IN_L2 { bytes / l2 } else { bytes.min(IN_L3) / l3 + (bytes - IN_L3).max(0.0) / memory }
+    }
+
+    /// What was measured, in a line.
+    pub(crate) fn describe(&self) -> String {
+        let Self { call_ns, l2, l3, memory, f32, f64 } = self;
+        format!(
+            "{l2:.0} GB/s in L2, {l3:.0} in L3, {memory:.1} in memory; {f32:.0} GFLOP/s in f32, {f64:.0} in f64; \
+             {call_ns:.1} ns a call"
+        )
+    }
 }
 
 /// What a workload must do at least.
@@ -36,9 +73,9 @@ enum Rate {
     Bf16,
 }
 
-/// The floors of all workloads.
+/// The floors of all workloads. The machine is another from minute to minute, so each family has its own.
 pub(crate) struct Floors {
-    machine: Machine,
+    machines: BTreeMap<String, Machine>,
     costs: BTreeMap<String, Cost>,
 }
 
@@ -49,54 +86,43 @@ const IN_L2: f64 = 1048576.0;
 const IN_L3: f64 = 33554432.0;
 
 impl Floors {
-    pub(crate) fn new(machine: Machine) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn new() -> Result<Self, Box<dyn Error>> {
         let text = std::fs::read_to_string(root().join(COSTS))?;
         let rows = text.lines().filter(|line| !line.starts_with('#')).skip(1);
         let costs = rows.map(|line| cost(line).map_err(|error| format!("{COSTS}: `{line}`: {error}").into()));
-        Ok(Floors { machine, costs: costs.collect::<Result<_, Box<dyn Error>>>()? })
+        Ok(Floors { machines: BTreeMap::new(), costs: costs.collect::<Result<_, Box<dyn Error>>>()? })
+    }
+
+    /// Says what the machine did while the workloads of a family ran.
+    pub(crate) fn set_machine(&mut self, family: &str, machine: Machine) {
+        self.machines.insert(family.to_owned(), machine);
+    }
+
+    fn known(&self, workload: &str) -> Option<(&Machine, &Cost)> {
+        let family = workload.split('.').next()?;
+        Some((self.machines.get(family)?, self.costs.get(workload)?))
     }
 
     /// Nanoseconds.
     pub(crate) fn of(&self, workload: &str) -> Option<f64> {
-        let cost = self.costs.get(workload)?;
-        let arithmetic = cost.flops / self.peak(cost.rate);
-        Some(self.traffic(cost.bytes).max(arithmetic) + cost.calls * self.machine.call_ns)
-    }
-
-    fn peak(&self, rate: Rate) -> f64 {
-        match rate {
-            Rate::F32 => self.machine.f32,
-            Rate::F64 => self.machine.f64,
-            Rate::Bf16 => 2.0 * self.machine.f32,
-        }
-    }
-
-    fn traffic(&self, bytes: f64) -> f64 {
-        let Machine { l2, l3, memory, .. } = &self.machine;
-        if bytes <= IN_L2 { bytes / l2 } else { bytes.min(IN_L3) / l3 + (bytes - IN_L3).max(0.0) / memory }
+        let (machine, cost) = self.known(workload)?;
+        let arithmetic = cost.flops / machine.peak(cost.rate);
+        Some(machine.traffic(cost.bytes).max(arithmetic) + cost.calls * machine.call_ns)
     }
 
     /// Gigabytes a second of a workload that took so long, and the share of memory's bandwidth; the share may pass 1, as far as
     /// caches help.
     pub(crate) fn bandwidth(&self, workload: &str, nanoseconds: f64) -> Option<(f64, f64)> {
-        let rate = self.costs.get(workload)?.bytes / nanoseconds;
-        Some((rate, rate / self.machine.memory))
+        let (machine, cost) = self.known(workload)?;
+        let rate = cost.bytes / nanoseconds;
+        Some((rate, rate / machine.memory))
     }
 
     /// Billions of operations a second, and their share of the peak.
     pub(crate) fn arithmetic(&self, workload: &str, nanoseconds: f64) -> Option<(f64, f64)> {
-        let cost = self.costs.get(workload)?;
+        let (machine, cost) = self.known(workload)?;
         let rate = cost.flops / nanoseconds;
-        Some((rate, rate / self.peak(cost.rate)))
-    }
-
-    /// What was measured, in a line.
-    pub(crate) fn describe(&self) -> String {
-        let Machine { call_ns, l2, l3, memory, f32, f64 } = &self.machine;
-        format!(
-            "machine: {l2:.0} GB/s in L2, {l3:.0} in L3, {memory:.1} in memory; {f32:.0} GFLOP/s in f32, {f64:.0} in f64; \
-             {call_ns:.1} ns a call"
-        )
+        Some((rate, rate / machine.peak(cost.rate)))
     }
 }
 
