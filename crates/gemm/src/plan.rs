@@ -5,9 +5,9 @@
 use super::{Gemm, GemmElement, element::Pack, lanes::Lanes};
 use flambeau_parallel::{in_parallel_region, num_threads};
 
-/// Bytes along k of one row or column of a block. A strip of B (two vectors of columns, 64 KiB) streams from the
-/// second-level cache, which costs less than to read and write C twice as often.
-const DEPTH: usize = 2048;
+/// Units of k in one slab at most. A strip of B (two vectors of columns, 64 KiB) streams from the second-level cache, which costs
+/// less than to read and write C twice as often.
+const DEPTH: usize = 512;
 /// Columns in one block.
 pub(super) const COLUMNS: usize = 2048;
 /// Rows in one block, if A is packed: a panel of A and a strip of B then stay in the second-level cache.
@@ -20,11 +20,6 @@ const FEW_ROWS: usize = 256;
 const PAGE: usize = 4096;
 /// Multiply-adds worth a thread.
 pub(super) const WORTH_A_THREAD: usize = 1 << 18;
-
-/// Groups of k in one block.
-const fn groups_of<L: Lanes>() -> usize {
-    DEPTH / size_of::<L::Unit>()
-}
 
 /// Elements of k in a slab: as few slabs as may be, all nearly equal, since C is read and written for each.
 fn depth_of(k: usize, most: usize) -> usize {
@@ -64,7 +59,7 @@ impl Plan {
         };
         let (all_tiles, all_strips) = (g.m.div_ceil(L::TILES.len()), g.n.min(COLUMNS).div_ceil(2 * L::N));
         let shared = num_threads() > 1 && !in_parallel_region();
-        let large = shared && g.m * g.n * g.k.min(groups_of::<L>()) >= 2 * WORTH_A_THREAD;
+        let large = shared && g.m * g.n * g.k.min(DEPTH) >= 2 * WORTH_A_THREAD;
         // Several blocks, so that a slow thread can leave some to the others.
         let few = |tiles, strips| large && all_tiles.div_ceil(tiles) * all_strips.div_ceil(strips) < 8;
         let (mut tiles, mut strips, least) = match b {
@@ -78,7 +73,7 @@ impl Plan {
         while few(tiles, strips) && strips > least {
             strips = strips.div_ceil(2);
         }
-        let depth = depth_of(g.k, groups_of::<L>() * T::DEPTH);
+        let depth = depth_of(g.k, DEPTH * T::DEPTH);
         Self { pack_a, b, depth, tiles, strips }
     }
 }
