@@ -152,7 +152,7 @@ pub(crate) fn variable(tensor: &Tensor) -> Option<&Variable> {
 /// The same, attached now if it is not there yet. `None` where another crate has attached something of its own.
 #[inline]
 pub(crate) fn variable_or_init(tensor: &Tensor, init: impl FnOnce() -> Variable) -> Option<&Variable> {
-    let meta: &dyn Any = tensor.impl_().autograd_meta_or_init(|| AutogradMetaBox::new(init()));
+    let meta: &dyn Any = tensor.impl_().autograd_meta_or_init(|| AutogradMetaBox::new(init));
     meta.downcast_ref()
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn add_autograd_key(tensor: &Tensor) {
 pub(crate) fn attach_to_fresh(tensor: &mut Tensor, make: impl FnOnce() -> Variable) -> bool {
     match tensor.impl_mut() {
         Some(fresh) if fresh.autograd_meta().is_none() => {
-            fresh.attach(AutogradMetaBox::new(make()), DispatchKeySet::of(DispatchKey::Autograd));
+            fresh.attach(AutogradMetaBox::new(make), DispatchKeySet::of(DispatchKey::Autograd));
             true
         }
         _ => false,

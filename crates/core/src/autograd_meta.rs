@@ -24,13 +24,13 @@ unsafe impl Send for AutogradMetaBox {}
 unsafe impl Sync for AutogradMetaBox {}
 
 impl AutogradMetaBox {
-    /// Moves `meta` there.
+    /// What `make` makes, there from the start: to move it as soon as it is written waits for the writes.
     #[inline(always)]
-    pub fn new<T: AutogradMeta>(meta: T) -> Self {
+    pub fn new<T: AutogradMeta>(make: impl FnOnce() -> T) -> Self {
         let block = ObjectBlock::new(Layout::new::<T>());
         let place = block.start().cast::<T>();
         // SAFETY: fresh memory for a `T`.
-        unsafe { place.write(meta) };
+        unsafe { place.write(make()) };
         block.keep();
         AutogradMetaBox(place)
     }
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn the_value_lives_as_long_as_its_box() {
         let owners = Arc::new(());
-        let meta = AutogradMetaBox::new(Meta(owners.clone(), true));
+        let meta = AutogradMetaBox::new(|| Meta(owners.clone(), true));
         assert!(meta.requires_grad() && Arc::strong_count(&owners) == 2);
         let moved = std::thread::spawn(move || meta.requires_grad()).join();
         assert!(matches!(moved, Ok(true)) && Arc::strong_count(&owners) == 1);

@@ -372,7 +372,7 @@ impl TensorImpl {
         wrapped_number: bool,
     ) -> IntrusivePtr<TensorImpl> {
         let keys = DispatchKeySet::of(DispatchKey::dense(device.device_type())) | creation_keys();
-        let make = |place: *mut TensorImpl| {
+        let make = move |place: *mut TensorImpl| {
             // SAFETY: the place is ours, and each part of it is written.
             unsafe {
                 (&raw mut (*place).storage).write(storage);

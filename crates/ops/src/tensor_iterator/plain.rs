@@ -246,8 +246,9 @@ impl<'a> Plain<'a> {
         std::slice::from_ref(&self.numel)
     }
 
-    /// The address of the first element of the result, then those of `N` inputs.
-    #[inline]
+    /// The address of the first element of the result, then those of `N` inputs. Inlined, since two that come back through memory
+    /// are read as one before they are there.
+    #[inline(always)]
     pub(crate) fn pointers<const N: usize>(&self) -> (*mut u8, [*const u8; N]) {
         let mut from = [std::ptr::null(); N];
         for (i, place) in from.iter_mut().enumerate() {

@@ -262,7 +262,7 @@ inventory::submit!(Suffix(|tensor| {
 #[test]
 fn history_stands_behind_the_values() {
     let with = |tensor: Tensor, grad_fn| {
-        tensor.impl_().autograd_meta_or_init(|| AutogradMetaBox::new(History(grad_fn)));
+        tensor.impl_().autograd_meta_or_init(|| AutogradMetaBox::new(|| History(grad_fn)));
         tensor.to_string()
     };
     let add = Some("grad_fn=<AddBackward0>");
