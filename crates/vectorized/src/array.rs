@@ -270,10 +270,6 @@ macro_rules! array_float {
             fn look_up(table: &'static [$float; 16], index: Self::Bits) -> Self {
                 index.map(#[inline(always)] |i| table[(i & 15) as usize])
             }
-            #[inline(always)]
-            fn look_up_32(table: &'static [$float; 32], index: Self::Bits) -> Self {
-                index.map(#[inline(always)] |i| table[(i & 31) as usize])
-            }
         }
     )*};
 }

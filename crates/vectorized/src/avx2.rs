@@ -25,7 +25,7 @@ float_register! {
     min _mm256_min_ps; max _mm256_max_ps; sqrt _mm256_sqrt_ps; mul_add _mm256_fmadd_ps;
     floor _mm256_floor_ps; ceil _mm256_ceil_ps; round _mm256_round_ps::<HALF_EVEN>; trunc _mm256_round_ps::<TOWARDS_ZERO>;
     scale scale_in_two_steps; scale_floor scale_floored; exponent exponent_by_bits;
-    significand significand_by_bits; look_up look_up_f32; look_up_32 look_up_32_f32;
+    significand significand_by_bits; look_up look_up_f32;
     to_bits _mm256_castps_si256; from_bits _mm256_castsi256_ps; bits_equal bits_equal_32;
 }
 
@@ -40,7 +40,7 @@ float_register! {
     min _mm256_min_pd; max _mm256_max_pd; sqrt _mm256_sqrt_pd; mul_add _mm256_fmadd_pd;
     floor _mm256_floor_pd; ceil _mm256_ceil_pd; round _mm256_round_pd::<HALF_EVEN>; trunc _mm256_round_pd::<TOWARDS_ZERO>;
     scale scale_in_two_steps; scale_floor scale_floored; exponent exponent_by_bits;
-    significand significand_by_bits; look_up look_up_f64; look_up_32 look_up_32_f64;
+    significand significand_by_bits; look_up look_up_f64;
     to_bits _mm256_castpd_si256; from_bits _mm256_castsi256_pd; bits_equal bits_equal_64;
 }
 
@@ -182,16 +182,8 @@ on_registers! {
         let high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table.as_ptr().add(8)), index);
         _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32::<28>(index)))
     }
-    fn look_up_32_f32(table: &[f32; 32], index: __m256i) -> __m256 {
-        let (low, high) = (table.as_ptr().cast::<[f32; 16]>(), table.as_ptr().add(16).cast::<[f32; 16]>());
-        let is_high = _mm256_castsi256_ps(_mm256_slli_epi32::<27>(index));
-        _mm256_blendv_ps(look_up_f32(&*low, index), look_up_f32(&*high, index), is_high)
-    }
     fn look_up_f64(table: &[f64; 16], index: __m256i) -> __m256d {
         _mm256_i64gather_pd::<8>(table.as_ptr(), _mm256_and_si256(index, _mm256_set1_epi64x(15)))
-    }
-    fn look_up_32_f64(table: &[f64; 32], index: __m256i) -> __m256d {
-        _mm256_i64gather_pd::<8>(table.as_ptr(), _mm256_and_si256(index, _mm256_set1_epi64x(31)))
     }
     fn bits_equal_32(a: __m256i, b: __m256i) -> __m256 { _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b)) }
     fn bits_equal_64(a: __m256i, b: __m256i) -> __m256d { _mm256_castsi256_pd(_mm256_cmpeq_epi64(a, b)) }

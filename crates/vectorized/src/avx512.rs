@@ -25,7 +25,7 @@ float_register! {
     floor _mm512_roundscale_ps::<DOWN>; ceil _mm512_roundscale_ps::<UP>;
     round _mm512_roundscale_ps::<HALF_EVEN>; trunc _mm512_roundscale_ps::<TOWARDS_ZERO>;
     scale scale_f32; scale_floor scale_f32; exponent exponent_f32; significand significand_f32;
-    look_up look_up_f32; look_up_32 look_up_32_f32;
+    look_up look_up_f32;
     to_bits _mm512_castps_si512; from_bits _mm512_castsi512_ps; bits_equal _mm512_cmpeq_epi32_mask;
 }
 
@@ -41,7 +41,7 @@ float_register! {
     floor _mm512_roundscale_pd::<DOWN>; ceil _mm512_roundscale_pd::<UP>;
     round _mm512_roundscale_pd::<HALF_EVEN>; trunc _mm512_roundscale_pd::<TOWARDS_ZERO>;
     scale scale_f64; scale_floor scale_f64; exponent exponent_f64; significand significand_f64;
-    look_up look_up_f64; look_up_32 look_up_32_f64;
+    look_up look_up_f64;
     to_bits _mm512_castpd_si512; from_bits _mm512_castsi512_pd; bits_equal _mm512_cmpeq_epi64_mask;
 }
 
@@ -192,14 +192,8 @@ on_registers! {
     fn look_up_f32(table: &[f32; 16], index: __m512i) -> __m512 {
         _mm512_permutexvar_ps(index, _mm512_loadu_ps(table.as_ptr()))
     }
-    fn look_up_32_f32(table: &[f32; 32], index: __m512i) -> __m512 {
-        _mm512_permutex2var_ps(_mm512_loadu_ps(table.as_ptr()), index, _mm512_loadu_ps(table.as_ptr().add(16)))
-    }
     fn look_up_f64(table: &[f64; 16], index: __m512i) -> __m512d {
         _mm512_permutex2var_pd(_mm512_loadu_pd(table.as_ptr()), index, _mm512_loadu_pd(table.as_ptr().add(8)))
-    }
-    fn look_up_32_f64(table: &[f64; 32], index: __m512i) -> __m512d {
-        _mm512_i64gather_pd::<8>(_mm512_and_si512(index, _mm512_set1_epi64(31)), table.as_ptr())
     }
     fn neg_f32(x: __m512) -> __m512 { _mm512_xor_ps(x, _mm512_set1_ps(-0.0)) }
     fn neg_f64(x: __m512d) -> __m512d { _mm512_xor_pd(x, _mm512_set1_pd(-0.0)) }

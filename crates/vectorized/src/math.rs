@@ -13,8 +13,9 @@ mod inverse_hyperbolic;
 mod inverse_trigonometric;
 mod log;
 mod normal;
-mod normal_tables;
 mod payne_hanek;
+mod piece_tables;
+mod pieces;
 mod pow;
 mod trigonometric;
 

@@ -13,7 +13,6 @@ macro_rules! float_register {
         min $min:path; max $max:path; sqrt $sqrt:path; mul_add $mul_add:path;
         floor $floor:expr; ceil $ceil:expr; round $round:expr; trunc $trunc:expr; scale $scale:path;
         scale_floor $scale_floor:path; exponent $exponent:path; significand $significand:path; look_up $look_up:path;
-        look_up_32 $look_up_32:path;
         to_bits $to_bits:path; from_bits $from_bits:path; bits_equal $bits_equal:path;
     ) => {
         $(#[$doc])*
@@ -161,11 +160,6 @@ macro_rules! float_register {
             fn look_up(table: &'static [$element; 16], index: $bits) -> Self {
                 // SAFETY: the set is there: note "Soundness".
                 Self(unsafe { $look_up(table, index.0) })
-            }
-            #[inline(always)]
-            fn look_up_32(table: &'static [$element; 32], index: $bits) -> Self {
-                // SAFETY: the set is there: note "Soundness".
-                Self(unsafe { $look_up_32(table, index.0) })
             }
         }
 

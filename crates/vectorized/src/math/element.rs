@@ -6,7 +6,7 @@
 use std::ops::Div;
 
 use super::super::lane::Lane;
-use super::{normal_tables, payne_hanek};
+use super::{payne_hanek, piece_tables};
 
 /// f32 and f64, as the formulas of [`Float`](super::super::Float) see them: layout, limits and coefficients.
 pub trait FloatElement: Lane + Div<Output = Self> {
@@ -80,14 +80,10 @@ pub trait FloatElement: Lane + Div<Output = Self> {
     const ERFC_LOW: Self;
     /// `e^(z^2 / 2)` times the probability that a normal variable is above `z`, for `z` up to 13: a quotient, within 5e-9; f32 only.
     const NORMAL_TAIL: (&'static [Self], &'static [Self]);
-    /// `normal_tables::TAIL` and `SLOPE`; `None` where coefficients of a low degree do not do.
-    const NORMAL_TABLES: Option<[&'static [[Self; 32]; 5]; 2]>;
-    /// For each half of a binade (as `TANH_RANGE` begins one; what is below belongs to the first): an argument whose `tanh` is nearly a
-    /// float, that float, and the coefficients of the powers of the distance from there, without the constant. `None` where an
-    /// exponential takes less than as many coefficients as that needs.
-    const TANH: Option<&'static [[Self; 16]; 9]>;
-    /// Where the table begins, and from where on `tanh` rounds to 1.
-    const TANH_RANGE: (Self, Self);
+    /// `piece_tables::TAIL` and `SLOPE`; `None` where coefficients of a low degree do not do.
+    const NORMAL_PIECES: Option<[&'static [[Self; 16]; 7]; 2]>;
+    /// `piece_tables::TANH`, the same way.
+    const TANH: Option<&'static [[Self; 16]; 8]>;
     /// `(e^r - 1 - r) / r^2` for `|r| <= ln 2 / 2`.
     const EXP: &'static [Self];
     /// The same for `|r| <= ln 2 / 32`, with its error weighed by `r^2`.
@@ -197,52 +193,8 @@ float_element! { f32:
         &[49.99396, 43.480267, 18.067318, 3.9774146, 0.3989483],
         &[99.98792, 166.7394, 119.17906, 46.271004, 9.97067, 1.0],
     );
-    const NORMAL_TABLES: Option<[&[[Self; 32]; 5]; 2]> = Some([&normal_tables::TAIL, &normal_tables::SLOPE]);
-    const TANH: Option<&[[Self; 16]; 9]> = Some(&[
-        [
-            0.0, 0.08296302, 0.10944345, 0.15487395, 0.22053055, 0.32943958, 0.44717467, 0.62269163,
-            0.9009417, 1.2425, 1.8408791, 2.4945664, 3.616801, 5.267033, 7.310316, 8.664343,
-        ],
-        [
-            0.0, 0.0827732, 0.109008566, 0.15364745, 0.21702369, 0.31801713, 0.4195738, 0.5529993, 0.7167561,
-            0.8461671, 0.95087945, 0.98646903, 0.9985572, 0.9999468, 0.9999991, 0.99999994,
-        ],
-        [
-            1.0, 0.9931486, 0.98811716, 0.97639245, 0.9529007, 0.8988651, 0.8239578, 0.69419175, 0.48626068,
-            0.28400126, 0.095828265, 0.026878849, 0.002883498, 0.00010644526, 1.7880061e-6, 1.1920856e-7,
-        ],
-        [
-            0.0, -0.082206085, -0.10771323, -0.15002021, -0.20680203, -0.2858545, -0.3457111, -0.38388756,
-            -0.34853032, -0.24031253, -0.091121115, -0.026515123, -0.0028793565, -0.00010647196,
-            -1.7889507e-6, -1.19208785e-7,
-        ],
-        [
-            -0.33333334, -0.32424507, -0.3176307, -0.30241394, -0.27275264, -0.20871508, -0.12960127,
-            -0.019107746, 0.08772435, 0.10867726, 0.054702092, 0.017197043, 0.0019140544, 7.1105045e-5,
-            1.1949899e-6, 7.946985e-8,
-        ],
-        [
-            0.0, 0.05424083, 0.07052888, 0.09647186, 0.12812777, 0.16165958, 0.1696141, 0.13852966,
-            0.053302415, -0.011853472, -0.021643328, -0.008127015, -0.00095095625, -3.5254994e-5,
-            -5.9031305e-7, -3.9725766e-8,
-        ],
-        [
-            0.13333312, 0.12566206, 0.120146684, 0.10767855, 0.08428521, 0.038143687, -0.009656191,
-            -0.054797396, -0.056642152, -0.019874148, 0.004492626, 0.002877501, 0.00037569096, 1.3631385e-5,
-            2.2886155e-7, 1.5932274e-8,
-        ],
-        [
-            0.0, -0.030304518, -0.038994312, -0.052007727, -0.065550305, -0.07222672, -0.060059067,
-            -0.024489064, 0.014790298, 0.0153593365, 0.000994826, -0.0007086731, -0.0001261523, -5.2110922e-6,
-            -9.0027555e-8, -5.412958e-9,
-        ],
-        [
-            -0.05383204, -0.048981845, -0.0445314, -0.035699323, -0.021046313, 0.001993337, 0.023968067,
-            0.02900664, 0.009193737, -0.004658626, -0.0016135677, 8.204584e-5, 3.5081106e-5, 1.8907327e-6,
-            3.1194475e-8, 1.3838469e-9,
-        ],
-    ]);
-    const TANH_RANGE: (Self, Self) = (0.047875, 9.2);
+    const NORMAL_PIECES: Option<[&[[Self; 16]; 7]; 2]> = Some([&piece_tables::TAIL, &piece_tables::SLOPE]);
+    const TANH: Option<&[[Self; 16]; 8]> = Some(&piece_tables::TANH);
     const EXP: &[Self] = &[
         0.5, 0.16666667, 0.041666463, 0.0083333105, 0.0013933731, 0.0001989108,
     ];
@@ -351,9 +303,8 @@ float_element! { f64:
     const NEG_LOG_ERFC_LOW: Self = 9.14811055609562e-18;
     const ERFC_LOW: Self = 4.5498180195792344e-17;
     const NORMAL_TAIL: (&[Self], &[Self]) = (&[], &[]);
-    const NORMAL_TABLES: Option<[&[[Self; 32]; 5]; 2]> = None;
-    const TANH: Option<&[[Self; 16]; 9]> = None;
-    const TANH_RANGE: (Self, Self) = (0.0, 0.0);
+    const NORMAL_PIECES: Option<[&[[Self; 16]; 7]; 2]> = None;
+    const TANH: Option<&[[Self; 16]; 8]> = None;
     const EXP: &[Self] = &[
         0.5, 0.1666666666666667, 0.04166666666666667, 0.008333333333326084, 0.0013888888888883711,
         0.0001984126987500228, 2.480158732567746e-5, 2.755725517000089e-6, 2.755727347871858e-7,

@@ -1,34 +1,24 @@
-//! tanh, sinh and cosh, from exponentials in two parts or from a table.
+//! tanh, sinh and cosh, from exponentials in two parts; tanh of f32 in pieces.
 
-use super::super::lanes::{Bits, Float};
+use super::super::lanes::Float;
 use super::exp::{Exponential, power_of_two};
+use super::pieces::{by_pieces, or_beyond};
 use super::{FloatElement, Pair};
 
 #[inline(always)]
 pub(in super::super) fn tanh<V: Float>(x: V) -> V {
-    match V::Element::TANH {
-        Some(table) => tanh_by_table(x, table),
-        None => tanh_by_exponential(x),
-    }
-}
-
-/// A polynomial around the point of the table that is near: its value there is exact enough, and zero for the first.
-#[inline(always)]
-fn tanh_by_table<V: Float>(x: V, table: &'static [[V::Element; 16]; 9]) -> V {
-    let (first, end) = V::Element::TANH_RANGE;
-    let magnitude = V::splat(end).min(x.abs());
-    let half_binades = V::splat(first).max(magnitude).to_bits() - V::splat(first).to_bits();
-    let index = half_binades.shr(V::Element::MANTISSA_BITS - 1);
-    let [point, value, slope, rest @ ..] = table;
-    let distance = magnitude - V::look_up(point, index);
-    let mut sum = V::zero();
-    for (i, coefficients) in rest.iter().rev().enumerate() {
-        let coefficient = V::look_up(coefficients, index);
-        sum = if i == 0 { coefficient } else { sum.mul_add(distance, coefficient) };
-    }
-    let line = distance * V::look_up(slope, index);
-    let change = distance.mul_add(distance * sum, line);
-    (V::look_up(value, index) + change).copysign(x)
+    let Some(table) = V::Element::TANH else {
+        return tanh_by_exponential(x);
+    };
+    let z = x.abs();
+    let near = by_pieces(z, table);
+    or_beyond(
+        z,
+        near,
+        #[inline(always)]
+        || V::one() - V::constant(2.0) / ((z + z).exp() + V::one()),
+    )
+    .copysign(x)
 }
 
 /// `m / (m + 2)` with `m = e^(2 |x|) - 1`.
