@@ -2,6 +2,7 @@
 //! each line of memory is read once and not once for each of its elements.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
+use crate::gemm::{self, GemmElement, Isa, Lines};
 use crate::tensor_iterator::{Operand, Pointers, TensorIterator};
 use std::mem::MaybeUninit;
 
@@ -93,8 +94,27 @@ pub(super) unsafe fn turn(
         match size {
             1 => columns::<u8, LINE>(from, step, n, rows, to),
             2 => columns::<u16, { LINE / 2 }>(from, step, n, rows, to),
+            4 if lies_as::<f32>(from, step) => in_registers::<f32>(from, step, n, rows, to),
+            8 if lies_as::<f64>(from, step) => in_registers::<f64>(from, step, n, rows, to),
             4 => columns::<u32, { LINE / 4 }>(from, step, n, rows, to),
             _ => columns::<u64, { LINE / 8 }>(from, step, n, rows, to),
         }
     }
+}
+
+/// Whether elements from `from` on, columns of which are `step` bytes apart, may be read as those of `T`.
+fn lies_as<T>(from: *const u8, step: i64) -> bool {
+    from.cast::<T>().is_aligned() && step % size_of::<T>() as i64 == 0
+}
+
+/// [`turn`] of elements as large as `T`, as whom they are moved: squares of them are turned in registers, so that whole lines are
+/// written. Columns written one by one made the processor wait with each read for writes that only look as if they might overlap it.
+///
+/// # Safety
+/// As [`turn`], with `size` that of `T`.
+unsafe fn in_registers<T: GemmElement>(from: *const u8, step: i64, n: usize, rows: usize, to: *mut u8) {
+    let line = step as isize / size_of::<T>() as isize;
+    let lines = Lines::<T> { from: from.cast(), lines: n, line, len: rows, step: 1 };
+    // SAFETY: by this function's conditions; the tile has a place for `COLUMNS` elements in each row.
+    unsafe { gemm::turn(Isa::detected(), &lines, to.cast(), COLUMNS) }
 }
