@@ -161,8 +161,7 @@ fn scale_f64(x: F64x8, n: F64x8) -> F64x8 {
 
 /// Functions of one vector, each one instruction.
 macro_rules! of_one {
-    ($($(#[$doc:meta])* fn $name:ident($vector:ident) = $f:expr;)*) => {$(
-        $(#[$doc])*
+    ($(fn $name:ident($vector:ident) = $f:expr;)*) => {$(
         #[inline(always)]
         fn $name(x: $vector) -> $vector {
             // SAFETY: the set is there: note "Soundness".

@@ -9,17 +9,6 @@ use super::{FloatElement, Pair, polynomial};
 /// Where the probability of more is nothing in f32.
 const NORMAL_MAX: f64 = 14.7;
 
-/// `e^(-z^2 / 2)`, but for the second factor, `2^floor(n)`; of `z` in 0 to `NORMAL_MAX`, in f32.
-#[inline(always)]
-fn bell<V: Float>(z: V) -> (V, V) {
-    let exponent = Pair::product(z * V::constant(-0.5), z);
-    let (n, index) = sixteenths(exponent.high, V::splat(V::Element::LOG2_E));
-    let first = n.neg_mul_add(V::splat(V::Element::LN_2), exponent.high);
-    let s = tiny_expm1(first + n.neg_mul_add(V::splat(V::Element::LN_2_LOW), exponent.low));
-    let power = V::look_up(V::Element::POWERS, index);
-    (power.mul_add(s, power), n)
-}
-
 /// `e^(z^2 / 2)` times the probability that a normal variable is above `z`, from 0 on, in f32: a quotient of polynomials, of which
 /// all coefficients are positive (as those of Hart et al., 1968).
 #[inline(always)]
@@ -28,10 +17,21 @@ fn scaled_tail<V: Float>(z: V) -> V {
     polynomial(z, dividend) / polynomial(z, divisor)
 }
 
-/// `below` where `x` is negative, else `1 - below`.
+/// `left` where `x` is negative, else `1 - left`.
 #[inline(always)]
-fn mirrored<V: Float>(x: V, below: V) -> V {
-    V::select(x.lt(V::zero()), below, V::one() - below)
+fn mirrored<V: Float>(x: V, left: V) -> V {
+    V::select(x.lt(V::zero()), left, V::one() - left)
+}
+
+/// `e^(-z^2 / 2) scaled` where `x` is negative, else 1 less that; of `z` in 0 to `NORMAL_MAX`, in f32.
+#[inline(always)]
+fn below<V: Float>(x: V, z: V, scaled: V) -> V {
+    let exponent = Pair::product(z * V::constant(-0.5), z);
+    let (n, index) = sixteenths(exponent.high, V::splat(V::Element::LOG2_E));
+    let first = n.neg_mul_add(V::splat(V::Element::LN_2), exponent.high);
+    let s = tiny_expm1(first + n.neg_mul_add(V::splat(V::Element::LN_2_LOW), exponent.low));
+    let power = V::look_up(V::Element::POWERS, index);
+    mirrored(x, (power.mul_add(s, power) * scaled).scale_floor(n))
 }
 
 /// The probability that a normal variable is below `x`, which does not cancel where `x` is negative.
@@ -63,8 +63,7 @@ pub(in super::super) fn gelu<V: Float>(x: V) -> V {
         #[inline(always)]
         || {
             let z = V::constant(NORMAL_MAX).min(z);
-            let (power, n) = bell(z);
-            x * mirrored(x, (power * scaled_tail(z)).scale_floor(n))
+            x * below(x, z, scaled_tail(z))
         },
     )
 }
@@ -83,9 +82,7 @@ pub(in super::super) fn gelu_slope<V: Float>(x: V) -> V {
         #[inline(always)]
         || {
             let z = V::constant(NORMAL_MAX).min(z);
-            let (power, n) = bell(z);
-            let of_density = z.neg_mul_add(V::constant(FRAC_1_SQRT_TAU), scaled_tail(z));
-            mirrored(x, (power * of_density).scale_floor(n))
+            below(x, z, z.neg_mul_add(V::constant(FRAC_1_SQRT_TAU), scaled_tail(z)))
         },
     )
 }
