@@ -94,17 +94,18 @@ pub(super) unsafe fn turn(
         match size {
             1 => columns::<u8, LINE>(from, step, n, rows, to),
             2 => columns::<u16, { LINE / 2 }>(from, step, n, rows, to),
-            4 if lies_as::<f32>(from, step) => in_registers::<f32>(from, step, n, rows, to),
-            8 if lies_as::<f64>(from, step) => in_registers::<f64>(from, step, n, rows, to),
+            4 if suits_registers::<f32>(from, step, n) => in_registers::<f32>(from, step, n, rows, to),
+            8 if suits_registers::<f64>(from, step, n) => in_registers::<f64>(from, step, n, rows, to),
             4 => columns::<u32, { LINE / 4 }>(from, step, n, rows, to),
             _ => columns::<u64, { LINE / 8 }>(from, step, n, rows, to),
         }
     }
 }
 
-/// Whether elements from `from` on, columns of which are `step` bytes apart, may be read as those of `T`.
-fn lies_as<T>(from: *const u8, step: i64) -> bool {
-    from.cast::<T>().is_aligned() && step % size_of::<T>() as i64 == 0
+/// Whether `n` columns from `from` on, `step` bytes apart, may be read as elements of `T`, and fill half of a tile: the rest of its
+/// columns is turned with them, and 8 columns took half as long again as one by one.
+fn suits_registers<T>(from: *const u8, step: i64, n: usize) -> bool {
+    2 * n >= COLUMNS && from.cast::<T>().is_aligned() && step % size_of::<T>() as i64 == 0
 }
 
 /// [`turn`] of elements as large as `T`, as whom they are moved: squares of them are turned in registers, so that whole lines are
