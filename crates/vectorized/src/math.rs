@@ -5,6 +5,7 @@
 //! a constant with few digits, makes it so; `a * b` as a product and the error that `mul_add` reveals (Dekker,
 //! Ogita-Rump-Oishi); polynomials on a reduced range. The methods of [`Float`] state the bounds.
 
+mod circle;
 mod element;
 mod erf;
 mod exp;

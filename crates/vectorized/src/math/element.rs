@@ -6,6 +6,7 @@
 use std::ops::Div;
 
 use super::super::lane::Lane;
+use super::circle::{self, Circle};
 use super::{payne_hanek, piece_tables};
 
 /// f32 and f64, as the formulas of [`Float`](super::super::Float) see them: layout, limits and coefficients.
@@ -105,6 +106,8 @@ pub trait FloatElement: Lane + Div<Output = Self> {
     const LOGS_LOW: &'static [Self; 16];
     /// `(ln(1 + r) - r) / r^2` for `r` in -0.0372 to 0.0626, with its error weighed by `r`.
     const LOG: &'static [Self];
+    /// Points of the circle; `None` where they are not quicker.
+    const CIRCLE: Option<&'static Circle<Self>>;
     /// `(sin r - r) / r^3`, in `r^2`, for `|r| <= pi/4`.
     const SIN: &'static [Self];
     /// `(cos r - 1 + r^2 / 2) / r^4`, in `r^2`, for `|r| <= pi/4`.
@@ -235,6 +238,7 @@ float_element! { f32:
     const LOG: &[Self] = &[
         -0.4999999, 0.33334506, -0.2502485, 0.1909681,
     ];
+    const CIRCLE: Option<&Circle<Self>> = Some(&circle::CIRCLE);
     const SIN: &[Self] = &[
         -0.16666667, 0.008333332, -0.00019840077, 2.7248702e-6,
     ];
@@ -359,6 +363,7 @@ float_element! { f64:
         0.1428571066795157, -0.1250009356665429, 0.11114407600827501, -0.09989551846991986,
         0.08066472357167434,
     ];
+    const CIRCLE: Option<&Circle<Self>> = None;
     const SIN: &[Self] = &[
         -0.16666666666666666, 0.008333333333333331, -0.00019841269841264968, 2.755731921926441e-6,
         -2.5052106206531682e-8, 1.605852751943773e-10, -7.586455940017973e-13,

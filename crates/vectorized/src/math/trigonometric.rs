@@ -14,24 +14,14 @@ impl<V: Float> Reduced<V> {
     fn of(x: V) -> Self {
         let round = V::splat(V::Element::ROUND);
         let shifted = x.mul_add(V::splat(V::Element::FRAC_2_PI), round);
-        let rest = Self::near(x, shifted - round);
+        let quarter = [V::Element::FRAC_PI_2, V::Element::FRAC_PI_2_LOW, V::Element::FRAC_PI_2_LOWEST];
+        let rest = less_steps(x, shifted - round, quarter);
         let large = !x.abs().le(V::splat(V::Element::REDUCTION_MAX));
         if large.any() {
             Self::far(x, shifted, rest, large)
         } else {
             Self { quadrant: shifted.to_bits(), rest }
         }
-    }
-
-    /// Subtracts `n` times the three parts of pi/2: the first exactly, since what is left is less than 1; the second as an exact
-    /// product and an exact sum, since `first` is a multiple of the last digit of the product.
-    #[inline(always)]
-    fn near(x: V, n: V) -> Pair<V> {
-        let first = n.neg_mul_add(V::splat(V::Element::FRAC_PI_2), x);
-        let product = Pair::product(-n, V::splat(V::Element::FRAC_PI_2_LOW));
-        let second = Pair::fast_sum(first, product.high);
-        let low = n.neg_mul_add(V::splat(V::Element::FRAC_PI_2_LOWEST), second.low + product.low);
-        Pair::new(second.high, low)
     }
 
     /// The lanes where `large` is true are reduced one by one.
@@ -47,6 +37,16 @@ impl<V: Float> Reduced<V> {
         let low = V::select(large, V::refill(&low), rest.low);
         Self { quadrant: n.to_bits(), rest: Pair::new(high, low) }
     }
+}
+
+/// `x` less `n` steps, each the sum of three parts: the first exactly, since what is left is less than 1; the second as an exact product
+/// and an exact sum, since `first` is a multiple of the last digit of the product.
+#[inline(always)]
+pub(super) fn less_steps<V: Float>(x: V, n: V, [step, low, lowest]: [V::Element; 3]) -> Pair<V> {
+    let first = n.neg_mul_add(V::splat(step), x);
+    let product = Pair::product(-n, V::splat(low));
+    let second = Pair::fast_sum(first, product.high);
+    Pair::new(second.high, n.neg_mul_add(V::splat(lowest), second.low + product.low))
 }
 
 /// No instruction set has more lanes of f32 or f64.
@@ -80,14 +80,26 @@ fn sin_shifted<V: Float>(x: Reduced<V>, turns: u64) -> V {
     V::from_bits(value.to_bits() ^ sign)
 }
 
+/// By points of the circle, where those are quicker and `x` is not too large.
+#[inline(always)]
+fn sin_after<V: Float>(x: V, quadrants: u64) -> V {
+    let Some(circle) = V::Element::CIRCLE else {
+        return sin_shifted(Reduced::of(x), quadrants);
+    };
+    let near = circle.sin_after(x, quadrants);
+    let is_near = x.abs().le(V::splat(V::Element::REDUCTION_MAX));
+    if is_near.all() { near } else { V::select(is_near, near, sin_shifted(Reduced::of(x), quadrants)) }
+}
+
 #[inline(always)]
 pub(in super::super) fn sin<V: Float>(x: V) -> V {
-    V::select(x.eq(V::zero()), x, sin_shifted(Reduced::of(x), 0))
+    let sine = sin_after(x, 0);
+    if V::Element::CIRCLE.is_some() { sine } else { V::select(x.eq(V::zero()), x, sine) }
 }
 
 #[inline(always)]
 pub(in super::super) fn cos<V: Float>(x: V) -> V {
-    sin_shifted(Reduced::of(x), 1)
+    sin_after(x, 1)
 }
 
 /// With `t = tan(r / 2)`: `2 t / (1 - t^2)`, or minus its reciprocal in odd quadrants.
