@@ -27,6 +27,9 @@ pub(crate) struct Options {
     /// A tenth of a second a workload instead of half a second.
     #[arg(long)]
     quick: bool,
+    /// How often each side runs each workload, in both orders: medians of more runs are steadier where other work shares the machine.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    rounds: u8,
     /// Times the workloads also beside a process that is always busy, and prints how much slower they are then.
     #[arg(long, conflicts_with = "against")]
     busy: bool,
@@ -88,7 +91,7 @@ fn slowest(
     beside: &BTreeMap<String, Vec<Measured>>,
     threads: usize,
 ) {
-    let ratios = alone.iter().filter_map(|(name, runs)| Some((name, mean(beside.get(name)?) / mean(runs))));
+    let ratios = alone.iter().filter_map(|(name, runs)| Some((name, time(beside.get(name)?) / time(runs))));
     if let Some((name, most)) = ratios.max_by(|a, b| a.1.total_cmp(&b.1)) {
         let share = busy::share(threads);
         println!(
@@ -111,7 +114,7 @@ fn shares(ours: &BTreeMap<String, Vec<Measured>>, floors: &Floors) {
     let all: Vec<(&String, f64)> = ours
         .iter()
         .filter(|(name, _)| name.starts_with("elementwise.") && name.ends_with(".1e7"))
-        .filter_map(|(name, runs)| Some((name, floors.bandwidth(name, mean(runs))?.1)))
+        .filter_map(|(name, runs)| Some((name, floors.bandwidth(name, time(runs))?.1)))
         .collect();
     if let Some((least, share)) = all.iter().min_by(|a, b| a.1.total_cmp(&b.1)) {
         let mean = all.iter().map(|(_, share)| share.ln()).sum::<f64>() / all.len() as f64;
@@ -124,14 +127,25 @@ fn shares(ours: &BTreeMap<String, Vec<Measured>>, floors: &Floors) {
     }
     const PRODUCT: &str = "linalg.matmul_f32.1024";
     if let Some(runs) = ours.get(PRODUCT)
-        && let Some((rate, share)) = floors.arithmetic(PRODUCT, mean(runs))
+        && let Some((rate, share)) = floors.arithmetic(PRODUCT, time(runs))
     {
         println!("{PRODUCT}: {rate:.0} GFLOP/s, {:.0} % of the peak", 100.0 * share);
     }
 }
 
-fn mean(runs: &[Measured]) -> f64 {
-    runs.iter().map(|m| m.median_ns).sum::<f64>() / runs.len() as f64
+/// The median of the runs' medians.
+fn time(runs: &[Measured]) -> f64 {
+    median(runs.iter().map(|m| m.median_ns))
+}
+
+/// The value in the middle, or the mean of the two that are; NaN of none.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        n => f64::midpoint(values[(n - 1) / 2], values[n / 2]),
+    }
 }
 
 /// Runs all, family by family, in both orders, so that neither side always has the warmer or the busier machine, which is measured
@@ -143,7 +157,9 @@ fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn std::erro
     sides.extend(options.busy.then_some(BESIDE));
     let turns: Vec<_> = match sides.len() {
         1 => sides,
-        _ => sides.iter().chain(sides.iter().rev()).copied().collect(),
+        _ => {
+            sides.iter().chain(sides.iter().rev()).copied().collect::<Vec<_>>().repeat(options.rounds.into())
+        }
     };
     let bar = indicatif::ProgressBar::new((FAMILIES.len() * turns.len()) as u64).with_style(
         indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} {elapsed}, {eta} left")?,
@@ -163,7 +179,7 @@ fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn std::erro
             }
             bar.inc(1);
         }
-        if let Some(machine) = machines.into_iter().reduce(Machine::between) {
+        if let Some(machine) = Machine::median(&machines) {
             bar.suspend(|| println!("machine at {family}: {}", machine.describe()));
             family.split('|').for_each(|name| floors.set_machine(name, machine));
         }
@@ -210,9 +226,9 @@ fn compare(
     let mut logs = vec![(0.0, 0u32); opponents.len()];
     let mut wrong = 0;
     for (name, runs) in ours {
-        print!("{name:32} {:>12}", nanoseconds(mean(runs)));
+        print!("{name:32} {:>12}", nanoseconds(time(runs)));
         match floors.of(name) {
-            Some(floor) => print!(" {:>12} {:>8.2}", nanoseconds(floor), mean(runs) / floor),
+            Some(floor) => print!(" {:>12} {:>8.2}", nanoseconds(floor), time(runs) / floor),
             None => print!(" {:>12} {:>8}", "", ""),
         }
         for ((_, theirs), logs) in opponents.iter().zip(&mut logs) {
@@ -220,11 +236,11 @@ fn compare(
                 print!(" {:>14} {:>8}", "", "");
                 continue;
             };
-            let ratio = mean(theirs) / mean(runs);
+            let ratio = time(theirs) / time(runs);
             let agree = name == UNINITIALISED || same_check(runs[0].check, theirs[0].check);
             print!(
                 " {:>14} {ratio:>8.2}{}",
-                nanoseconds(mean(theirs)),
+                nanoseconds(time(theirs)),
                 if agree { "" } else { " results differ" }
             );
             *logs = (logs.0 + ratio.ln(), logs.1 + 1);

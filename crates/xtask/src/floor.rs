@@ -5,6 +5,7 @@ use std::error::Error;
 
 use serde::Deserialize;
 
+use crate::bench::median;
 use crate::root;
 
 /// What the machine was measured to do: gigabytes and billions of operations a second.
@@ -19,17 +20,17 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// The mean of two measurements of a family's minutes.
-    pub(crate) fn between(self, other: Self) -> Self {
-        let mean = |get: fn(&Self) -> f64| (get(&self) + get(&other)) / 2.0;
-        Self {
-            call_ns: mean(|m| m.call_ns),
-            l2: mean(|m| m.l2),
-            l3: mean(|m| m.l3),
-            memory: mean(|m| m.memory),
-            f32: mean(|m| m.f32),
-            f64: mean(|m| m.f64),
-        }
+    /// The median of measurements of a family's minutes.
+    pub(crate) fn median(all: &[Self]) -> Option<Self> {
+        let of = |get: fn(&Self) -> f64| median(all.iter().map(get));
+        (!all.is_empty()).then(|| Self {
+            call_ns: of(|m| m.call_ns),
+            l2: of(|m| m.l2),
+            l3: of(|m| m.l3),
+            memory: of(|m| m.memory),
+            f32: of(|m| m.f32),
+            f64: of(|m| m.f64),
+        })
     }
 
     fn peak(&self, rate: Rate) -> f64 {
