@@ -12,6 +12,10 @@ use std::ops::Range;
 /// Elements past the end that whole vectors may read.
 const SLACK: usize = 64;
 
+/// Bytes between what is read or written and what is asked for: the rows of a channel are too short for the processor to see the
+/// next ones coming.
+pub(super) const AHEAD: usize = 3072;
+
 /// Pixels that the stride leaves apart lie side by side: a row has a part for each remainder of the column by the stride.
 #[derive(Clone, Copy)]
 pub(super) struct Padded {
@@ -147,6 +151,7 @@ unsafe fn copy<I: Isa, T: Lanes<I>>(from: *const T, to: *mut T, count: usize) {
     let mut x = 0;
     while x < count {
         let left = lanes.min(count - x);
+        I::prefetch(from.wrapping_add(x).cast::<u8>().wrapping_add(AHEAD));
         // SAFETY: `left` elements from `x` on are among the `count`.
         unsafe { T::store_up_to(T::load_up_to(from.add(x), left), to.add(x), left) };
         x += lanes;

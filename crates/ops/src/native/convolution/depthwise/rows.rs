@@ -1,7 +1,7 @@
 //! The output of one channel: blocks of four rows and a vector of columns, for which each vector of the input is read once.
 #![expect(unsafe_code, reason = "raw operands")]
 
-use super::super::padded::Padded;
+use super::super::padded::{AHEAD, Padded};
 use super::super::shape::Conv;
 use super::BLOCK;
 use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Number, Placed, Vector};
@@ -160,6 +160,7 @@ pub(in super::super) unsafe fn store<I: Isa, T: FloatLanes<I>>(
     // SAFETY: by this function's condition; a vector has at most 64 lanes of at most eight bytes.
     unsafe {
         if step == 1 {
+            I::prefetch(to.cast::<u8>().wrapping_add(AHEAD));
             return T::store_up_to(vector, to, count);
         }
         let mut lanes = [MaybeUninit::<u64>::uninit(); 64];
