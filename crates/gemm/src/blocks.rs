@@ -98,12 +98,13 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
     }
 
     /// How many blocks of C there are from top to bottom, and across. Nine would leave one of two threads waiting for a ninth of
-    /// the time, so where there are a few they are a multiple of four.
+    /// the time, so where there are a few they are a multiple of four, the nearest: fewer read B less often.
     fn blocks(&self) -> (usize, usize) {
         let (down, across) =
             (self.tiles().div_ceil(self.plan.tiles), self.strips().div_ceil(self.plan.strips));
         let as_they_are = down * across < 8 || self.plan.b == Packed::InTurn;
-        (if as_they_are { down } else { down.next_multiple_of(4).min(self.tiles()) }, across)
+        let nearest = ((down + 2) / 4 * 4).max(4);
+        (if as_they_are { down } else { nearest.min(self.tiles()) }, across)
     }
 
     unsafe fn run(&self) {

@@ -47,6 +47,7 @@ impl<T: Pack<L::Unit>, L: Lanes> Body for PackPanel<T, L> {
                 (1, 32) if T::RAW && self.padded == 32 => self.runs::<32>(),
                 (1, 16) if T::RAW && self.padded == 16 => self.runs::<16>(),
                 (1, 12) if T::RAW && self.padded == 12 => self.runs::<12>(),
+                (1, 11) if T::RAW && self.padded == 11 => self.runs::<11>(),
                 (1, _) => self.lanes(),
                 _ => self.transpose(),
             }
