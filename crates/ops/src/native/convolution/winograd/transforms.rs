@@ -5,6 +5,7 @@
     reason = "iterators are not inlined into the shims reliably; plain loops are"
 )]
 
+use super::super::padded::AHEAD;
 use super::super::shape::Conv;
 use super::{Block, PLACES};
 use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector};
@@ -405,6 +406,7 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I, bool> for ToOutput<T> {
                     unsafe {
                         let half = |h: usize| halves[h].as_ptr().cast::<T>().add(done);
                         let to = to.offset((2 * y + i) as isize * strides[0] + 2 * x as isize * strides[1]);
+                        I::prefetch(to.cast::<u8>().wrapping_add(AHEAD));
                         interleave(half(2 * i), half(2 * i + 1), to, strides[1], pixels);
                     }
                 }
