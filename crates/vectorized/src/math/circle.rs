@@ -6,7 +6,7 @@ use super::{FloatElement, Pair, polynomial};
 
 /// A turn of 16 steps.
 pub struct Circle<T: 'static> {
-    /// The step, pi/8, in three parts, the first of them less than it.
+    /// The step, pi/8, in three parts, of which the first is less than it.
     step: [T; 3],
     /// The sines of 0 to 15 steps, the first of them -0.
     sines: [T; 16],
@@ -22,7 +22,7 @@ impl<T: FloatElement> Circle<T> {
     /// The sine of `x` and `quadrants`, for `|x|` up to `REDUCTION_MAX`. With `x` as `high + low` and steps to `a` it is
     /// `sin a + (cos a sin r - sin a (1 - cos r))`, summed from the least term on.
     ///
-    /// Zeros keep their sign: what is added to them on the way is -0, or +0 to either that is taken away.
+    /// Zeros keep their sign: the step's second part is positive, so that `high` is -0 for -0, and what it is added to last is -0.
     #[inline(always)]
     pub(super) fn sin_after<V: Float<Element = T>>(&'static self, x: V, quadrants: u64) -> V {
         let round = V::splat(T::ROUND);
