@@ -31,7 +31,7 @@ pub(super) use normal::{gelu, gelu_slope};
 pub(super) use pow::pow;
 pub(super) use trigonometric::{cos, sin, tan};
 
-use super::lanes::Float;
+use super::lanes::{Float, Mask};
 
 /// `c[0] + c[1] x + c[2] x^2 + ...`, by Horner's rule.
 #[inline(always)]
@@ -42,6 +42,12 @@ fn polynomial<V: Float>(x: V, coefficients: &'static [V::Element]) -> V {
         sum = if i == 0 { coefficient } else { sum.mul_add(x, coefficient) };
     }
     sum
+}
+
+/// `near` if that is right in every lane, else what `far` gives where it is not.
+#[inline(always)]
+fn or_beyond<V: Float>(is_near: V::Mask, near: V, far: impl FnOnce() -> V) -> V {
+    if is_near.all() { near } else { V::select(is_near, near, far()) }
 }
 
 /// An unevaluated sum: the value to working precision, and what that leaves out.

@@ -27,7 +27,7 @@ pub(crate) struct Options {
     /// A tenth of a second a workload instead of half a second.
     #[arg(long)]
     quick: bool,
-    /// How often each side runs each workload, in both orders: medians of more runs are steadier where other work shares the machine.
+    /// How often the sides run each workload in turn, there and back: medians of more runs are steadier where other work shares the machine.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     rounds: u8,
     /// Times the workloads also beside a process that is always busy, and prints how much slower they are then.
@@ -155,12 +155,11 @@ fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn std::erro
     sides.extend(options.against.as_ref().map(|_| THEIRS));
     sides.extend(options.keep.then_some(KEEPING));
     sides.extend(options.busy.then_some(BESIDE));
-    let turns: Vec<_> = match sides.len() {
+    let round = match sides.len() {
         1 => sides,
-        _ => {
-            sides.iter().chain(sides.iter().rev()).copied().collect::<Vec<_>>().repeat(options.rounds.into())
-        }
+        _ => sides.iter().chain(sides.iter().rev()).copied().collect(),
     };
+    let turns = round.repeat(options.rounds.into());
     let bar = indicatif::ProgressBar::new((FAMILIES.len() * turns.len()) as u64).with_style(
         indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} {elapsed}, {eta} left")?,
     );

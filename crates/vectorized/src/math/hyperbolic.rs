@@ -2,8 +2,8 @@
 
 use super::super::lanes::Float;
 use super::exp::{Exponential, power_of_two};
-use super::pieces::{by_pieces, or_beyond};
-use super::{FloatElement, Pair};
+use super::pieces::{by_pieces, in_pieces};
+use super::{FloatElement, Pair, or_beyond};
 
 #[inline(always)]
 pub(in super::super) fn tanh<V: Float>(x: V) -> V {
@@ -13,7 +13,7 @@ pub(in super::super) fn tanh<V: Float>(x: V) -> V {
     let z = x.abs();
     let near = by_pieces(z, table);
     or_beyond(
-        z,
+        in_pieces(z),
         near,
         #[inline(always)]
         || V::one() - V::constant(2.0) / ((z + z).exp() + V::one()),

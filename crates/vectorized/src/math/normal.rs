@@ -3,8 +3,8 @@
 use super::super::lanes::Float;
 use super::erf::erfc;
 use super::exp::{sixteenths, tiny_expm1};
-use super::pieces::{by_pieces, or_beyond};
-use super::{FloatElement, Pair, polynomial};
+use super::pieces::{by_pieces, in_pieces};
+use super::{FloatElement, Pair, or_beyond, polynomial};
 
 /// Where the probability of more is nothing in f32.
 const NORMAL_MAX: f64 = 14.7;
@@ -58,7 +58,7 @@ pub(in super::super) fn gelu<V: Float>(x: V) -> V {
     let z = x.abs();
     let near = z.neg_mul_add(by_pieces(z, table), V::zero().max(x));
     or_beyond(
-        z,
+        in_pieces(z),
         near,
         #[inline(always)]
         || {
@@ -77,7 +77,7 @@ pub(in super::super) fn gelu_slope<V: Float>(x: V) -> V {
     let z = x.abs();
     let near = mirrored(x, by_pieces(z, table));
     or_beyond(
-        z,
+        in_pieces(z),
         near,
         #[inline(always)]
         || {

@@ -1,6 +1,6 @@
 //! Functions that are a short polynomial in each of 16 pieces of 0 to 31/8, and something longer beyond.
 
-use super::super::lanes::{Float, Mask};
+use super::super::lanes::Float;
 
 /// Where the pieces end.
 const END: f64 = 31.0 / 8.0;
@@ -20,9 +20,8 @@ pub(super) fn by_pieces<V: Float, const N: usize>(z: V, table: &'static [[V::Ele
     sum
 }
 
-/// `near` if the pieces have every lane of `z`, else what `far` gives for those that they have not.
+/// Where the pieces have `z`.
 #[inline(always)]
-pub(super) fn or_beyond<V: Float>(z: V, near: V, far: impl FnOnce() -> V) -> V {
-    let is_near = z.lt(V::constant(END));
-    if is_near.all() { near } else { V::select(is_near, near, far()) }
+pub(super) fn in_pieces<V: Float>(z: V) -> V::Mask {
+    z.lt(V::constant(END))
 }

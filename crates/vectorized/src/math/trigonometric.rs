@@ -1,7 +1,8 @@
 //! sin, cos and tan, of arguments of any size.
 
 use super::super::lanes::{Bits, Float, Mask};
-use super::{FloatElement, Pair, polynomial};
+use super::circle::Circle;
+use super::{FloatElement, Pair, or_beyond, polynomial};
 
 /// `x = n * pi/2 + rest` with `|rest|` about pi/4 at most; the low bits of `quadrant` are those of `n`.
 struct Reduced<V: Float> {
@@ -80,26 +81,31 @@ fn sin_shifted<V: Float>(x: Reduced<V>, turns: u64) -> V {
     V::from_bits(value.to_bits() ^ sign)
 }
 
-/// By points of the circle, where those are quicker and `x` is not too large.
+/// The sine of `x` and `quadrants`, by points of the circle where those have it.
 #[inline(always)]
-fn sin_after<V: Float>(x: V, quadrants: u64) -> V {
-    let Some(circle) = V::Element::CIRCLE else {
-        return sin_shifted(Reduced::of(x), quadrants);
-    };
-    let near = circle.sin_after(x, quadrants);
-    let is_near = x.abs().le(V::splat(V::Element::REDUCTION_MAX));
-    if is_near.all() { near } else { V::select(is_near, near, sin_shifted(Reduced::of(x), quadrants)) }
+fn by_circle<V: Float>(x: V, quadrants: u64, circle: &'static Circle<V::Element>) -> V {
+    or_beyond(
+        x.abs().le(V::splat(V::Element::REDUCTION_MAX)),
+        circle.sin_after(x, quadrants),
+        #[inline(always)]
+        || sin_shifted(Reduced::of(x), quadrants),
+    )
 }
 
 #[inline(always)]
 pub(in super::super) fn sin<V: Float>(x: V) -> V {
-    let sine = sin_after(x, 0);
-    if V::Element::CIRCLE.is_some() { sine } else { V::select(x.eq(V::zero()), x, sine) }
+    match V::Element::CIRCLE {
+        Some(circle) => by_circle(x, 0, circle),
+        None => V::select(x.eq(V::zero()), x, sin_shifted(Reduced::of(x), 0)),
+    }
 }
 
 #[inline(always)]
 pub(in super::super) fn cos<V: Float>(x: V) -> V {
-    sin_after(x, 1)
+    match V::Element::CIRCLE {
+        Some(circle) => by_circle(x, 1, circle),
+        None => sin_shifted(Reduced::of(x), 1),
+    }
 }
 
 /// With `t = tan(r / 2)`: `2 t / (1 - t^2)`, or minus its reciprocal in odd quadrants.
