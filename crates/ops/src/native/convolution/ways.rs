@@ -122,7 +122,7 @@ unsafe fn winograd_forward<T: GemmElement + Element>(
     y: Images<T>,
 ) where
     winograd::FromWeights<T>: EveryIsa,
-    winograd::FromInput<T>: EveryIsa,
+    for<'p> winograd::FromPixels<'p, T, { winograd::INPUT }>: EveryIsa,
     winograd::ToOutput<T>: EveryIsa<bool>,
 {
     // SAFETY: by this function's condition.
@@ -195,7 +195,7 @@ where
     for<'c> padded::Fill<'c, T>: EveryIsa,
     for<'c> direct::Outputs<'c, T>: EveryIsa,
     winograd::FromWeights<T>: EveryIsa,
-    winograd::FromInput<T>: EveryIsa,
+    for<'p> winograd::FromPixels<'p, T, { winograd::INPUT }>: EveryIsa,
     winograd::ToOutput<T>: EveryIsa<bool>,
 {
     with_guards("convolution_backward", &[gy, w], &[gx], || {
@@ -268,8 +268,8 @@ pub(super) fn weight_gradient(conv: &Conv, gy: &Tensor, x: &Tensor, sizes: &[i64
 unsafe fn winograd_weight<T>(conv: &Conv, gy: Images<T>, x: Images<T>, partial: Shared<T>)
 where
     T: GemmElement + Element + Add<Output = T>,
-    winograd::FromInput<T>: EveryIsa,
-    winograd::FromGradient<T>: EveryIsa,
+    for<'p> winograd::FromPixels<'p, T, { winograd::INPUT }>: EveryIsa,
+    for<'p> winograd::FromPixels<'p, T, { winograd::GRADIENT }>: EveryIsa,
     winograd::ToWeights<T>: EveryIsa<bool>,
 {
     // SAFETY: by this function's condition.

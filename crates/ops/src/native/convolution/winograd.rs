@@ -18,20 +18,26 @@ use super::shape::Conv;
 use super::unfold::Images;
 use super::weights::Weights;
 use crate::gemm::{Gemm, GemmElement, Isa, Scratch, Shared, gemm};
-use crate::parallel::parallel_for;
+use crate::parallel::{num_threads, parallel_for};
 use crate::vectorized::{EveryIsa, dispatch};
 use flambeau_core::{Element, Scalar};
+use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use transforms::Halves;
 pub(super) use transforms::split;
-pub(super) use transforms::{FromGradient, FromInput, FromWeights, ToOutput, ToWeights};
+pub(super) use transforms::{FromPixels, FromWeights, ToOutput, ToWeights};
 
 /// Places in a transformed tile.
 const PLACES: usize = 16;
 /// Tiles in a block: enough for the products, and few enough for the second-level cache where channels are few.
 const TILES: usize = 128;
+/// Tiles that fill the vectors of a product.
+const VECTOR: usize = 16;
+/// Pixels each way that make a tile: of the input, and of the output's gradient.
+pub(super) const INPUT: usize = 4;
+pub(super) const GRADIENT: usize = 2;
 /// Tiles and channels from which on the transforms pay.
 const LEAST_TILES: usize = 64;
 const LEAST_CHANNELS: usize = 16;
@@ -50,50 +56,40 @@ pub(super) fn suits(conv: &Conv) -> bool {
         && conv.images.saturating_mul(conv.pixels()) >= 4 * LEAST_TILES
 }
 
-/// How tiles are cut into blocks: by sizes alone. Small images share a block.
+/// How tiles are cut into blocks: by sizes alone. Rows of tiles are counted through all images, so small images share a block.
 #[derive(Clone, Copy)]
 struct Blocks {
-    images: usize,
-    /// Tiles of an image, down and across.
+    /// Rows of tiles of all images, and of one.
+    all: usize,
     down: usize,
+    /// Tiles in a row.
     across: usize,
-    /// Images in one block; more than one only where a block holds them whole.
-    together: usize,
-    /// Rows of tiles of one image in one block.
+    /// Rows of tiles in one block.
     rows: usize,
 }
 
 impl Blocks {
     fn new(conv: &Conv) -> Self {
         let (down, across) = (conv.output[1].div_ceil(2), conv.output[2].div_ceil(2));
-        let most = (TILES / across).max(1);
-        let rows = down.div_ceil(down.div_ceil(most));
-        let together = if rows == down { (TILES / (down * across)).clamp(1, conv.images) } else { 1 };
-        Blocks { images: conv.images, down, across, together, rows }
-    }
-
-    fn per_image(&self) -> usize {
-        self.down.div_ceil(self.rows)
+        let all = conv.images * down;
+        let most = (TILES / across).clamp(1, all);
+        // Whole vectors if that takes no small blocks, else equal ones.
+        let whole = (most / 2 + 1..=most).rev().find(|rows| (rows * across).is_multiple_of(VECTOR));
+        Blocks { all, down, across, rows: whole.unwrap_or(all.div_ceil(all.div_ceil(most))) }
     }
 
     fn count(&self) -> usize {
-        self.images.div_ceil(self.together) * self.per_image()
+        self.all.div_ceil(self.rows)
     }
 
-    /// The images and the rows of tiles of each that a block covers.
     fn get(&self, block: usize) -> Block {
-        let first = block / self.per_image() * self.together;
-        let row = block % self.per_image() * self.rows;
-        Block {
-            images: first..(first + self.together).min(self.images),
-            rows: row..(row + self.rows).min(self.down),
-            across: self.across,
-        }
+        let first = block * self.rows;
+        Block { rows: first..(first + self.rows).min(self.all), down: self.down, across: self.across }
     }
 
     /// The distance between rows of the matrices of a block.
     fn pitch(&self) -> usize {
-        pitch(self.together * self.rows * self.across)
+        pitch(self.rows * self.across)
     }
 
     /// One block is all.
@@ -102,22 +98,39 @@ impl Blocks {
     }
 }
 
-/// Some rows of tiles of some images.
+/// Some rows of tiles, of one image after another.
 #[derive(Clone)]
 struct Block {
-    images: Range<usize>,
     rows: Range<usize>,
+    down: usize,
     across: usize,
 }
 
 impl Block {
-    fn per_image(&self) -> usize {
+    fn tiles(&self) -> usize {
         self.rows.len() * self.across
     }
 
-    fn tiles(&self) -> usize {
-        self.images.len() * self.per_image()
+    /// What it has of each image.
+    fn pieces(&self) -> impl Iterator<Item = Piece> {
+        let Block { rows, down, across } = self.clone();
+        (rows.start / down..rows.end.div_ceil(down)).map(move |image| {
+            let [first, last] = [rows.start, rows.end].map(|row| row.clamp(image * down, (image + 1) * down));
+            let tile = (first - rows.start) * across;
+            Piece { image, rows: [first - image * down, last - image * down], across, tile }
+        })
     }
+}
+
+/// Rows of tiles of one image.
+#[derive(Clone, Copy)]
+struct Piece {
+    image: usize,
+    /// From and to.
+    rows: [usize; 2],
+    across: usize,
+    /// The first tile's place in its block.
+    tile: usize,
 }
 
 /// The output of a convolution, `bias + weights * x`; `false` if an element is not finite, which it may be on the way only.
@@ -133,7 +146,7 @@ pub(super) unsafe fn forward<T: GemmElement + Element>(
 ) -> bool
 where
     FromWeights<T>: EveryIsa,
-    FromInput<T>: EveryIsa,
+    for<'p> FromPixels<'p, T, INPUT>: EveryIsa,
     ToOutput<T>: EveryIsa<bool>,
 {
     let (c, f) = (conv.channels, conv.filters);
@@ -158,7 +171,7 @@ where
             let mut room = Matrices::new([c, f], pitch);
             let [v, m] = room.planes();
             for block in part.map(|block| blocks.get(block)) {
-                from_images(conv, x, &block, v, pitch);
+                from_images::<T, INPUT>(conv, c, x, &block, v, pitch);
                 multiply([f, block.tiles(), c], Planes { at: u.at(), plane }, v, m, pitch);
                 if !to_images(conv, 0..f, m, pitch, bias, &block, y) {
                     finite.store(false, Ordering::Relaxed);
@@ -183,20 +196,22 @@ unsafe fn forward_by_filters<T: GemmElement + Element>(
 ) -> bool
 where
     FromWeights<T>: EveryIsa,
-    FromInput<T>: EveryIsa,
+    for<'p> FromPixels<'p, T, INPUT>: EveryIsa,
     ToOutput<T>: EveryIsa<bool>,
 {
-    /// Filters of a part: a multiple of the rows of a tile of the product.
-    const FILTERS: usize = 96;
+    /// Filters of a part at most: each part reads all tiles.
+    const MOST: usize = 256;
+    /// And at least, where threads are many.
+    const LEAST: usize = 48;
     let (c, f, pitch, block) = (conv.channels, conv.filters, blocks.pitch(), blocks.get(0));
     let mut tiles = Matrices::new([c, 0], pitch);
     let [v, _] = tiles.planes();
     let finite = AtomicBool::new(true);
-    let (v, parts) = (Shared(v.at), f.div_ceil(FILTERS));
+    let (v, parts) = (Shared(v.at), f.div_ceil(MOST).max(num_threads().min(f / LEAST)));
     let most = f.div_ceil(parts);
     // SAFETY: the caller's conditions; each part writes its own filters.
     unsafe {
-        from_images(conv, x, &block, Planes::of(v.at(), c * pitch), pitch);
+        from_images::<T, INPUT>(conv, c, x, &block, Planes::of(v.at(), c * pitch), pitch);
         let work = PLACES * most * c * pitch;
         parallel_for(0..parts, (WORTH_A_THREAD / work).max(1), |range| {
             let (mut weights, mut products) = (Matrices::new([most, 0], c), Matrices::new([most, 0], pitch));
@@ -297,34 +312,39 @@ unsafe fn multiply<T: GemmElement>(
     }
 }
 
-/// The transformed tiles of a block, `to[place][channel][tile]`.
+/// The transformed tiles of a block, `to[place][channel][tile]`: of the input by four pixels each way, or of the output's gradient
+/// by two.
 ///
 /// # Safety
-/// - `x` is readable as the input of `conv`, and `to` has room.
-unsafe fn from_images<T: Element>(conv: &Conv, x: Images<T>, block: &Block, to: Planes<T>, pitch: usize)
-where
-    FromInput<T>: EveryIsa,
+/// - `x` is readable, with so many channels and images as the block is of, and `to` has room.
+unsafe fn from_images<T: Element, const SIDE: usize>(
+    conv: &Conv,
+    channels: usize,
+    x: Images<T>,
+    block: &Block,
+    to: Planes<T>,
+    pitch: usize,
+) where
+    for<'p> FromPixels<'p, T, SIDE>: EveryIsa,
 {
+    let mut len = 0;
+    let pieces: SmallVec<[Halves; 8]> =
+        block.pieces().map(|piece| Halves::new::<SIDE>(conv, piece, &mut len)).collect();
     let grain = (WORTH_A_THREAD / (8 * PLACES * block.tiles())).max(1);
     let (to, plane) = (Shared(to.at), to.plane);
-    parallel_for(0..conv.channels, grain, |channels| {
-        let halves = Halves::of_input(conv, block);
-        let mut room = Scratch::new::<T>(halves.len());
+    parallel_for(0..channels, grain, |channels| {
+        let mut room = Scratch::new::<T>(len);
         for channel in channels {
-            for (i, image) in block.images.clone().enumerate() {
-                // SAFETY: the caller's conditions; channels are written by one thread each.
-                unsafe {
-                    let to = to.at().add(channel * pitch + i * block.per_image());
-                    let from = x.channel(image, channel);
-                    dispatch(FromInput {
-                        halves,
-                        from,
-                        strides: x.strides,
-                        room: room.as_mut_ptr(),
-                        to,
-                        plane,
-                    });
-                }
+            // SAFETY: the caller's conditions; channels are written by one thread each.
+            unsafe {
+                dispatch(FromPixels::<T, SIDE> {
+                    pieces: &pieces,
+                    x,
+                    channel,
+                    room: room.as_mut_ptr(),
+                    to: to.at().add(channel * pitch),
+                    plane,
+                });
             }
         }
     });
@@ -351,7 +371,7 @@ where
     parallel_for(0..filters.len(), grain, |rows| {
         for row in rows {
             let filter = filters.start + row;
-            for (i, image) in block.images.clone().enumerate() {
+            for piece in block.pieces() {
                 // SAFETY: the caller's conditions; filters are written by one thread each.
                 let is_finite = unsafe {
                     let start = match bias {
@@ -359,12 +379,12 @@ where
                         None => T::from_scalar(Scalar::Int(0)),
                     };
                     dispatch(ToOutput {
-                        from: at.at().add(row * pitch + i * block.per_image()).cast_const(),
+                        from: at.at().add(row * pitch + piece.tile).cast_const(),
                         plane,
-                        rows: [block.rows.start, block.rows.end],
-                        across: block.across,
+                        rows: piece.rows,
+                        across: piece.across,
                         start,
-                        to: y.channel(image, filter),
+                        to: y.channel(piece.image, filter),
                         strides: [y.strides[3], y.strides[4]],
                         output: [conv.output[1], conv.output[2]],
                     })
@@ -389,8 +409,8 @@ pub(super) unsafe fn weight<T: GemmElement + Element>(
     to: Shared<T>,
 ) -> bool
 where
-    FromInput<T>: EveryIsa,
-    FromGradient<T>: EveryIsa,
+    for<'p> FromPixels<'p, T, INPUT>: EveryIsa,
+    for<'p> FromPixels<'p, T, GRADIENT>: EveryIsa,
     ToWeights<T>: EveryIsa<bool>,
 {
     /// Elements of all parts.
@@ -411,8 +431,8 @@ where
                 let first = part * blocks.count() / count;
                 for index in first..(part + 1) * blocks.count() / count {
                     let block = blocks.get(index);
-                    from_images(conv, x, &block, v, pitch);
-                    from_gradients(conv, gy, &block, z, pitch);
+                    from_images::<T, INPUT>(conv, c, x, &block, v, pitch);
+                    from_images::<T, GRADIENT>(conv, f, gy, &block, z, pitch);
                     for place in 0..PLACES {
                         let (a, b) = (z.place(place), v.place(place));
                         let sum = sums.at().add(part * size + place * plane);
@@ -439,37 +459,4 @@ where
         });
     }
     finite.into_inner()
-}
-
-/// The transformed tiles of the output's gradient in a block, `to[place][filter][tile]`.
-///
-/// # Safety
-/// - `gy` is readable as the output of `conv`, and `to` has room.
-unsafe fn from_gradients<T: Element>(conv: &Conv, gy: Images<T>, block: &Block, to: Planes<T>, pitch: usize)
-where
-    FromGradient<T>: EveryIsa,
-{
-    let grain = (WORTH_A_THREAD / (8 * PLACES * block.tiles())).max(1);
-    let (to, plane) = (Shared(to.at), to.plane);
-    parallel_for(0..conv.filters, grain, |filters| {
-        let halves = Halves::of_output(conv, block);
-        let mut room = Scratch::new::<T>(halves.len());
-        for filter in filters {
-            for (i, image) in block.images.clone().enumerate() {
-                // SAFETY: the caller's conditions; filters are written by one thread each.
-                unsafe {
-                    let to = to.at().add(filter * pitch + i * block.per_image());
-                    let from = gy.channel(image, filter);
-                    dispatch(FromGradient {
-                        halves,
-                        from,
-                        strides: gy.strides,
-                        room: room.as_mut_ptr(),
-                        to,
-                        plane,
-                    });
-                }
-            }
-        }
-    });
 }

@@ -7,7 +7,8 @@
 
 use super::super::padded::AHEAD;
 use super::super::shape::Conv;
-use super::{Block, PLACES};
+use super::super::unfold::Images;
+use super::{PLACES, Piece};
 use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector};
 use flambeau_core::{Element, Scalar};
 use std::mem::MaybeUninit;
@@ -16,9 +17,9 @@ use std::mem::MaybeUninit;
 /// tiles lie side by side.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Halves {
-    /// Rows of tiles, and tiles in a row.
-    down: usize,
-    across: usize,
+    piece: Piece,
+    /// Where they are, among those of the block.
+    room: usize,
     /// Rows read, of which the first is this row of the image, and the first pixel this one.
     rows: usize,
     first: [isize; 2],
@@ -29,28 +30,21 @@ pub(in super::super) struct Halves {
 }
 
 impl Halves {
-    pub(super) fn of_input(conv: &Conv, block: &Block) -> Self {
-        let first = [2 * block.rows.start as isize - conv.padding[1] as isize, -(conv.padding[2] as isize)];
-        let image = [conv.input[1], conv.input[2]];
-        let (down, across) = (block.rows.len(), block.across);
-        Halves { down, across, rows: 2 * down + 2, first, image, half: across + 1 }
-    }
-
-    pub(super) fn of_output(conv: &Conv, block: &Block) -> Self {
-        let image = [conv.output[1], conv.output[2]];
-        let (down, across) = (block.rows.len(), block.across);
-        Halves {
-            down,
-            across,
-            rows: 2 * down,
-            first: [2 * block.rows.start as isize, 0],
-            image,
-            half: across,
-        }
-    }
-
-    pub(super) fn len(self) -> usize {
-        self.rows * 2 * self.half
+    /// Those of tiles of `SIDE` pixels each way, from `room` on, which is moved past them.
+    pub(super) fn new<const SIDE: usize>(conv: &Conv, piece: Piece, room: &mut usize) -> Self {
+        let more = SIDE - 2;
+        let (sizes, padding) = if more > 0 { (conv.input, conv.padding) } else { (conv.output, [0; 3]) };
+        let [first, end] = piece.rows;
+        let halves = Halves {
+            piece,
+            room: *room,
+            rows: 2 * (end - first) + more,
+            first: [2 * first as isize - padding[1] as isize, -(padding[2] as isize)],
+            image: [sizes[1], sizes[2]],
+            half: piece.across + more / 2,
+        };
+        *room += halves.rows * 2 * halves.half;
+        halves
     }
 
     /// Asks for the rows of the image at `from` before they are needed: they are too short for the processor to see them coming.
@@ -262,93 +256,89 @@ fn to_weights<V: Float>([a, b, c, d]: [V; 4]) -> [V; 3] {
     [a + sum, (b - c) * half, sum + d]
 }
 
-/// One channel of the input in a block.
-pub(in super::super) struct FromInput<T> {
-    pub(super) halves: Halves,
-    pub(super) from: *const T,
-    pub(super) strides: [isize; 5],
+/// A column of a tile, of the input or of the output's gradient.
+#[inline(always)]
+fn of_pixels<V: Float, const SIDE: usize>(column: [V; SIDE]) -> [V; 4] {
+    match column[..] {
+        [a, b] => of_gradient([a, b]),
+        [a, b, c, d] => of_input([a, b, c, d]),
+        _ => [V::zero(); 4],
+    }
+}
+
+/// One channel of a block, in tiles of `SIDE` pixels each way.
+pub(in super::super) struct FromPixels<'p, T, const SIDE: usize> {
+    pub(super) pieces: &'p [Halves],
+    pub(super) x: Images<T>,
+    pub(super) channel: usize,
     pub(super) room: *mut T,
     /// The first tile at the first place, and how far it is to the next place.
     pub(super) to: *mut T,
     pub(super) plane: usize,
 }
 
-impl<T> Placed for FromInput<T> {
+impl<T, const SIDE: usize> Placed for FromPixels<'_, T, SIDE> {
     type Home = T;
 }
 
-impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for FromInput<T> {
+impl<I: Isa, T: FloatLanes<I> + Element, const SIDE: usize> Kernel<I> for FromPixels<'_, T, SIDE> {
     #[inline(always)]
     unsafe fn run(self) {
-        let FromInput { halves, from, strides, room, to, plane } = self;
-        halves.prefetch::<I, T>(from.wrapping_offset(strides[1]), [strides[3], strides[4]]);
-        // SAFETY: the caller's pointers; tiles `x..x + count` of a row are in the halves and in the result.
+        let FromPixels { pieces, x, channel, room, to, plane } = self;
+        let strides = [x.strides[3], x.strides[4]];
+        // SAFETY: the caller's pointers; halves do not overlap. All are filled before the first is read: what has just been
+        // written in pieces cannot be read whole at once.
         unsafe {
-            halves.fill(from, [strides[3], strides[4]], room);
-            for y in 0..halves.down {
-                let mut x = 0;
-                while x < halves.across {
-                    let count = T::Vector::LANES.min(halves.across - x);
-                    let (row, even) = (2 * halves.half, room.add(halves.at(2 * y, 0) + x).cast_const());
-                    let odd = even.add(halves.half);
-                    let a = of_input(load::<I, T, 4>(even, row, count));
-                    let b = of_input(load::<I, T, 4>(odd, row, count));
-                    let c = of_input(load::<I, T, 4>(even.add(1), row, count));
-                    let d = of_input(load::<I, T, 4>(odd.add(1), row, count));
-                    let to = to.add(y * halves.across + x);
-                    for i in 0..4 {
-                        let row = of_input([a[i], b[i], c[i], d[i]]);
-                        for j in 0..4 {
-                            T::store_up_to(row[j], to.add((4 * i + j) * plane), count);
-                        }
-                    }
-                    x += count;
-                }
+            for halves in pieces {
+                let from = x.channel(halves.piece.image, channel);
+                halves.prefetch::<I, T>(from.wrapping_offset(x.strides[1]), strides);
+                halves.fill(from, strides, room.add(halves.room));
+            }
+            for halves in pieces {
+                let to = to.add(halves.piece.tile);
+                from_halves::<I, T, SIDE>(halves, room.add(halves.room), to, plane);
             }
         }
     }
 }
 
-/// One channel of the output's gradient in a block.
-pub(in super::super) struct FromGradient<T> {
-    pub(super) halves: Halves,
-    pub(super) from: *const T,
-    pub(super) strides: [isize; 5],
-    pub(super) room: *mut T,
-    /// The first tile at the first place, and how far it is to the next place.
-    pub(super) to: *mut T,
-    pub(super) plane: usize,
-}
-
-impl<T> Placed for FromGradient<T> {
-    type Home = T;
-}
-
-impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for FromGradient<T> {
-    #[inline(always)]
-    unsafe fn run(self) {
-        let FromGradient { halves, from, strides, room, to, plane } = self;
-        halves.prefetch::<I, T>(from.wrapping_offset(strides[1]), [strides[3], strides[4]]);
-        // SAFETY: as for the input.
-        unsafe {
-            halves.fill(from, [strides[3], strides[4]], room);
-            for y in 0..halves.down {
-                let mut x = 0;
-                while x < halves.across {
-                    let count = T::Vector::LANES.min(halves.across - x);
-                    let (row, even) = (2 * halves.half, room.add(halves.at(2 * y, 0) + x).cast_const());
-                    let a = of_gradient(load::<I, T, 2>(even, row, count));
-                    let b = of_gradient(load::<I, T, 2>(even.add(halves.half), row, count));
-                    let to = to.add(y * halves.across + x);
-                    for i in 0..4 {
-                        let row = of_gradient([a[i], b[i]]);
-                        for j in 0..4 {
-                            T::store_up_to(row[j], to.add((4 * i + j) * plane), count);
-                        }
+/// The transformed tiles of a piece.
+///
+/// # Safety
+/// - `from` holds the halves, and `to` takes the tiles of each place.
+#[inline(always)]
+unsafe fn from_halves<I: Isa, T: FloatLanes<I> + Element, const SIDE: usize>(
+    halves: &Halves,
+    from: *const T,
+    to: *mut T,
+    plane: usize,
+) {
+    let (Piece { rows: [first, end], across, .. }, half) = (halves.piece, halves.half);
+    for y in 0..end - first {
+        let mut x = 0;
+        while x < across {
+            let count = T::Vector::LANES.min(across - x);
+            // SAFETY: tiles `x..x + count` of a row are in the halves and in the result.
+            unsafe {
+                let from = from.add(halves.at(2 * y, 0) + x);
+                let mut columns = [[T::Vector::zero(); 4]; SIDE];
+                for (j, column) in columns.iter_mut().enumerate() {
+                    let pixels = load::<I, T, SIDE>(from.add(j % 2 * half + j / 2), 2 * half, count);
+                    *column = of_pixels(pixels);
+                }
+                let to = to.add(y * across + x);
+                for i in 0..4 {
+                    let mut row = [T::Vector::zero(); SIDE];
+                    for (element, column) in row.iter_mut().zip(&columns) {
+                        *element = column[i];
                     }
-                    x += count;
+                    let row = of_pixels(row);
+                    for j in 0..4 {
+                        T::store_up_to(row[j], to.add((4 * i + j) * plane), count);
+                    }
                 }
             }
+            x += count;
         }
     }
 }
