@@ -14,7 +14,7 @@ pub(super) const COLUMNS: usize = 2048;
 const ROWS: usize = 120;
 /// Bytes of B that stay in the first-level cache beside a tile's rows of A and C.
 const NEAR: usize = 32 << 10;
-/// Rows of A that one block may have where it packs B by itself.
+/// Rows of A that one block may have where it packs B by itself; twice as many where threads share the product.
 const FEW_ROWS: usize = 256;
 /// Bytes of a page.
 const PAGE: usize = 4096;
@@ -52,13 +52,15 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> Self {
         let pack_a = packs_a::<T, L::Unit>(g);
+        let shared = num_threads() > 1 && !in_parallel_region();
+        // What is packed before the tiles takes a wait for the other threads, and half of it comes from their caches.
+        let few_rows = if shared { 2 * FEW_ROWS } else { FEW_ROWS };
         let b = match packs_b::<T, L::Unit>(g) {
             false => Packed::Last,
-            true if !pack_a && g.m <= FEW_ROWS && !is_near::<L>(g.k, g.n) => Packed::InTurn,
+            true if !pack_a && g.m <= few_rows && !is_near::<L>(g.k, g.n) => Packed::InTurn,
             true => Packed::Before,
         };
         let (all_tiles, all_strips) = (g.m.div_ceil(L::TILES.len()), g.n.min(COLUMNS).div_ceil(2 * L::N));
-        let shared = num_threads() > 1 && !in_parallel_region();
         let large = shared && g.m * g.n * g.k.min(DEPTH) >= 2 * WORTH_A_THREAD;
         // Several blocks, so that a slow thread can leave some to the others.
         let few = |tiles, strips| large && all_tiles.div_ceil(tiles) * all_strips.div_ceil(strips) < 8;
