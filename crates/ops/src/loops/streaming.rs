@@ -25,12 +25,14 @@ struct Tile([MaybeUninit<u8>; TILE]);
 /// Whether a result of so many bytes is written past the caches, where one store writes a whole line: narrower ones gain nothing. One
 /// thread gains from half of the last cache on. Several keep the memory busy by themselves, so that what stays in the cache pays
 /// for longer: sums of 16 MiB took 0.39 ms past a cache of 32 MiB and 0.28 ms by way of it, but half as long again on one thread.
+/// From 32 MiB on both gain, however large the cache: others use it, too.
 #[inline]
 pub(crate) fn pays(bytes: usize) -> bool {
     // Asking for the size of the cache costs more than a small call.
     const LEAST: usize = 1 << 20;
+    const ALWAYS: usize = 32 << 20;
     let quarters = || if num_threads() > 1 { 3 } else { 2 };
-    bytes >= LEAST && bytes >= last_cache() / 4 * quarters() && writes_lines()
+    bytes >= LEAST && bytes >= (last_cache() / 4 * quarters()).min(ALWAYS) && writes_lines()
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -43,13 +45,13 @@ fn writes_lines() -> bool {
     false
 }
 
-/// The size of the last cache in bytes, of which a process can hope for no more than 64 MiB.
+/// The size of the last cache in bytes.
 fn last_cache() -> usize {
     static SIZE: OnceLock<usize> = OnceLock::new();
     *SIZE.get_or_init(|| {
         let said = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size").ok();
         let kilobytes = said.and_then(|text| text.trim().strip_suffix('K')?.parse::<usize>().ok());
-        kilobytes.map_or(32 << 20, |k| k << 10).min(64 << 20)
+        kilobytes.map_or(32 << 20, |k| k << 10)
     })
 }
 
