@@ -8,7 +8,7 @@
 use super::super::padded::AHEAD;
 use super::super::shape::Conv;
 use super::super::unfold::Images;
-use super::{PLACES, Piece};
+use super::{INPUT, PLACES, Piece};
 use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector};
 use flambeau_core::{Element, Scalar};
 use std::mem::MaybeUninit;
@@ -32,8 +32,9 @@ pub(in super::super) struct Halves {
 impl Halves {
     /// Those of tiles of `SIDE` pixels each way, from `room` on, which is moved past them.
     pub(super) fn new<const SIDE: usize>(conv: &Conv, piece: Piece, room: &mut usize) -> Self {
+        // Pixels that a tile shares with the next.
         let more = SIDE - 2;
-        let (sizes, padding) = if more > 0 { (conv.input, conv.padding) } else { (conv.output, [0; 3]) };
+        let (sizes, padding) = if SIDE == INPUT { (conv.input, conv.padding) } else { (conv.output, [0; 3]) };
         let [first, end] = piece.rows;
         let halves = Halves {
             piece,
