@@ -8,7 +8,7 @@
 use super::super::padded::AHEAD;
 use super::super::shape::Conv;
 use super::super::unfold::Images;
-use super::{INPUT, PLACES, Piece};
+use super::{GRADIENT, INPUT, PLACES, Piece};
 use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector};
 use flambeau_core::{Element, Scalar};
 use std::mem::MaybeUninit;
@@ -260,11 +260,9 @@ fn to_weights<V: Float>([a, b, c, d]: [V; 4]) -> [V; 3] {
 /// A column of a tile, of the input or of the output's gradient.
 #[inline(always)]
 fn of_pixels<V: Float, const SIDE: usize>(column: [V; SIDE]) -> [V; 4] {
-    match column[..] {
-        [a, b] => of_gradient([a, b]),
-        [a, b, c, d] => of_input([a, b, c, d]),
-        _ => [V::zero(); 4],
-    }
+    const { assert!(SIDE == INPUT || SIDE == GRADIENT, "tiles are of the input or of the output's gradient") };
+    let ([a, b], [c, d]) = ([column[0], column[1]], [column[SIDE - 2], column[SIDE - 1]]);
+    if SIDE == INPUT { of_input([a, b, c, d]) } else { of_gradient([a, b]) }
 }
 
 /// One channel of a block, in tiles of `SIDE` pixels each way.
