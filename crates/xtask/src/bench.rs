@@ -1,13 +1,14 @@
 //! `cargo xtask bench`: the workloads, alone or beside PyTorch in the same sitting.
 
 use std::collections::BTreeMap;
-use std::process::{Command, ExitCode, Stdio};
+use std::error::Error;
+use std::process::{Command, ExitCode};
 
 use clap::Args;
-use serde::Deserialize;
 
 use crate::busy::{self, Busy};
 use crate::floor::{Floors, Machine};
+use crate::worker::{Measured, Worker, ours, output, progress};
 use crate::{Outcome, root};
 
 #[derive(Args)]
@@ -18,7 +19,7 @@ pub(crate) struct Options {
     /// Threads, on both sides.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// A Python that has torch: runs PyTorch too, before and after, and prints ratios.
+    /// A Python that has torch: runs PyTorch too, in turn with ours, and prints ratios.
     #[arg(long, value_name = "PYTHON")]
     against: Option<String>,
     /// Runs PyTorch also with a glibc that keeps freed memory, the fair opponent for large results.
@@ -27,8 +28,8 @@ pub(crate) struct Options {
     /// A tenth of a second a workload instead of half a second.
     #[arg(long)]
     quick: bool,
-    /// How often the sides run each workload in turn, there and back: medians of more runs are steadier where other work shares the machine.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    /// How often the sides run each workload in turn, there and back: more are steadier where other work shares the machine.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
     rounds: u8,
     /// Times the workloads also beside a process that is always busy, and prints how much slower they are then.
     #[arg(long, conflicts_with = "against")]
@@ -38,20 +39,7 @@ pub(crate) struct Options {
     history: bool,
 }
 
-/// One workload's times, as either side prints them.
-#[derive(Deserialize)]
-pub(crate) struct Measured {
-    pub(crate) name: String,
-    median_ns: f64,
-    pub(crate) min_ns: f64,
-    check: [Option<f64>; 2],
-}
-
 const TORCH: &str = "crates/flambeau/benches/workloads/torch_workloads.py";
-
-/// Workloads that are run together, so that both sides meet the machine as it is at that minute.
-const FAMILIES: [&str; 8] =
-    ["dispatch", "elementwise", "fused|copy", "reduce", "index", "linalg", "nn", "e2e"];
 
 /// The workload whose result is memory with any content.
 const UNINITIALISED: &str = "dispatch.empty4";
@@ -69,7 +57,7 @@ const BESIDE: &str = "beside a busy one";
 
 pub(crate) fn run(options: &Options) -> Outcome {
     if options.history {
-        let mut command = cargo_bench();
+        let mut command = ours();
         command.args(arguments(options)).args(["--criterion", &options.filter]);
         let status = command.current_dir(root()).status()?;
         return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
@@ -91,7 +79,7 @@ fn slowest(
     beside: &BTreeMap<String, Vec<Measured>>,
     threads: usize,
 ) {
-    let ratios = alone.iter().filter_map(|(name, runs)| Some((name, time(beside.get(name)?) / time(runs))));
+    let ratios = alone.iter().filter_map(|(name, runs)| Some((name, ratio(beside.get(name)?, runs))));
     if let Some((name, most)) = ratios.max_by(|a, b| a.1.total_cmp(&b.1)) {
         let share = busy::share(threads);
         println!(
@@ -101,12 +89,8 @@ fn slowest(
 }
 
 /// What the machine can do at this moment, at these threads.
-fn machine(options: &Options) -> Result<Machine, Box<dyn std::error::Error>> {
-    let mut command = cargo_bench();
-    let [line] = &lines(command.arg("--machine").args(arguments(options)))?[..] else {
-        return Err("expected one line about the machine".into());
-    };
-    Ok(serde_json::from_str(line)?)
+fn machine(options: &Options) -> Result<Machine, Box<dyn Error>> {
+    Ok(serde_json::from_str(&output(ours().arg("--machine").args(arguments(options)))?)?)
 }
 
 /// Prints how much of the machine the large elementwise workloads and the product of 1024 use.
@@ -138,6 +122,11 @@ fn time(runs: &[Measured]) -> f64 {
     median(runs.iter().map(|m| m.median_ns))
 }
 
+/// How many times as long `theirs` take as `ours`: the median over runs that were neighbours, which met the same machine.
+fn ratio(theirs: &[Measured], ours: &[Measured]) -> f64 {
+    median(theirs.iter().zip(ours).map(|(theirs, ours)| theirs.median_ns / ours.median_ns))
+}
+
 /// The value in the middle, or the mean of the two that are; NaN of none.
 pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
@@ -148,48 +137,52 @@ pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-/// Runs all, family by family, in both orders, so that neither side always has the warmer or the busier machine, which is measured
-/// beside us.
-fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn std::error::Error>> {
+/// Runs all, one workload after another and the sides in turn, there and back, so that neither has the warmer or the busier machine;
+/// the machine is measured beside each workload.
+fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn Error>> {
     let mut sides = vec![OURS];
     sides.extend(options.against.as_ref().map(|_| THEIRS));
     sides.extend(options.keep.then_some(KEEPING));
     sides.extend(options.busy.then_some(BESIDE));
-    let round = match sides.len() {
-        1 => sides,
-        _ => sides.iter().chain(sides.iter().rev()).copied().collect(),
-    };
-    let turns = round.repeat(options.rounds.into());
-    let bar = indicatif::ProgressBar::new((FAMILIES.len() * turns.len()) as u64).with_style(
-        indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} {elapsed}, {eta} left")?,
-    );
+    let there_and_back = (0..sides.len()).chain((0..sides.len()).rev());
+    let turns = there_and_back.collect::<Vec<_>>().repeat(options.rounds.into());
+    let names = output(ours().arg("--list").arg(&options.filter))?;
+    let names: Vec<&str> = names.lines().collect();
+    let bar = progress(names.len())?;
     let mut runs = Runs::from([(OURS, BTreeMap::new())]);
-    for family in FAMILIES {
+    for names in names.chunk_by(|a, b| family(a) == family(b)) {
+        let workers = sides.iter().map(|who| Worker::start(&mut command(who, options)));
+        let mut workers = workers.collect::<Result<Vec<_>, _>>()?;
         let mut machines = Vec::new();
-        for who in &turns {
-            bar.set_message(format!("{family}: {who}"));
-            let _busy = (*who == BESIDE).then(Busy::start);
-            let measured = measured(&mut command(who, options, family))?;
-            if *who == OURS && !measured.is_empty() {
-                machines.push(machine(options)?);
+        for &name in names {
+            bar.set_message(name.to_owned());
+            for &side in &turns {
+                let who = sides[side];
+                let _busy = (who == BESIDE).then(Busy::start);
+                let measured = workers[side].measure(name)?;
+                runs.entry(who).or_default().entry(name.to_owned()).or_default().extend(measured);
             }
-            for one in measured {
-                runs.entry(who).or_default().entry(one.name.clone()).or_default().push(one);
-            }
+            let machine = machine(options)?;
+            floors.set_machine(name, machine);
+            machines.push(machine);
             bar.inc(1);
         }
         if let Some(machine) = Machine::median(&machines) {
-            bar.suspend(|| println!("machine at {family}: {}", machine.describe()));
-            family.split('|').for_each(|name| floors.set_machine(name, machine));
+            bar.suspend(|| println!("machine at {}: {}", family(names[0]), machine.describe()));
         }
     }
     bar.finish_and_clear();
     Ok(runs)
 }
 
-fn command(who: &str, options: &Options, family: &str) -> Command {
+/// The first part of a workload's name: those of a family run in the same processes.
+fn family(workload: &str) -> &str {
+    workload.split('.').next().unwrap_or(workload)
+}
+
+fn command(who: &str, options: &Options) -> Command {
     let mut command = match who {
-        OURS | BESIDE => cargo_bench(),
+        OURS | BESIDE => ours(),
         _ => Command::new(options.against.as_deref().unwrap_or("python3")),
     };
     if who == KEEPING {
@@ -198,13 +191,7 @@ fn command(who: &str, options: &Options, family: &str) -> Command {
     if [THEIRS, KEEPING].contains(&who) {
         command.arg(TORCH);
     }
-    command.args(arguments(options)).args([&options.filter, &format!("^({family})[.]")]);
-    command
-}
-
-pub(crate) fn cargo_bench() -> Command {
-    let mut command = Command::new("cargo");
-    command.args(["bench", "--quiet", "--package", "flambeau", "--bench", "workloads", "--"]);
+    command.args(arguments(options));
     command
 }
 
@@ -231,11 +218,11 @@ fn compare(
             None => print!(" {:>12} {:>8}", "", ""),
         }
         for ((_, theirs), logs) in opponents.iter().zip(&mut logs) {
-            let Some(theirs) = theirs.get(name) else {
+            let Some(theirs) = theirs.get(name).filter(|runs| !runs.is_empty()) else {
                 print!(" {:>14} {:>8}", "", "");
                 continue;
             };
-            let ratio = time(theirs) / time(runs);
+            let ratio = ratio(theirs, runs);
             let agree = name == UNINITIALISED || same_check(runs[0].check, theirs[0].check);
             print!(
                 " {:>14} {ratio:>8.2}{}",
@@ -269,25 +256,4 @@ fn nanoseconds(ns: f64) -> String {
         n if n < 1e6 => format!("{:.2} us", n / 1e3),
         n => format!("{:.2} ms", n / 1e6),
     }
-}
-
-pub(crate) fn measured(command: &mut Command) -> Result<Vec<Measured>, Box<dyn std::error::Error>> {
-    let read = |line: String| serde_json::from_str(&line).map_err(|e| format!("{line}: {e}").into());
-    lines(command)?.into_iter().map(read).collect()
-}
-
-/// The lines of JSON that a program prints.
-fn lines(command: &mut Command) -> Result<Vec<String>, Box<dyn std::error::Error>> {
-    let name = format!("{command:?}");
-    let output = command
-        .current_dir(root())
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|e| format!("{name}: {e}"))?;
-    if !output.status.success() {
-        return Err(format!("{name} failed: {}", output.status).into());
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.lines().filter(|line| line.starts_with('{')).map(str::to_owned).collect())
 }

@@ -20,7 +20,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// The median of measurements of a family's minutes.
+    /// The median of several measurements.
     pub(crate) fn median(all: &[Self]) -> Option<Self> {
         let of = |get: fn(&Self) -> f64| median(all.iter().map(get));
         (!all.is_empty()).then(|| Self {
@@ -74,7 +74,7 @@ enum Rate {
     Bf16,
 }
 
-/// The floors of all workloads. The machine is another from minute to minute, so each family has its own.
+/// The floors of all workloads. The machine is another from minute to minute, so each workload has its own.
 pub(crate) struct Floors {
     machines: BTreeMap<String, Machine>,
     costs: BTreeMap<String, Cost>,
@@ -94,14 +94,13 @@ impl Floors {
         Ok(Floors { machines: BTreeMap::new(), costs: costs.collect::<Result<_, Box<dyn Error>>>()? })
     }
 
-    /// Says what the machine did while the workloads of a family ran.
-    pub(crate) fn set_machine(&mut self, family: &str, machine: Machine) {
-        self.machines.insert(family.to_owned(), machine);
+    /// Says what the machine did when a workload ran.
+    pub(crate) fn set_machine(&mut self, workload: &str, machine: Machine) {
+        self.machines.insert(workload.to_owned(), machine);
     }
 
     fn known(&self, workload: &str) -> Option<(&Machine, &Cost)> {
-        let family = workload.split('.').next()?;
-        Some((self.machines.get(family)?, self.costs.get(workload)?))
+        Some((self.machines.get(workload)?, self.costs.get(workload)?))
     }
 
     /// Nanoseconds.

@@ -9,7 +9,7 @@ use clap::Args;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use crate::bench::{Measured, cargo_bench, measured};
+use crate::worker::{Measured, Worker, ours, output, progress};
 use crate::{Outcome, root};
 
 #[derive(Args)]
@@ -41,15 +41,22 @@ type Curve = BTreeMap<u64, f64>;
 type Curves = BTreeMap<String, Vec<Curve>>;
 
 pub(crate) fn run(options: &Options) -> Outcome {
+    let names = output(&mut ours().args(["--growth", "--list", &filter(options)]))?;
     let sides = 1 + usize::from(options.against.is_some());
+    let workers = (0..sides).map(|side| Worker::start(&mut command(options, side)));
+    let mut workers = workers.collect::<Result<Vec<_>, _>>()?;
+    let bar = progress(names.lines().count())?;
     let mut curves = Curves::new();
-    for _ in 0..2 {
-        for side in 0..sides {
-            for one in measured(&mut command(options, side))? {
+    for name in names.lines() {
+        bar.set_message(name.to_owned());
+        for side in (0..sides).chain((0..sides).rev()) {
+            if let Some(one) = workers[side].measure(name)? {
                 add(&mut curves, sides, side, &one)?;
             }
         }
+        bar.inc(1);
     }
+    bar.finish_and_clear();
     report(&curves);
     if options.write {
         write(&curves, options.threads)?;
@@ -61,13 +68,17 @@ pub(crate) fn run(options: &Options) -> Outcome {
 fn command(options: &Options, side: usize) -> Command {
     let mut command = match (&options.against, side) {
         (Some(python), 1) => Command::new(python),
-        _ => cargo_bench(),
+        _ => ours(),
     };
     command.arg(if side == 1 { TORCH } else { "--growth" });
     command.args(["--threads", &options.threads.to_string(), "--seconds", &options.seconds]);
-    let families = if options.filter.is_empty() { ".*" } else { &options.filter };
-    command.arg(format!("[.]({families})[.]"));
     command
+}
+
+/// What names of the families' workloads match.
+fn filter(options: &Options) -> String {
+    let families = if options.filter.is_empty() { ".*" } else { &options.filter };
+    format!("[.]({families})[.]")
 }
 
 /// `growth.add.1024` into its curve.

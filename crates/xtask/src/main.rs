@@ -14,6 +14,7 @@ mod python;
 mod table;
 mod test;
 mod tidy;
+mod worker;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -68,6 +68,12 @@ struct Options {
     /// Times operators at sizes from 1 to ten million instead.
     #[arg(long)]
     growth: bool,
+    /// Prints the names of the workloads instead.
+    #[arg(long)]
+    list: bool,
+    /// Times the workload that each line of the input names instead.
+    #[arg(long)]
+    serve: bool,
     /// Measures the machine instead.
     #[arg(long)]
     machine: bool,
@@ -90,14 +96,39 @@ fn main() -> Result<()> {
         true => growth::workloads(),
         false => families.into_iter().chain(more).flat_map(|family| family()).collect(),
     };
+    if options.serve {
+        return serve(&all, options.seconds);
+    }
     for workload in all.into_iter().filter(|w| options.filters.iter().all(|filter| filter.is_match(&w.name)))
     {
+        if options.list {
+            println!("{}", workload.name);
+            continue;
+        }
         let mut call = (workload.setup)()?;
         if options.criterion {
             call()?;
             criterion.bench_function(&workload.name, |bencher| bencher.iter(&mut call));
         } else {
             println!("{}", measure::measure(&workload.name, &mut call, options.seconds)?);
+        }
+    }
+    Ok(())
+}
+
+/// Answers each line of the input with the times of the workload of that name, or null; inputs stay until another is named.
+fn serve(all: &[Workload], seconds: f64) -> Result<()> {
+    let mut current: Option<(&Workload, Call)> = None;
+    for name in std::io::stdin().lines().map_while(std::result::Result::ok) {
+        if current.as_ref().is_none_or(|(workload, _)| workload.name != name) {
+            current = None;
+            if let Some(workload) = all.iter().find(|workload| workload.name == name) {
+                current = Some((workload, (workload.setup)()?));
+            }
+        }
+        match &mut current {
+            Some((workload, call)) => println!("{}", measure::measure(&workload.name, call, seconds)?),
+            None => println!("null"),
         }
     }
     Ok(())

@@ -470,14 +470,30 @@ def announces_amx():
         return False
 
 
+def serve(seconds):
+    """Answers each line of the input with the times of the workload of that name, or null; inputs stay until another is named."""
+    name, call = None, None
+    for line in sys.stdin:
+        if line.strip() != name:
+            call = None
+            gc.collect()
+            name = line.strip()
+            call = WORKLOADS[name]() if name in WORKLOADS else None
+        print(json.dumps(call and measure(name, call, seconds)), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("filters", nargs="*", help="regular expressions, all of which the names must match")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.5, help="of samples for each workload")
+    parser.add_argument("--serve", action="store_true", help="times the workload that each line of the input names")
     options = parser.parse_args()
     avoid_broken_amx()
     torch.set_num_threads(options.threads)
+    if options.serve:
+        serve(options.seconds)
+        return
     for name, setup in WORKLOADS.items():
         if all(re.search(pattern, name) for pattern in options.filters):
             print(json.dumps(measure(name, setup(), options.seconds)), flush=True)
