@@ -41,7 +41,7 @@ type Curve = BTreeMap<u64, f64>;
 type Curves = BTreeMap<String, Vec<Curve>>;
 
 pub(crate) fn run(options: &Options) -> Outcome {
-    let names = output(&mut ours().args(["--growth", "--list", &filter(options)]))?;
+    let names = output(ours().args(["--growth", "--list", &filter(options)]))?;
     let sides = 1 + usize::from(options.against.is_some());
     let workers = (0..sides).map(|side| Worker::start(&mut command(options, side)));
     let mut workers = workers.collect::<Result<Vec<_>, _>>()?;
