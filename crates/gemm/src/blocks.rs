@@ -7,12 +7,12 @@ use super::{
     Gemm, GemmElement,
     element::{Pack, Scalar},
     lanes::Lanes,
-    pack::PackPanel,
+    pack::{PackPanel, PackPanels},
     plan::{COLUMNS, Packed, Plan, WORTH_A_THREAD, is_near},
     scratch::{Scratch, Shared},
     tile::{LINE, TileArgs, UNROLLED},
 };
-use flambeau_parallel::parallel_for;
+use flambeau_parallel::{num_threads, parallel_for};
 
 /// Where sums go, and what is added to them: rows of adjacent accumulators.
 #[derive(Clone, Copy)]
@@ -122,28 +122,30 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
         }
     }
 
+    /// Packs what is packed before the tiles, in two parts a thread or fewer: the wider a part, the further each row of B goes on.
     unsafe fn pack_strips(&self) {
-        let grain = (1 << 15) / (self.k.len() * Self::STRIP).max(1);
-        parallel_for(0..self.strips(), grain.max(1), |part| {
-            for strip in part.filter(|&strip| self.is_packed(strip)) {
-                // SAFETY: the strip's own place in the buffer.
-                unsafe { self.pack_strip(strip, self.packed_strip(strip)) }
+        let worth = (1 << 15) / (self.k.len() * Self::STRIP).max(1);
+        let grain = worth.max(self.strips().div_ceil(2 * num_threads()));
+        parallel_for(0..self.strips(), grain, |part| {
+            let packed = part.filter(|&strip| self.is_packed(strip));
+            // SAFETY: each strip's own place in the buffer.
+            unsafe {
+                let strips = packed.map(|strip| self.strip_panel(strip, self.packed_strip(strip)));
+                L::enter(PackPanels(&strips.collect::<Vec<_>>()));
             }
         });
     }
 
-    unsafe fn pack_strip(&self, strip: usize, to: *mut L::Unit) {
-        // SAFETY: the strip's columns of B, and as many units of the buffer.
-        unsafe {
-            L::enter(PackPanel::<T, L> {
-                from: self.first_column(strip),
-                lane: self.g.b_strides[1],
-                along: self.g.b_strides[0],
-                width: self.width(strip),
-                k: self.k.len(),
-                to,
-                padded: Self::STRIP,
-            });
+    /// A strip of B, to be packed.
+    fn strip_panel(&self, strip: usize, to: *mut L::Unit) -> PackPanel<T, L> {
+        PackPanel {
+            from: self.first_column(strip),
+            lane: self.g.b_strides[1],
+            along: self.g.b_strides[0],
+            width: self.width(strip),
+            k: self.k.len(),
+            to,
+            padded: Self::STRIP,
         }
     }
 
@@ -192,8 +194,10 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
             |rows: &Range<usize>| room.wrapping_add(if pack { (rows.start - top) * groups } else { 0 });
         // SAFETY: `gemm`'s conditions; each panel begins where the rows before it end.
         unsafe {
-            for rows in tiles.clone().map(|tile| self.rows(tile)).filter(|_| pack) {
-                self.pack_rows(&rows, panel(&rows));
+            if pack {
+                let rows = tiles.clone().map(|tile| self.rows(tile));
+                let panels: Vec<_> = rows.map(|rows| self.rows_panel(&rows, panel(&rows))).collect();
+                L::enter(PackPanels(&panels));
             }
             if self.is_near() {
                 for rows in tiles.map(|tile| self.rows(tile)) {
@@ -206,7 +210,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
             }
             for strip in strips {
                 let b = if in_turn {
-                    self.pack_strip(strip, room);
+                    L::enter(self.strip_panel(strip, room));
                     (room.cast_const(), Self::STRIP as isize)
                 } else {
                     self.strip(strip)
@@ -248,18 +252,16 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
         }
     }
 
-    unsafe fn pack_rows(&self, rows: &Range<usize>, to: *mut L::Unit) {
-        // SAFETY: rows of A, and `rows * groups` units of the buffer.
-        unsafe {
-            L::enter(PackPanel::<T, L> {
-                from: at(self.g.a, self.g.a_strides, rows.start, self.k.start),
-                lane: self.g.a_strides[0],
-                along: self.g.a_strides[1],
-                width: rows.len(),
-                k: self.k.len(),
-                to,
-                padded: rows.len(),
-            });
+    /// Rows of A, to be packed.
+    fn rows_panel(&self, rows: &Range<usize>, to: *mut L::Unit) -> PackPanel<T, L> {
+        PackPanel {
+            from: at(self.g.a, self.g.a_strides, rows.start, self.k.start),
+            lane: self.g.a_strides[0],
+            along: self.g.a_strides[1],
+            width: rows.len(),
+            k: self.k.len(),
+            to,
+            padded: rows.len(),
         }
     }
 

@@ -7,8 +7,8 @@ use super::{
     lanes::{Body, Lanes, WIDEST},
 };
 
-/// Groups of k between the one that is copied and the one that is asked for.
-const AHEAD: usize = 16;
+/// Groups of k that are copied of each panel in turn where lanes are adjacent, and how far ahead more are asked for.
+const GROUPS: usize = 4;
 
 /// A panel: `width` rows of A or columns of B (`lane` is the stride between them), over `k` elements of stride
 /// `along`. It becomes `k / DEPTH` groups of `padded` units; those past `width`, and the second half of an odd last
@@ -21,6 +21,36 @@ pub(super) struct PackPanel<T, L: Lanes> {
     pub(super) k: usize,
     pub(super) to: *mut L::Unit,
     pub(super) padded: usize,
+}
+
+/// Panels of the same `k` elements that lie side by side. Where lanes are adjacent, a few groups of each are copied in turn: the
+/// processor then sees rows go on, and finds the line that two panels share.
+pub(super) struct PackPanels<'a, T, L: Lanes>(pub(super) &'a [PackPanel<T, L>]);
+
+/// # Safety
+/// - Of each panel what [`PackPanel`]'s `run` asks.
+impl<T: Pack<L::Unit>, L: Lanes> Body for PackPanels<'_, T, L> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        let Some(&PackPanel { lane, k, .. }) = self.0.first() else { return };
+        let step = if lane == 1 { GROUPS * T::DEPTH } else { k.max(1) };
+        for first in (0..k).step_by(step) {
+            for panel in self.0 {
+                // SAFETY: the condition above, for some groups of the panel.
+                unsafe { panel.part(first, step.min(k - first)).run() }
+            }
+        }
+    }
+}
+
+impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
+    /// The groups that `k` elements from `first` on make.
+    #[inline(always)]
+    fn part(&self, first: usize, k: usize) -> Self {
+        let from = self.from.wrapping_offset(first as isize * self.along);
+        let to = self.to.wrapping_add(first / T::DEPTH * self.padded);
+        Self { from, k, to, ..*self }
+    }
 }
 
 /// [`super::turn`] with these lanes: lines are packed like columns of B.
@@ -74,7 +104,7 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
                 let (first, second) = self.group(group);
                 // Rows lie too far apart for the processor to see the next ones coming.
                 for ahead in 0..T::DEPTH {
-                    let row = (AHEAD * T::DEPTH + ahead) as isize * self.along;
+                    let row = (GROUPS * T::DEPTH + ahead) as isize * self.along;
                     L::prefetch(first.wrapping_offset(row).cast());
                     L::prefetch(first.wrapping_offset(row).wrapping_add(W - 1).cast());
                 }
