@@ -49,6 +49,8 @@ struct Slab<'a, T: GemmElement, L: Lanes> {
     /// What is packed before the tiles.
     packed: Shared<L::Unit>,
     target: Target<L::Acc>,
+    /// The rows of each tile.
+    rows: Parts,
 }
 
 // SAFETY: its pointers are those of the product, whose elements each chunk uses as `gemm` allows.
@@ -63,6 +65,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm
         Packed::Last => 2 * L::N,
         Packed::InTurn => 0,
     };
+    let rows = Parts::new(g.m, g.m.div_ceil(L::TILES.len()));
     let mut packed = Scratch::new::<L::Unit>(plan.depth.div_ceil(T::DEPTH) * columns);
     for first_column in (0..g.n).step_by(COLUMNS) {
         let columns = first_column..g.n.min(first_column + COLUMNS);
@@ -75,7 +78,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm
             }
             let k = first..g.k.min(first + plan.depth);
             let packed = Shared(packed.as_mut_ptr());
-            let slab = Slab::<T, L> { g, plan: &plan, k, columns: columns.clone(), packed, target };
+            let slab = Slab::<T, L> { g, plan: &plan, k, columns: columns.clone(), packed, target, rows };
             // SAFETY: the caller's conditions.
             unsafe { slab.run() }
         }
@@ -90,7 +93,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
     }
 
     fn tiles(&self) -> usize {
-        self.g.m.div_ceil(L::TILES.len())
+        self.rows.count
     }
 
     fn strips(&self) -> usize {
@@ -115,8 +118,8 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
             self.pack_strips();
             parallel_for(0..down * across, (WORTH_A_THREAD / work.max(1)).max(1), |part| {
                 for block in part {
-                    let tiles = part_of(self.tiles(), block / across, down);
-                    self.block(tiles, part_of(self.strips(), block % across, across));
+                    let tiles = Parts::new(self.tiles(), down).part(block / across);
+                    self.block(tiles, Parts::new(self.strips(), across).part(block % across));
                 }
             });
         }
@@ -173,18 +176,13 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
         unsafe { self.packed.at().add(index * Self::STRIP * self.groups()) }
     }
 
-    /// The rows of a tile: as many as in the others, or one less.
-    fn rows(&self, tile: usize) -> Range<usize> {
-        part_of(self.g.m, tile, self.tiles())
-    }
-
     /// Tiles x strips of C.
     unsafe fn block(&self, tiles: Range<usize>, strips: Range<usize>) {
         let (pack, in_turn, groups) = (self.plan.pack_a, self.plan.b == Packed::InTurn, self.groups());
-        let top = self.rows(tiles.start).start;
+        let top = self.rows.part(tiles.start).start;
         // Panels of A, or one strip of B: never both.
         let lines = match (pack, in_turn) {
-            (true, _) => self.rows(tiles.end - 1).end - top,
+            (true, _) => self.rows.part(tiles.end - 1).end - top,
             (_, true) => Self::STRIP,
             _ => 0,
         };
@@ -195,12 +193,12 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
         // SAFETY: `gemm`'s conditions; each panel begins where the rows before it end.
         unsafe {
             if pack {
-                let rows = tiles.clone().map(|tile| self.rows(tile));
+                let rows = tiles.clone().map(|tile| self.rows.part(tile));
                 let panels: Vec<_> = rows.map(|rows| self.rows_panel(&rows, panel(&rows))).collect();
                 L::enter(PackPanels(&panels));
             }
             if self.is_near() {
-                for rows in tiles.map(|tile| self.rows(tile)) {
+                for rows in tiles.map(|tile| self.rows.part(tile)) {
                     for (index, strip) in strips.clone().enumerate() {
                         let ahead = self.ahead(&rows, index, strip);
                         self.tile(&rows, panel(&rows), self.strip(strip), strip, ahead);
@@ -216,7 +214,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
                     self.strip(strip)
                 };
                 for (index, tile) in tiles.clone().enumerate() {
-                    let rows = self.rows(tile);
+                    let rows = self.rows.part(tile);
                     self.tile(&rows, panel(&rows), b, strip, self.ahead(&rows, index, strip));
                 }
             }
@@ -312,10 +310,27 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
     }
 }
 
-/// Part `index` of `0..len` in `count` parts of nearly equal size: a last tile of a row or two would waste most of its
-/// operands.
-pub(super) fn part_of(len: usize, index: usize, count: usize) -> Range<usize> {
-    index * len / count..(index + 1) * len / count
+/// `0..len` cut into `count` parts of nearly equal size, the first ones one longer: a last tile of a row or two would waste most of
+/// its operands.
+#[derive(Clone, Copy)]
+pub(super) struct Parts {
+    count: usize,
+    /// The size of the shorter ones, and how many are longer.
+    least: usize,
+    longer: usize,
+}
+
+impl Parts {
+    pub(super) fn new(len: usize, count: usize) -> Self {
+        let parts = count.max(1);
+        Self { count, least: len / parts, longer: len % parts }
+    }
+
+    #[inline(always)]
+    pub(super) fn part(self, index: usize) -> Range<usize> {
+        let start = index * self.least + index.min(self.longer);
+        start..start + self.least + usize::from(index < self.longer)
+    }
 }
 
 /// Where an element is.

@@ -3,7 +3,7 @@
 
 use super::{
     Gemm, GemmElement,
-    blocks::{Target, part_of},
+    blocks::{Parts, Target},
     element::{Element, Pack},
     lanes::Lanes,
     pack::PackPanel,
@@ -44,8 +44,8 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
         }
         let target = Target::<L::Acc>::of(g);
         let tiles = g.m.div_ceil(L::TILES.len());
-        for tile in 0..tiles {
-            let rows = part_of(g.m, tile, tiles);
+        let parts = Parts::new(g.m, tiles);
+        for rows in (0..tiles).map(|tile| parts.part(tile)) {
             let first = rows.start as isize;
             L::TILES[rows.len() - 1][vectors - 1](&TileArgs {
                 depth: g.k,
