@@ -107,14 +107,17 @@ fn packs_a<T: GemmElement + Pack<U>, U>(g: &Gemm<T>) -> bool {
 }
 
 /// The same of B, whose rows are read a few vectors at a time: a page apart they share a few sets of the caches, and take a page
-/// each. Else it pays later, sooner where B is more than a second-level cache holds.
+/// each. Else it pays later: sooner where B is more than a second-level cache holds, last where its pages are more than the first
+/// table of addresses holds.
 fn packs_b<T: GemmElement + Pack<U>, U>(g: &Gemm<T>) -> bool {
     let [row, all] = [g.b_strides[0].unsigned_abs(), g.k * g.n].map(|elements| elements * size_of::<T>());
-    let (rows, bytes) = match row >= PAGE {
-        true => (36, 128 << 10),
-        false if all > 2 << 20 => (96, 2 << 20),
-        false => (256, 512 << 10),
+    let kilobytes = all >> 10;
+    let rows = match kilobytes {
+        129.. if row >= PAGE => 36,
+        2049.. => 96,
+        513.. => 256,
+        256.. => 1024,
+        _ => usize::MAX,
     };
-    let pays = g.m > rows && all > bytes;
-    pays || !T::SAME || g.b_strides[1] != 1
+    g.m > rows || !T::SAME || g.b_strides[1] != 1
 }
