@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::busy::{self, Busy};
 use crate::floor::{Floors, Machine};
-use crate::worker::{Measured, Worker, ours, output, progress};
+use crate::worker::{Measured, Worker, ours, output, progress, there_and_back};
 use crate::{Outcome, root};
 
 #[derive(Args)]
@@ -144,8 +144,7 @@ fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn Error>> {
     sides.extend(options.against.as_ref().map(|_| THEIRS));
     sides.extend(options.keep.then_some(KEEPING));
     sides.extend(options.busy.then_some(BESIDE));
-    let there_and_back = (0..sides.len()).chain((0..sides.len()).rev());
-    let turns = there_and_back.collect::<Vec<_>>().repeat(options.rounds.into());
+    let turns = there_and_back(sides.len()).repeat(options.rounds.into());
     let names = output(ours().arg("--list").arg(&options.filter))?;
     let names: Vec<&str> = names.lines().collect();
     let bar = progress(names.len())?;
@@ -159,8 +158,9 @@ fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn Error>> {
             for &side in &turns {
                 let who = sides[side];
                 let _busy = (who == BESIDE).then(Busy::start);
-                let measured = workers[side].measure(name)?;
-                runs.entry(who).or_default().entry(name.to_owned()).or_default().extend(measured);
+                if let Some(one) = workers[side].measure(name)? {
+                    runs.entry(who).or_default().entry(name.to_owned()).or_default().push(one);
+                }
             }
             let machine = machine(options)?;
             floors.set_machine(name, machine);
@@ -218,7 +218,7 @@ fn compare(
             None => print!(" {:>12} {:>8}", "", ""),
         }
         for ((_, theirs), logs) in opponents.iter().zip(&mut logs) {
-            let Some(theirs) = theirs.get(name).filter(|runs| !runs.is_empty()) else {
+            let Some(theirs) = theirs.get(name) else {
                 print!(" {:>14} {:>8}", "", "");
                 continue;
             };

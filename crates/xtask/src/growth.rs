@@ -9,7 +9,7 @@ use clap::Args;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use crate::worker::{Measured, Worker, ours, output, progress};
+use crate::worker::{Measured, Worker, ours, output, progress, there_and_back};
 use crate::{Outcome, root};
 
 #[derive(Args)]
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let mut curves = Curves::new();
     for name in names.lines() {
         bar.set_message(name.to_owned());
-        for side in (0..sides).chain((0..sides).rev()) {
+        for side in there_and_back(sides) {
             if let Some(one) = workers[side].measure(name)? {
                 add(&mut curves, sides, side, &one)?;
             }

@@ -58,6 +58,11 @@ impl Drop for Worker {
     }
 }
 
+/// The turns of so many sides, in both orders, so that neither always has the warmer or the busier machine.
+pub(crate) fn there_and_back(sides: usize) -> Vec<usize> {
+    (0..sides).chain((0..sides).rev()).collect()
+}
+
 /// Our workloads.
 pub(crate) fn ours() -> Command {
     let mut command = Command::new("cargo");

@@ -119,7 +119,8 @@ fn main() -> Result<()> {
 /// Answers each line of the input with the times of the workload of that name, or null; inputs stay until another is named.
 fn serve(all: &[Workload], seconds: f64) -> Result<()> {
     let mut current: Option<(&Workload, Call)> = None;
-    for name in std::io::stdin().lines().map_while(std::result::Result::ok) {
+    for name in std::io::stdin().lines() {
+        let name = name?;
         if current.as_ref().is_none_or(|(workload, _)| workload.name != name) {
             current = None;
             if let Some(workload) = all.iter().find(|workload| workload.name == name) {
