@@ -1,16 +1,16 @@
 //! The loops around the micro-kernel: blocks that fit the caches, packed where that pays, cut by size for the threads.
 #![expect(unsafe_code, reason = "raw operands")]
 
-use std::ops::Range;
+use std::{ops::Range, ptr};
 
 use super::{
     Gemm, GemmElement,
     element::{Pack, Scalar},
     lanes::Lanes,
     pack::{PackPanel, PackPanels},
-    plan::{COLUMNS, Packed, Plan, WORTH_A_THREAD, is_near},
+    plan::{COLUMNS, Packed, PackedRows, Plan, WORTH_A_THREAD, is_near},
     scratch::{Scratch, Shared},
-    tile::{LINE, TileArgs, UNROLLED},
+    tile::{LINE, RowsOfA, TileArgs, UNROLLED},
 };
 use flambeau_parallel::{num_threads, parallel_for};
 
@@ -178,21 +178,26 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
 
     /// Tiles x strips of C.
     unsafe fn block(&self, tiles: Range<usize>, strips: Range<usize>) {
-        let (pack, in_turn, groups) = (self.plan.pack_a, self.plan.b == Packed::InTurn, self.groups());
+        let (a, in_turn, groups) = (self.plan.a, self.plan.b == Packed::InTurn, self.groups());
         let top = self.rows.part(tiles.start).start;
         // Panels of A, or one strip of B: never both.
-        let lines = match (pack, in_turn) {
-            (true, _) => self.rows.part(tiles.end - 1).end - top,
-            (_, true) => Self::STRIP,
-            _ => 0,
+        let lines = match (a, in_turn) {
+            (PackedRows::Before | PackedRows::Meanwhile, _) => self.rows.part(tiles.end - 1).end - top,
+            (PackedRows::Never, true) => Self::STRIP,
+            (PackedRows::Never, false) => 0,
         };
         let mut room = Scratch::new::<L::Unit>(lines * groups);
         let room = room.as_mut_ptr::<L::Unit>();
-        let panel =
-            |rows: &Range<usize>| room.wrapping_add(if pack { (rows.start - top) * groups } else { 0 });
+        let panel = |rows: &Range<usize>| room.wrapping_add((rows.start - top) * groups);
+        let first = strips.start;
+        let rows_of_a = |rows: &Range<usize>, strip| match a {
+            PackedRows::Never => self.rows_as_they_lie(rows, ptr::null_mut()),
+            PackedRows::Meanwhile if strip == first => self.rows_as_they_lie(rows, panel(rows)),
+            _ => RowsOfA::packed(panel(rows), rows.len()),
+        };
         // SAFETY: `gemm`'s conditions; each panel begins where the rows before it end.
         unsafe {
-            if pack {
+            if a == PackedRows::Before {
                 let rows = tiles.clone().map(|tile| self.rows.part(tile));
                 let panels: Vec<_> = rows.map(|rows| self.rows_panel(&rows, panel(&rows))).collect();
                 L::enter(PackPanels(&panels));
@@ -201,7 +206,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
                 for rows in tiles.map(|tile| self.rows.part(tile)) {
                     for (index, strip) in strips.clone().enumerate() {
                         let ahead = self.ahead(&rows, index, strip);
-                        self.tile(&rows, panel(&rows), self.strip(strip), strip, ahead);
+                        self.tile(&rows, rows_of_a(&rows, strip), self.strip(strip), strip, ahead);
                     }
                 }
                 return;
@@ -215,7 +220,8 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
                 };
                 for (index, tile) in tiles.clone().enumerate() {
                     let rows = self.rows.part(tile);
-                    self.tile(&rows, panel(&rows), b, strip, self.ahead(&rows, index, strip));
+                    let ahead = self.ahead(&rows, index, strip);
+                    self.tile(&rows, rows_of_a(&rows, strip), b, strip, ahead);
                 }
             }
         }
@@ -263,48 +269,36 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
         }
     }
 
+    /// Rows of A where they lie, to be packed into a panel or not.
+    fn rows_as_they_lie(&self, rows: &Range<usize>, panel: *mut L::Unit) -> RowsOfA<L::Unit> {
+        let (from, [row, along]) = (self.g.a, self.g.a_strides);
+        RowsOfA {
+            at: at(from, [row, along], rows.start, self.k.start).cast(),
+            row: row / T::DEPTH as isize,
+            depth: if T::DEPTH == 1 { along } else { 1 },
+            panel,
+        }
+    }
+
     /// # Safety
-    /// - As [`super::gemm`]; `panel` holds the rows if A is packed; the strip lies at `b`, its rows `b_depth` apart.
+    /// - As [`super::gemm`]; the rows of A are at `a`, as a tile wants them; the strip lies at `b`, its rows `b_depth` apart.
     #[inline]
     unsafe fn tile(
         &self,
         rows: &Range<usize>,
-        panel: *const L::Unit,
+        a: RowsOfA<L::Unit>,
         (b, b_depth): (*const L::Unit, isize),
         strip: usize,
         ahead: *const u8,
     ) {
-        let (g, cols) = (self.g, self.width(strip));
+        let (depth, cols) = (self.groups(), self.width(strip));
         // SAFETY: the parts of the operands that belong to the tile.
         unsafe {
-            let (a, a_row, a_depth) = if self.plan.pack_a {
-                (panel, 1, rows.len() as isize)
-            } else {
-                let from = at(g.a, g.a_strides, rows.start, self.k.start);
-                let along = if T::DEPTH == 1 { g.a_strides[1] } else { 1 };
-                (from.cast(), g.a_strides[0] / T::DEPTH as isize, along)
-            };
             let Target { at: c, row: c_row, old, old_row, alpha, beta } =
                 self.target.from(strip * Self::STRIP);
             let c = c.offset(rows.start as isize * c_row);
             let old = old.offset(rows.start as isize * old_row);
-            let depth = self.groups();
-            let args = TileArgs {
-                depth,
-                a,
-                a_row,
-                a_depth,
-                b,
-                b_depth,
-                c,
-                c_row,
-                old,
-                old_row,
-                cols,
-                alpha,
-                beta,
-                ahead,
-            };
+            let args = TileArgs { depth, a, b, b_depth, c, c_row, old, old_row, cols, alpha, beta, ahead };
             L::TILES[rows.len() - 1][cols.div_ceil(L::N) - 1](&args);
         }
     }

@@ -38,9 +38,21 @@ pub(super) enum Packed {
     InTurn,
 }
 
+/// Whether A is packed, by each block for itself, and when.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum PackedRows {
+    /// It is read where it lies.
+    Never,
+    /// Before the tiles.
+    Before,
+    /// By the tiles of the first strip, as they read it. Where rows are adjacent, the copies cost nothing beside the
+    /// multiplications, and the wait for memory no more than they take.
+    Meanwhile,
+}
+
 /// What is decided once for a product.
 pub(super) struct Plan {
-    pub(super) pack_a: bool,
+    pub(super) a: PackedRows,
     pub(super) b: Packed,
     /// Elements of k in one slab.
     pub(super) depth: usize,
@@ -51,13 +63,17 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> Self {
-        let pack_a = packs_a::<T, L::Unit>(g);
+        let a = match packs_a::<T, L::Unit>(g) {
+            false => PackedRows::Never,
+            true if T::SAME && g.a_strides[0] == 1 => PackedRows::Meanwhile,
+            true => PackedRows::Before,
+        };
         let shared = num_threads() > 1 && !in_parallel_region();
         // What is packed before the tiles takes a wait for the other threads, and half of it comes from their caches.
         let few_rows = if shared { 2 * FEW_ROWS } else { FEW_ROWS };
         let b = match packs_b::<T, L::Unit>(g) {
             false => Packed::Last,
-            true if !pack_a && g.m <= few_rows && !is_near::<L>(g.k, g.n) => Packed::InTurn,
+            true if a == PackedRows::Never && g.m <= few_rows && !is_near::<L>(g.k, g.n) => Packed::InTurn,
             true => Packed::Before,
         };
         let (all_tiles, all_strips) = (g.m.div_ceil(L::TILES.len()), g.n.min(COLUMNS).div_ceil(2 * L::N));
@@ -76,7 +92,7 @@ impl Plan {
             strips = strips.div_ceil(2);
         }
         let depth = depth_of(g.k, DEPTH * T::DEPTH);
-        Self { pack_a, b, depth, tiles, strips }
+        Self { a, b, depth, tiles, strips }
     }
 }
 

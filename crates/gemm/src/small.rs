@@ -7,9 +7,9 @@ use super::{
     element::{Element, Pack},
     lanes::Lanes,
     pack::PackPanel,
-    tile::TileArgs,
+    tile::{RowsOfA, TileArgs},
 };
-use std::mem::MaybeUninit;
+use std::{mem::MaybeUninit, ptr};
 
 /// Units in a strip of B that is packed on the stack.
 const UNITS: usize = 1024;
@@ -49,9 +49,12 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
             let first = rows.start as isize;
             L::TILES[rows.len() - 1][vectors - 1](&TileArgs {
                 depth: g.k,
-                a: g.a.wrapping_offset(first * g.a_strides[0]).cast(),
-                a_row: g.a_strides[0],
-                a_depth: g.a_strides[1],
+                a: RowsOfA {
+                    at: g.a.wrapping_offset(first * g.a_strides[0]).cast(),
+                    row: g.a_strides[0],
+                    depth: g.a_strides[1],
+                    panel: ptr::null_mut(),
+                },
                 b,
                 b_depth,
                 c: target.at.wrapping_offset(first * target.row),

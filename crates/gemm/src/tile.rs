@@ -1,21 +1,36 @@
 //! The micro-kernel: a tile of C held in registers while k runs, written once for all lanes.
 #![expect(unsafe_code, reason = "raw operands; vector registers")]
 
-use std::hint::black_box;
+use std::{hint::black_box, ptr};
 
 use super::{
     element::Scalar,
     lanes::{Body, Lanes},
 };
 
+/// Rows of A as a tile reads them.
+pub(super) struct RowsOfA<U> {
+    pub(super) at: *const U,
+    /// How far rows are apart, and units of a row.
+    pub(super) row: isize,
+    pub(super) depth: isize,
+    /// Where they are packed meanwhile, for the tiles beside this one, or null: rows must be adjacent then.
+    pub(super) panel: *mut U,
+}
+
+impl<U> RowsOfA<U> {
+    /// A panel that has been packed.
+    pub(super) fn packed(panel: *const U, rows: usize) -> Self {
+        Self { at: panel, row: 1, depth: rows as isize, panel: ptr::null_mut() }
+    }
+}
+
 /// One tile of work: `rows x cols` of C, `depth` units of A and B.
 ///
 /// A and B may be packed or not: A needs two strides, B a row stride and adjacent columns.
 pub(super) struct TileArgs<L: Lanes> {
     pub(super) depth: usize,
-    pub(super) a: *const L::Unit,
-    pub(super) a_row: isize,
-    pub(super) a_depth: isize,
+    pub(super) a: RowsOfA<L::Unit>,
     pub(super) b: *const L::Unit,
     pub(super) b_depth: isize,
     pub(super) c: *mut L::Acc,
@@ -31,10 +46,18 @@ pub(super) struct TileArgs<L: Lanes> {
     pub(super) ahead: *const u8,
 }
 
+impl<L: Lanes> TileArgs<L> {
+    /// The rows that are read or written when the sums are complete, and how far they are apart.
+    #[inline(always)]
+    fn will_need(&self) -> (*const L::Acc, isize) {
+        if self.beta == L::Acc::ZERO { (self.c.cast_const(), self.c_row) } else { (self.old, self.old_row) }
+    }
+}
+
 /// # Safety
 /// - The CPU has the instruction set of `L`.
 /// - `rows` x `depth` units of A and `depth` x `vectors * N` units of B are readable through the strides, where `rows`
-///   and `vectors` are those of the tile chosen.
+///   and `vectors` are those of the tile chosen; as many of A are writable at its panel unless it is null.
 /// - `rows` x `cols` of C are writable, and of `old` readable unless `beta` is 0; `N * (vectors - 1) < cols <= N * vectors`.
 pub(super) type Tile<L> = unsafe fn(&TileArgs<L>);
 
@@ -67,23 +90,18 @@ impl<L: Lanes, const R: usize, const V: usize> Body for TileBody<'_, L, R, V> {
 /// The sums of the tile, before they are scaled.
 #[inline(always)]
 unsafe fn multiply<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>) -> [[L; V]; R] {
-    let (a_row, a_depth) = (args.a_row, args.a_depth);
+    let RowsOfA { at, row, depth, panel } = args.a;
     // SAFETY: as `Tile`.
     unsafe {
-        if args.beta != L::Acc::ZERO {
-            for row in 0..R as isize {
-                for v in 0..V {
-                    L::prefetch(args.old.wrapping_offset(row * args.old_row).wrapping_add(v * L::N).cast());
-                }
-            }
-        }
         // A packed panel, and rows as they lie mostly, have a stride that is a constant.
-        if a_row == 1 && a_depth == R as isize {
-            sums::<L, R, V, UNROLLED>(args, Rows::new(args.a, 1), R as isize)
-        } else if a_depth == 1 {
-            sums::<L, R, V, UNROLLED>(args, Rows::apart(args.a, a_row), 1)
+        if !panel.is_null() {
+            sums::<L, R, V, 1>(args, Rows::apart(at, 1), depth)
+        } else if row == 1 && depth == R as isize {
+            sums::<L, R, V, UNROLLED>(args, Rows::new(at, 1), R as isize)
+        } else if depth == 1 {
+            sums::<L, R, V, UNROLLED>(args, Rows::apart(at, row), 1)
         } else {
-            sums::<L, R, V, 1>(args, Rows::apart(args.a, a_row), a_depth)
+            sums::<L, R, V, 1>(args, Rows::apart(at, row), depth)
         }
     }
 }
@@ -92,6 +110,8 @@ unsafe fn multiply<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>)
 pub(super) const LINE: usize = 64;
 /// Units of k at once: what counts them would take a place from the multiplications.
 pub(super) const UNROLLED: usize = 4;
+/// How many units ahead rows of A that lie apart are asked for: they take a tile as long as memory takes to answer.
+const FAR: isize = 32;
 
 /// One unit of each row of A.
 ///
@@ -147,13 +167,23 @@ unsafe fn sums<L: Lanes, const R: usize, const V: usize, const AT_ONCE: usize>(
     unsafe {
         let mut sums = [[L::zero(); V]; R];
         let mut b = args.b;
-        let mut ahead = args.ahead;
-        for _ in 0..args.depth / AT_ONCE {
+        let (mut ahead, mut panel) = (args.ahead, args.a.panel);
+        let (c, c_row) = args.will_need();
+        for turn in 0..args.depth / AT_ONCE {
+            // A row in each turn: all of them at once would keep A and B waiting.
+            let row = c.wrapping_offset(turn.min(R - 1) as isize * c_row);
+            for v in 0..V {
+                L::prefetch(row.wrapping_add(v * L::N).cast());
+            }
             for _ in 0..const { ahead_at_once::<L>(R, V) } {
                 L::prefetch_far(ahead);
-                ahead = ahead.wrapping_add(LINE);
+                ahead = ahead.wrapping_add(LINE * AT_ONCE / UNROLLED);
             }
             for _ in 0..AT_ONCE {
+                if AT_ONCE == 1 && !panel.is_null() {
+                    pack::<L, R>(rows.at(0), a_depth, panel);
+                    panel = panel.wrapping_add(R);
+                }
                 add::<L, R, V>(&mut sums, &rows, b);
                 rows.advance(a_depth);
                 b = b.wrapping_offset(args.b_depth);
@@ -165,6 +195,18 @@ unsafe fn sums<L: Lanes, const R: usize, const V: usize, const AT_ONCE: usize>(
             b = b.wrapping_offset(args.b_depth);
         }
         sums
+    }
+}
+
+/// Copies a unit of each row, which are adjacent, and asks for those some units further on.
+#[inline(always)]
+unsafe fn pack<L: Lanes, const R: usize>(from: *const L::Unit, a_depth: isize, to: *mut L::Unit) {
+    let far = from.wrapping_offset(FAR * a_depth);
+    // SAFETY: `R` units of A, and of the panel.
+    unsafe {
+        L::prefetch_far(far.cast());
+        L::prefetch_far(far.wrapping_add(R - 1).cast());
+        from.copy_to_nonoverlapping(to, R);
     }
 }
 
