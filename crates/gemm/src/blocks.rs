@@ -113,13 +113,17 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
     unsafe fn run(&self) {
         let (down, across) = self.blocks();
         let work = self.g.m / down * (self.columns.len() / across) * self.k.len();
-        let (tiles, strips) = (Parts::new(self.tiles(), down), Parts::new(self.strips(), across));
+        // Longer ones between shorter ones: threads begin with half of the blocks each.
+        let share = |index: usize, of: usize, parts: usize| index * of / parts..(index + 1) * of / parts;
         // SAFETY: `gemm`'s conditions; each chunk packs its own strips, each block writes its own part of C.
         unsafe {
             self.pack_strips();
             parallel_for(0..down * across, (WORTH_A_THREAD / work.max(1)).max(1), |part| {
                 for block in part {
-                    self.block(tiles.part(block / across), strips.part(block % across));
+                    self.block(
+                        share(block / across, self.tiles(), down),
+                        share(block % across, self.strips(), across),
+                    );
                 }
             });
         }

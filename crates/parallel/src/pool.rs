@@ -27,9 +27,10 @@ use std::{
 
 use super::{chunks::Chunks, num_threads};
 
-/// How long an idle helper polls before it sleeps in the kernel. Longer than the few microseconds between two operators of a
-/// model, too short to be felt by other users of the core.
-const SPIN: Duration = Duration::from_micros(5);
+/// How long an idle helper polls before it sleeps in the kernel: about as long as the kernel takes to wake it, so that a helper whose
+/// wait proves longer has at most doubled its cost (Karlin, Li, Manasse and Owicki, "Empirical studies of competitive spinning for a
+/// shared-memory multiprocessor", SOSP 1991). Between two operators of a model there is less.
+const SPIN: Duration = Duration::from_micros(50);
 
 /// How long a caller polls for the last chunks of others: longer than one takes. A caller that slept would wake when the helper
 /// sleeps already, wake it late for the next call, and have to wait for it again.
