@@ -43,10 +43,9 @@ pub(super) enum Packed {
 pub(super) enum PackedRows {
     /// It is read where it lies.
     Never,
-    /// Before the tiles.
+    /// Before the tiles: its units are made of its elements, or lie apart in both ways.
     Before,
-    /// By the tiles of the first strip, as they read it. Where rows are adjacent, the copies cost nothing beside the
-    /// multiplications, and the wait for memory no more than they take.
+    /// By the tiles of the first strip as they read it: copies, and the wait for memory, go beside the multiplications.
     Meanwhile,
 }
 
@@ -65,7 +64,7 @@ impl Plan {
     pub(super) fn new<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> Self {
         let a = match packs_a::<T, L::Unit>(g) {
             false => PackedRows::Never,
-            true if T::SAME && g.a_strides[0] == 1 => PackedRows::Meanwhile,
+            true if T::SAME && g.a_strides.contains(&1) => PackedRows::Meanwhile,
             true => PackedRows::Before,
         };
         let shared = num_threads() > 1 && !in_parallel_region();
@@ -115,7 +114,7 @@ fn packs_a<T: GemmElement + Pack<U>, U>(g: &Gemm<T>) -> bool {
     let (columns, bytes) = match along > size_of::<T>() {
         true if along >= PAGE => (36, 128 << 10),
         true => (96, 128 << 10),
-        false if row >= PAGE => (256, 512 << 10),
+        false if row >= PAGE => (768, 512 << 10),
         false => (usize::MAX, 0),
     };
     let pays = T::DEPTH == 1 && g.n > columns && g.m * g.k * size_of::<T>() > bytes;

@@ -287,6 +287,8 @@ fn large_products_match() {
         }
         on_all_sets::<i32>(&[Case { m, n, k, orders: ROW, alpha: 3, beta: 2 }]);
     }
+    // Long rows of A, which the first tiles pack.
+    on_all_sets::<f32>(&[Case { m: 128, n: 780, k: 1040, orders: ROW, alpha: 1, beta: 1 }]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(super) struct RowsOfA<U> {
     /// How far rows are apart, and units of a row.
     pub(super) row: isize,
     pub(super) depth: isize,
-    /// Where they are packed meanwhile, for the tiles beside this one, or null: rows must be adjacent then.
+    /// Where they are packed meanwhile, for the tiles beside this one, or null.
     pub(super) panel: *mut U,
 }
 
@@ -95,7 +95,7 @@ unsafe fn multiply<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>)
     unsafe {
         // A packed panel, and rows as they lie mostly, have a stride that is a constant.
         if !panel.is_null() {
-            sums::<L, R, V, 1>(args, Rows::apart(at, 1), depth)
+            sums::<L, R, V, 1>(args, Rows::apart(at, row), depth)
         } else if row == 1 && depth == R as isize {
             sums::<L, R, V, UNROLLED>(args, Rows::new(at, 1), R as isize)
         } else if depth == 1 {
@@ -110,7 +110,7 @@ unsafe fn multiply<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>)
 pub(super) const LINE: usize = 64;
 /// Units of k at once: what counts them would take a place from the multiplications.
 pub(super) const UNROLLED: usize = 4;
-/// How many units ahead rows of A that lie apart are asked for: they take a tile as long as memory takes to answer.
+/// How many units ahead a tile that packs asks for A: they take it as long as memory takes to answer.
 const FAR: isize = 32;
 
 /// One unit of each row of A.
@@ -181,7 +181,7 @@ unsafe fn sums<L: Lanes, const R: usize, const V: usize, const AT_ONCE: usize>(
             }
             for _ in 0..AT_ONCE {
                 if AT_ONCE == 1 && !panel.is_null() {
-                    pack::<L, R>(rows.at(0), a_depth, panel);
+                    pack::<L, R>(&rows, a_depth, panel);
                     panel = panel.wrapping_add(R);
                 }
                 add::<L, R, V>(&mut sums, &rows, b);
@@ -198,15 +198,22 @@ unsafe fn sums<L: Lanes, const R: usize, const V: usize, const AT_ONCE: usize>(
     }
 }
 
-/// Copies a unit of each row, which are adjacent, and asks for those some units further on.
+/// Copies a unit of each row. Where these are adjacent, it asks for those some units further on; else each row is a stream.
 #[inline(always)]
-unsafe fn pack<L: Lanes, const R: usize>(from: *const L::Unit, a_depth: isize, to: *mut L::Unit) {
-    let far = from.wrapping_offset(FAR * a_depth);
+unsafe fn pack<L: Lanes, const R: usize>(rows: &Rows<L::Unit>, a_depth: isize, to: *mut L::Unit) {
     // SAFETY: `R` units of A, and of the panel.
     unsafe {
-        L::prefetch_far(far.cast());
-        L::prefetch_far(far.wrapping_add(R - 1).cast());
-        from.copy_to_nonoverlapping(to, R);
+        if rows.stride == 1 {
+            let from = rows.at(0);
+            let far = from.wrapping_offset(FAR * a_depth);
+            L::prefetch_far(far.cast());
+            L::prefetch_far(far.wrapping_add(R - 1).cast());
+            from.copy_to_nonoverlapping(to, R);
+        } else {
+            for row in 0..R {
+                to.add(row).write(rows.at(row).read());
+            }
+        }
     }
 }
 
