@@ -1,7 +1,7 @@
 //! The micro-kernel: a tile of C held in registers while k runs, written once for all lanes.
 #![expect(unsafe_code, reason = "raw operands; vector registers")]
 
-use std::{hint::black_box, ptr};
+use std::ptr;
 
 use super::{
     element::Scalar,
@@ -94,14 +94,13 @@ unsafe fn multiply<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>)
     // SAFETY: as `Tile`.
     unsafe {
         // A packed panel, and rows as they lie mostly, have a stride that is a constant.
-        if !panel.is_null() {
-            sums::<L, R, V, 1>(args, Rows::apart(at, row), depth)
-        } else if row == 1 && depth == R as isize {
-            sums::<L, R, V, UNROLLED>(args, Rows::new(at, 1), R as isize)
-        } else if depth == 1 {
-            sums::<L, R, V, UNROLLED>(args, Rows::apart(at, row), 1)
+        let packs = !panel.is_null();
+        if !packs && row == 1 && depth == R as isize {
+            sums::<L, R, V, UNROLLED, _>(args, Rows::<_, false>::new(at, 1), R as isize)
+        } else if !packs && depth == 1 {
+            sums::<L, R, V, UNROLLED, _>(args, Rows::<_, true>::new(at, row), 1)
         } else {
-            sums::<L, R, V, 1>(args, Rows::apart(at, row), depth)
+            sums::<L, R, V, 1, _>(args, Rows::<_, true>::new(at, row), depth)
         }
     }
 }
@@ -113,28 +112,31 @@ pub(super) const UNROLLED: usize = 4;
 /// How many units ahead a tile that packs asks for A: they take it as long as memory takes to answer.
 const FAR: isize = 32;
 
-/// One unit of each row of A.
+/// One unit of each row of A, whose stride is a constant, or any that lies `APART`.
 ///
 /// Rows are addressed as `bases[row / 3] + (row % 3) * stride`: with one base a row the addresses alone would fill the
 /// integer registers.
 #[derive(Clone, Copy)]
-struct Rows<U> {
+struct Rows<U, const APART: bool> {
     bases: [*const U; 4],
     stride: isize,
 }
 
-impl<U> Rows<U> {
+impl<U, const APART: bool> Rows<U, APART> {
     #[inline(always)]
     fn new(first: *const U, stride: isize) -> Self {
-        Self { bases: [0, 3, 6, 9].map(|row| first.wrapping_offset(row * stride)), stride }
+        let mut rows = Self { bases: [0, 3, 6, 9].map(|row| first.wrapping_offset(row * stride)), stride };
+        rows.forget();
+        rows
     }
 
-    /// With bases that the compiler sees no connection between: it would compute each address from the one before,
-    /// twelve additions in a row, which take as long as the whole tile.
+    /// Makes the compiler forget how bases are connected. It would compute each from the one before, twelve additions in a row,
+    /// which take as long as the whole tile; or compute all rows' addresses before the loop, and fetch them from the stack in it.
     #[inline(always)]
-    fn apart(first: *const U, stride: isize) -> Self {
-        let Self { bases, stride } = Self::new(first, stride);
-        Self { bases: bases.map(black_box), stride }
+    fn forget(&mut self) {
+        if APART {
+            self.bases = self.bases.map(unknown);
+        }
     }
 
     #[inline(always)]
@@ -150,6 +152,22 @@ impl<U> Rows<U> {
     }
 }
 
+/// The same pointer, of which the compiler knows nothing more; unlike `black_box`, it leaves it in its register.
+#[inline(always)]
+fn unknown<T>(pointer: *const T) -> *const T {
+    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+    #[expect(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written there")]
+    let pointer = {
+        let mut pointer = pointer;
+        // SAFETY: a comment, no instruction.
+        unsafe {
+            std::arch::asm!("/* {0} */", inout(reg) pointer, options(pure, nomem, nostack, preserves_flags))
+        };
+        pointer
+    };
+    pointer
+}
+
 /// Lines that are fetched in one turn of the loop: a tile of one vector reads A at twice the pace, so it fetches as much
 /// as it reads.
 const fn ahead_at_once<L: Lanes>(rows: usize, vectors: usize) -> usize {
@@ -158,9 +176,9 @@ const fn ahead_at_once<L: Lanes>(rows: usize, vectors: usize) -> usize {
 }
 
 #[inline(always)]
-unsafe fn sums<L: Lanes, const R: usize, const V: usize, const AT_ONCE: usize>(
+unsafe fn sums<L: Lanes, const R: usize, const V: usize, const AT_ONCE: usize, const APART: bool>(
     args: &TileArgs<L>,
-    mut rows: Rows<L::Unit>,
+    mut rows: Rows<L::Unit, APART>,
     a_depth: isize,
 ) -> [[L; V]; R] {
     // SAFETY: as `Tile`; pointers move past the last unit without being read there.
@@ -179,18 +197,19 @@ unsafe fn sums<L: Lanes, const R: usize, const V: usize, const AT_ONCE: usize>(
                 L::prefetch_far(ahead);
                 ahead = ahead.wrapping_add(LINE * AT_ONCE / UNROLLED);
             }
+            rows.forget();
             for _ in 0..AT_ONCE {
                 if AT_ONCE == 1 && !panel.is_null() {
-                    pack::<L, R>(&rows, a_depth, panel);
+                    pack::<L, R, _>(&rows, a_depth, panel);
                     panel = panel.wrapping_add(R);
                 }
-                add::<L, R, V>(&mut sums, &rows, b);
+                add::<L, R, V, _>(&mut sums, &rows, b);
                 rows.advance(a_depth);
                 b = b.wrapping_offset(args.b_depth);
             }
         }
         for _ in 0..args.depth % AT_ONCE {
-            add::<L, R, V>(&mut sums, &rows, b);
+            add::<L, R, V, _>(&mut sums, &rows, b);
             rows.advance(a_depth);
             b = b.wrapping_offset(args.b_depth);
         }
@@ -200,7 +219,11 @@ unsafe fn sums<L: Lanes, const R: usize, const V: usize, const AT_ONCE: usize>(
 
 /// Copies a unit of each row. Where these are adjacent, it asks for those some units further on; else each row is a stream.
 #[inline(always)]
-unsafe fn pack<L: Lanes, const R: usize>(rows: &Rows<L::Unit>, a_depth: isize, to: *mut L::Unit) {
+unsafe fn pack<L: Lanes, const R: usize, const APART: bool>(
+    rows: &Rows<L::Unit, APART>,
+    a_depth: isize,
+    to: *mut L::Unit,
+) {
     // SAFETY: `R` units of A, and of the panel.
     unsafe {
         if rows.stride == 1 {
@@ -219,9 +242,9 @@ unsafe fn pack<L: Lanes, const R: usize>(rows: &Rows<L::Unit>, a_depth: isize, t
 
 /// Adds the products of one unit of each row and of each column.
 #[inline(always)]
-unsafe fn add<L: Lanes, const R: usize, const V: usize>(
+unsafe fn add<L: Lanes, const R: usize, const V: usize, const APART: bool>(
     sums: &mut [[L; V]; R],
-    rows: &Rows<L::Unit>,
+    rows: &Rows<L::Unit, APART>,
     b: *const L::Unit,
 ) {
     // SAFETY: as `Tile`.
