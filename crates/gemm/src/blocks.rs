@@ -1,18 +1,22 @@
 //! The loops around the micro-kernel: blocks that fit the caches, packed where that pays, cut by size for the threads.
 #![expect(unsafe_code, reason = "raw operands")]
 
-use std::{ops::Range, ptr};
+use std::{mem::MaybeUninit, ops::Range, ptr};
 
 use super::{
     Gemm, GemmElement,
     element::{Pack, Scalar},
     lanes::Lanes,
-    pack::{PackPanel, PackPanels},
-    plan::{COLUMNS, Packed, PackedRows, Plan, WORTH_A_THREAD, is_near},
+    pack::{PackPanel, PackPanels, PackRows},
+    plan::{Packed, PackedRows, Plan, WORTH_A_THREAD, is_near},
+    round::Round,
     scratch::{Scratch, Shared},
     tile::{LINE, RowsOfA, TileArgs, UNROLLED},
 };
 use flambeau_parallel::{num_threads, parallel_for};
+
+/// Sums of the largest tile.
+const MOST_SUMS: usize = 32 * 32;
 
 /// Where sums go, and what is added to them: rows of adjacent accumulators.
 #[derive(Clone, Copy)]
@@ -49,6 +53,8 @@ struct Slab<'a, T: GemmElement, L: Lanes> {
     /// What is packed before the tiles.
     packed: Shared<L::Unit>,
     target: Target<L::Acc>,
+    /// Whether sums are complete, and to be rounded to C.
+    rounds: bool,
     /// The rows of each tile.
     rows: Parts,
 }
@@ -56,19 +62,25 @@ struct Slab<'a, T: GemmElement, L: Lanes> {
 // SAFETY: its pointers are those of the product, whose elements each chunk uses as `gemm` allows.
 unsafe impl<T: GemmElement, L: Lanes> Sync for Slab<'_, T, L> {}
 
+/// The product, kept in `target` between slabs of k, and where `rounds` says so rounded to C from there.
+///
 /// # Safety
-/// - As [`super::gemm`], with C replaced by `target`.
-pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>, target: Target<L::Acc>) {
+/// - As [`super::gemm`], with C replaced by `target` unless there is one slab, which is rounded.
+pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>>(
+    g: &Gemm<T>,
+    target: Target<L::Acc>,
+    rounds: bool,
+) {
     let plan = Plan::new::<T, L>(g);
     let columns = match plan.b {
-        Packed::Before => g.n.min(COLUMNS).next_multiple_of(2 * L::N),
+        Packed::Before => g.n.min(plan.columns).next_multiple_of(2 * L::N),
         Packed::Last => 2 * L::N,
         Packed::InTurn => 0,
     };
-    let rows = Parts::new(g.m, g.m.div_ceil(L::TILES.len()));
-    let mut packed = Scratch::new::<L::Unit>(plan.depth.div_ceil(T::DEPTH) * columns);
-    for first_column in (0..g.n).step_by(COLUMNS) {
-        let columns = first_column..g.n.min(first_column + COLUMNS);
+    let rows = Parts::new(g.m, g.m.div_ceil(L::ROWS));
+    let mut packed = Scratch::new::<L::Unit>(groups::<T, L>(plan.depth) * columns);
+    for first_column in (0..g.n).step_by(plan.columns) {
+        let columns = first_column..g.n.min(first_column + plan.columns);
         // With `k` of 0 there is one block of nothing, which scales C.
         for first in (0..g.k.max(1)).step_by(plan.depth) {
             let mut target = target.from(first_column);
@@ -77,19 +89,20 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm
                 target = Target { old: target.at, old_row: target.row, beta: L::Acc::ONE, ..target };
             }
             let k = first..g.k.min(first + plan.depth);
-            let packed = Shared(packed.as_mut_ptr());
-            let slab = Slab::<T, L> { g, plan: &plan, k, columns: columns.clone(), packed, target, rows };
+            let (packed, rounds) = (Shared(packed.as_mut_ptr()), rounds && k.end == g.k);
+            let columns = columns.clone();
+            let slab = Slab::<T, L> { g, plan: &plan, k, columns, packed, target, rounds, rows };
             // SAFETY: the caller's conditions.
             unsafe { slab.run() }
         }
     }
 }
 
-impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
+impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
     const STRIP: usize = 2 * L::N;
 
     fn groups(&self) -> usize {
-        self.k.len().div_ceil(T::DEPTH)
+        groups::<T, L>(self.k.len())
     }
 
     fn tiles(&self) -> usize {
@@ -125,6 +138,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
                         share(block % across, self.strips(), across),
                     );
                 }
+                L::rest();
             });
         }
     }
@@ -153,6 +167,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
             k: self.k.len(),
             to,
             padded: Self::STRIP,
+            groups: self.groups(),
         }
     }
 
@@ -197,16 +212,16 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
         let rows_of_a = |rows: &Range<usize>, strip| match a {
             PackedRows::Never => self.rows_as_they_lie(rows, ptr::null_mut()),
             PackedRows::Meanwhile if strip == first => self.rows_as_they_lie(rows, panel(rows)),
-            _ => RowsOfA::packed(panel(rows), rows.len()),
+            _ => RowsOfA::packed::<L>(panel(rows), rows.len(), groups),
         };
         // SAFETY: `gemm`'s conditions; each panel begins where the rows before it end.
         unsafe {
             if a == PackedRows::Before {
                 let rows = tiles.clone().map(|tile| self.rows.part(tile));
                 let panels: Vec<_> = rows.map(|rows| self.rows_panel(&rows, panel(&rows))).collect();
-                L::enter(PackPanels(&panels));
+                L::enter(PackRows(&panels));
             }
-            if self.is_near() {
+            if self.by_rows() {
                 for rows in tiles.map(|tile| self.rows.part(tile)) {
                     for (index, strip) in strips.clone().enumerate() {
                         let ahead = self.ahead(&rows, index, strip);
@@ -242,21 +257,21 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
         }
     }
 
-    /// Whether all of B stays in the first-level cache, so that rows of A and C may come and go one after another.
-    fn is_near(&self) -> bool {
-        self.plan.b != Packed::InTurn && is_near::<L>(self.groups(), self.columns.len())
+    /// Whether rows of A and C come and go one after another: all of B stays in the first-level cache, or lanes want it so.
+    fn by_rows(&self) -> bool {
+        self.plan.b != Packed::InTurn && (L::CUT.by_rows || is_near::<L>(self.groups(), self.columns.len()))
     }
 
     /// What a tile, at `index` of those that use one strip or one panel, fetches for others: of the next packed strip, so
     /// that the first tile there does not wait for all of it, or of the rows of A below.
     fn ahead(&self, rows: &Range<usize>, index: usize, strip: usize) -> *const u8 {
         let part = index * (self.groups() / UNROLLED) * LINE;
-        if self.plan.b == Packed::Before {
+        if self.plan.b == Packed::Before && !L::CUT.by_rows {
             let start = self.packed.at().wrapping_add((strip + 1) * Self::STRIP * self.groups());
             start.cast_const().cast::<u8>().wrapping_add(part)
         } else {
             let start = at(self.g.a, self.g.a_strides, rows.end, self.k.start).cast::<u8>();
-            start.wrapping_add(if self.is_near() { part } else { 0 })
+            start.wrapping_add(if self.by_rows() { part } else { 0 })
         }
     }
 
@@ -270,6 +285,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
             k: self.k.len(),
             to,
             padded: rows.len(),
+            groups: self.groups(),
         }
     }
 
@@ -291,19 +307,54 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes> Slab<'_, T, L> {
         &self,
         rows: &Range<usize>,
         a: RowsOfA<L::Unit>,
-        (b, b_depth): (*const L::Unit, isize),
+        b: (*const L::Unit, isize),
         strip: usize,
         ahead: *const u8,
     ) {
-        let (depth, cols) = (self.groups(), self.width(strip));
+        let args = self.args(rows, a, b, strip, ahead);
         // SAFETY: the parts of the operands that belong to the tile.
         unsafe {
-            let Target { at: c, row: c_row, old, old_row, alpha, beta } =
-                self.target.from(strip * Self::STRIP);
-            let c = c.offset(rows.start as isize * c_row);
-            let old = old.offset(rows.start as isize * old_row);
-            let args = TileArgs { depth, a, b, b_depth, c, c_row, old, old_row, cols, alpha, beta, ahead };
-            L::TILES[rows.len() - 1][cols.div_ceil(L::N) - 1](&args);
+            if self.rounds {
+                self.rounded_tile(rows, strip, args);
+            } else {
+                L::tile(rows.len(), args.cols.div_ceil(L::N), &args);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn args(
+        &self,
+        rows: &Range<usize>,
+        a: RowsOfA<L::Unit>,
+        (b, b_depth): (*const L::Unit, isize),
+        strip: usize,
+        ahead: *const u8,
+    ) -> TileArgs<L> {
+        let Target { at: c, row: c_row, old, old_row, alpha, beta } = self.target.from(strip * Self::STRIP);
+        let c = c.wrapping_offset(rows.start as isize * c_row);
+        let old = old.wrapping_offset(rows.start as isize * old_row);
+        let (depth, cols) = (self.groups(), self.width(strip));
+        TileArgs { depth, a, b, b_depth, c, c_row, old, old_row, cols, alpha, beta, ahead }
+    }
+
+    /// A tile whose sums are complete, and are rounded to C while they are in the first-level cache.
+    ///
+    /// # Safety
+    /// - As [`Slab::tile`].
+    #[inline(always)]
+    unsafe fn rounded_tile(&self, rows: &Range<usize>, strip: usize, mut args: TileArgs<L>) {
+        const { assert!(L::ROWS * Self::STRIP <= MOST_SUMS) }
+        let mut sums = MaybeUninit::<[L::Acc; MOST_SUMS]>::uninit();
+        let sums = sums.as_mut_ptr().cast::<L::Acc>();
+        let &Gemm { c, c_strides: strides, alpha, beta, .. } = self.g;
+        let c = at(c, strides, rows.start, self.columns.start + strip * Self::STRIP).cast_mut();
+        let (pitch, rows, columns) = (Self::STRIP, rows.len(), args.cols);
+        (args.c, args.c_row) = (sums, pitch as isize);
+        // SAFETY: there is room for the tile, and C has its elements.
+        unsafe {
+            L::tile(rows, columns.div_ceil(L::N), &args);
+            L::enter(Round::<T, L> { c, strides, sums, pitch, rows, columns, alpha, beta });
         }
     }
 }
@@ -329,6 +380,11 @@ impl Parts {
         let start = index * self.least + index.min(self.longer);
         start..start + self.least + usize::from(index < self.longer)
     }
+}
+
+/// Units that some elements of k make.
+fn groups<T: Pack<L::Unit>, L: Lanes>(k: usize) -> usize {
+    k.div_ceil(T::DEPTH).next_multiple_of(L::TURN)
 }
 
 /// Where an element is.

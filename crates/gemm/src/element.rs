@@ -4,7 +4,7 @@
 use half::{bf16, f16};
 
 #[cfg(target_arch = "x86_64")]
-use super::x86::{Avx2, Avx512, Bf16x32, F32x8, F32x16, F64x4, F64x8};
+use super::x86::{Amx, Avx2, Avx512, Bf16x32, F32x8, F32x16, F64x4, F64x8};
 use super::{
     Gemm, GemmElement, Lines,
     convert::{narrow_bf16, narrow_f16, widen_bf16, widen_f16},
@@ -137,7 +137,7 @@ pub trait Element: Copy + Send + Sync + 'static {
 
 macro_rules! elements {
     ($($t:ty: $acc:ty, $direct:literal, |$x:ident| $widen:expr, |$y:ident| $narrow:expr,
-       [$scalar:ty, $avx2:ty, $avx512:ty, $bf16:ty];)*) => {$(
+       [$scalar:ty, $avx2:ty, $avx512:ty, $bf16:ty, $amx:ty];)*) => {$(
         impl Element for $t {
             type Acc = $acc;
             const DIRECT: bool = $direct;
@@ -166,6 +166,8 @@ macro_rules! elements {
                         Isa::Avx512 => multiply::<$t, $avx512>(g),
                         #[cfg(target_arch = "x86_64")]
                         Isa::Avx512Bf16 => multiply::<$t, $bf16>(g),
+                        #[cfg(target_arch = "x86_64")]
+                        Isa::Amx => multiply::<$t, $amx>(g),
                         #[cfg(not(target_arch = "x86_64"))]
                         _ => multiply::<$t, $scalar>(g),
                     }
@@ -180,7 +182,7 @@ macro_rules! elements {
                         #[cfg(target_arch = "x86_64")]
                         Isa::Avx2 => turn::<$t, $avx2>(lines, to, pitch),
                         #[cfg(target_arch = "x86_64")]
-                        Isa::Avx512 | Isa::Avx512Bf16 => turn::<$t, $avx512>(lines, to, pitch),
+                        Isa::Avx512 | Isa::Avx512Bf16 | Isa::Amx => turn::<$t, $avx512>(lines, to, pitch),
                         #[cfg(not(target_arch = "x86_64"))]
                         _ => turn::<$t, $scalar>(lines, to, pitch),
                     }
@@ -204,13 +206,13 @@ type I32x16 = Portable<Avx512, i32, 16>;
 type I64x8 = Portable<Avx512, i64, 8>;
 
 elements! {
-    f32: f32, true, |x| x, |x| x, [F32, F32x8, F32x16, F32x16];
-    f64: f64, true, |x| x, |x| x, [F64, F64x4, F64x8, F64x8];
-    bf16: f32, false, |x| widen_bf16(x), |x| narrow_bf16(x), [F32, F32x8, F32x16, Bf16x32];
-    f16: f32, false, |x| widen_f16(x), |x| narrow_f16(x), [F32, F32x8, F32x16, F32x16];
-    i8: i32, false, |x| x.into(), |x| x as Self, [I32, I32x8, I32x16, I32x16];
-    u8: i32, false, |x| x.into(), |x| x as Self, [I32, I32x8, I32x16, I32x16];
-    i16: i32, false, |x| x.into(), |x| x as Self, [I32, I32x8, I32x16, I32x16];
-    i32: i32, true, |x| x, |x| x, [I32, I32x8, I32x16, I32x16];
-    i64: i64, true, |x| x, |x| x, [I64, I64x4, I64x8, I64x8];
+    f32: f32, true, |x| x, |x| x, [F32, F32x8, F32x16, F32x16, F32x16];
+    f64: f64, true, |x| x, |x| x, [F64, F64x4, F64x8, F64x8, F64x8];
+    bf16: f32, false, |x| widen_bf16(x), |x| narrow_bf16(x), [F32, F32x8, F32x16, Bf16x32, Amx];
+    f16: f32, false, |x| widen_f16(x), |x| narrow_f16(x), [F32, F32x8, F32x16, F32x16, F32x16];
+    i8: i32, false, |x| x.into(), |x| x as Self, [I32, I32x8, I32x16, I32x16, I32x16];
+    u8: i32, false, |x| x.into(), |x| x as Self, [I32, I32x8, I32x16, I32x16, I32x16];
+    i16: i32, false, |x| x.into(), |x| x as Self, [I32, I32x8, I32x16, I32x16, I32x16];
+    i32: i32, true, |x| x, |x| x, [I32, I32x8, I32x16, I32x16, I32x16];
+    i64: i64, true, |x| x, |x| x, [I64, I64x4, I64x8, I64x8, I64x8];
 }

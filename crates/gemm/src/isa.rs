@@ -13,13 +13,15 @@ pub enum Isa {
     Avx512,
     /// AVX-512 with products of bf16 pairs; the same as [`Isa::Avx512`] for other types.
     Avx512Bf16,
+    /// AVX-512 with AMX, whose registers are tiles of 16 x 16 sums of bf16 pairs; the same as [`Isa::Avx512`] for other types.
+    Amx,
 }
 
 impl Isa {
     /// All of them, the smallest first.
-    pub const ALL: [Self; 4] = [Self::Scalar, Self::Avx2, Self::Avx512, Self::Avx512Bf16];
+    pub const ALL: [Self; 5] = [Self::Scalar, Self::Avx2, Self::Avx512, Self::Avx512Bf16, Self::Amx];
 
-    /// Whether this CPU has it.
+    /// Whether this CPU has it, and the system lets the process use it.
     #[must_use]
     pub fn is_available(self) -> bool {
         #[cfg(target_arch = "x86_64")]
@@ -34,6 +36,7 @@ impl Isa {
                     && is_x86_feature_detected!("avx512vl")
             }
             Self::Avx512Bf16 => Self::Avx512.is_available() && is_x86_feature_detected!("avx512bf16"),
+            Self::Amx => Self::Avx512Bf16.is_available() && super::amx::is_available(),
         }
         #[cfg(not(target_arch = "x86_64"))]
         {
@@ -43,14 +46,14 @@ impl Isa {
 
     /// The best this CPU has, found once.
     ///
-    /// `FLAMBEAU_CPU_CAPABILITY` (`scalar` or `default`, `avx2`, `avx512`, `avx512_bf16`) asks for a smaller one; what
-    /// the CPU lacks is never chosen.
+    /// `FLAMBEAU_CPU_CAPABILITY` (`scalar` or `default`, `avx2`, `avx512`, `avx512_bf16`, `amx`) asks for a smaller one;
+    /// what the CPU lacks is never chosen.
     #[must_use]
     pub fn detected() -> Self {
         static FOUND: OnceLock<Isa> = OnceLock::new();
         *FOUND.get_or_init(|| {
             let limit = std::env::var("FLAMBEAU_CPU_CAPABILITY").ok().and_then(|name| Self::named(&name));
-            let limit = limit.unwrap_or(Self::Avx512Bf16);
+            let limit = limit.unwrap_or(Self::Amx);
             let mut usable = Self::ALL.into_iter().filter(|isa| *isa <= limit && isa.is_available());
             usable.next_back().unwrap_or(Self::Scalar)
         })
@@ -62,6 +65,7 @@ impl Isa {
             "avx2" => Some(Self::Avx2),
             "avx512" => Some(Self::Avx512),
             "avx512_bf16" => Some(Self::Avx512Bf16),
+            "amx" => Some(Self::Amx),
             _ => None,
         }
     }

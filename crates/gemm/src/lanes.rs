@@ -1,7 +1,11 @@
 //! What a kernel asks of a vector register, and how a body reaches the instruction set it is written for.
 #![expect(unsafe_code, reason = "vector instructions that only some CPUs have")]
 
-use super::{element::Scalar, tile::Tile};
+use super::{
+    element::{Element, Pack, Scalar},
+    plan::Cut,
+    tile::{Tile, TileArgs},
+};
 
 /// Code that runs inside an instruction set's shim. Its method must be `#[inline(always)]`, all the way down:
 /// a body that stays a function of its own is compiled without the instructions (measured 40 to 100 times slower).
@@ -34,8 +38,28 @@ pub(super) unsafe trait Lanes: Copy + 'static {
     type Operand: Copy;
     /// Accumulators a register.
     const N: usize;
+    /// Units of k that a tile multiplies at once. Where they are several, those of a row of A are adjacent, in packed panels too, and
+    /// panels end with zeros that make them a multiple.
+    const TURN: usize = 1;
     /// `TILES[rows - 1][vectors - 1]`: as many rows as fit the registers with two vectors of columns.
     const TILES: &'static [[Tile<Self>; 2]];
+    /// How products are cut.
+    const CUT: Cut = Cut::VECTORS;
+    /// Rows of a tile at most.
+    const ROWS: usize = Self::TILES.len();
+
+    /// Computes the tile of so many rows and vectors.
+    ///
+    /// # Safety
+    /// - As [`Tile`].
+    #[inline(always)]
+    unsafe fn tile(rows: usize, vectors: usize, args: &TileArgs<Self>) {
+        // SAFETY: the caller's conditions.
+        unsafe { Self::TILES[rows - 1][vectors - 1](args) }
+    }
+    /// Called when a thread has computed some tiles.
+    #[inline(always)]
+    fn rest() {}
 
     /// Runs a body with the instruction set's features on.
     unsafe fn enter(body: impl Body);
@@ -49,6 +73,19 @@ pub(super) unsafe trait Lanes: Copy + 'static {
     unsafe fn mul(self, by: Self) -> Self;
     /// `self * by + plus`, rounded once where the instruction set can.
     unsafe fn mul_add(self, by: Self, plus: Self) -> Self;
+
+    /// Writes `N` elements, each rounded to nearest even.
+    #[inline(always)]
+    unsafe fn round<T: Element<Acc = Self::Acc> + Pack<Self::Unit>>(self, to: *mut T) {
+        let mut lanes = [Self::Acc::ZERO; WIDEST];
+        // SAFETY: `N` is at most `WIDEST`, and as many elements are writable.
+        unsafe {
+            self.store(lanes.as_mut_ptr());
+            for (i, &lane) in lanes[..Self::N].iter().enumerate() {
+                to.add(i).write(T::narrow(lane));
+            }
+        }
+    }
 
     unsafe fn operand(from: *const Self::Unit) -> Self::Operand;
     unsafe fn broadcast(from: *const Self::Unit) -> Self::Operand;

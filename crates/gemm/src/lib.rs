@@ -2,8 +2,9 @@
 //! a product and the rows of a bias in one pass.
 //!
 //! One micro-kernel ([`tile`]) holds a tile of C in registers while k runs. It reads A and B where they lie, or packed
-//! into panels where that pays or where their layout or type asks for it ([`pack`]); [`plan`] decides, and [`blocks`] walks. The
-//! instruction set is an argument ([`Isa`]), [`Isa::detected`] by default.
+//! into panels where that pays or where their layout or type asks for it ([`pack`]); [`plan`] decides, and [`blocks`] walks. With
+//! AMX, tiles of bf16 have a kernel of their own (`amx`). The instruction set is an argument ([`Isa`]), [`Isa::detected`] by
+//! default.
 //!
 //! Every element of C is summed in one order, which follows from the shapes, strides, types and instruction set: the
 //! number of threads never changes a bit.
@@ -12,6 +13,8 @@
 //! Zee and van de Geijn, "BLIS" (2015), for the loops around one micro-kernel.
 #![expect(unsafe_code, reason = "operands are raw memory")]
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod blocks;
 mod convert;
 mod element;
@@ -21,6 +24,7 @@ mod pack;
 mod plan;
 mod portable;
 mod product;
+mod round;
 mod scratch;
 mod small;
 #[cfg(test)]

@@ -11,8 +11,8 @@ use super::{
 const GROUPS: usize = 4;
 
 /// A panel: `width` rows of A or columns of B (`lane` is the stride between them), over `k` elements of stride
-/// `along`. It becomes `k / DEPTH` groups of `padded` units; those past `width`, and the second half of an odd last
-/// pair, are zero.
+/// `along`. It becomes `groups` of `padded` units; those past `width`, those past `k`, and the second half of an odd last pair, are
+/// zero.
 pub(super) struct PackPanel<T, L: Lanes> {
     pub(super) from: *const T,
     pub(super) lane: isize,
@@ -21,6 +21,7 @@ pub(super) struct PackPanel<T, L: Lanes> {
     pub(super) k: usize,
     pub(super) to: *mut L::Unit,
     pub(super) padded: usize,
+    pub(super) groups: usize,
 }
 
 /// Panels of the same `k` elements that lie side by side. Where lanes are adjacent, a few groups of each are copied in turn: the
@@ -40,6 +41,30 @@ impl<T: Pack<L::Unit>, L: Lanes> Body for PackPanels<'_, T, L> {
                 unsafe { panel.part(first, step.min(k - first)).run() }
             }
         }
+        for panel in self.0 {
+            // SAFETY: as above.
+            unsafe { panel.pad() }
+        }
+    }
+}
+
+/// Panels of A: like those of B, or row after row where tiles multiply several units of k at once.
+pub(super) struct PackRows<'a, T, L: Lanes>(pub(super) &'a [PackPanel<T, L>]);
+
+/// # Safety
+/// - Of each panel what [`PackPanel`]'s `run` asks, with as many lanes as there are rows.
+impl<T: Pack<L::Unit>, L: Lanes> Body for PackRows<'_, T, L> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        // SAFETY: the condition above.
+        unsafe {
+            if L::TURN == 1 {
+                return PackPanels(self.0).run();
+            }
+            for panel in self.0 {
+                panel.rows();
+            }
+        }
     }
 }
 
@@ -49,7 +74,7 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
     fn part(&self, first: usize, k: usize) -> Self {
         let from = self.from.wrapping_offset(first as isize * self.along);
         let to = self.to.wrapping_add(first / T::DEPTH * self.padded);
-        Self { from, k, to, ..*self }
+        Self { from, k, to, groups: k.div_ceil(T::DEPTH), ..*self }
     }
 }
 
@@ -59,13 +84,14 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
 /// - As [`super::turn`], and the CPU has the instruction set of `L`.
 pub(super) unsafe fn turn<T: Pack<L::Unit>, L: Lanes>(lines: &Lines<T>, to: *mut L::Unit, pitch: usize) {
     let Lines { from, lines: width, line: lane, len: k, step: along } = *lines;
+    let groups = k.div_ceil(T::DEPTH);
     // SAFETY: by this function's condition.
-    unsafe { L::enter(PackPanel::<T, L> { from, lane, along, width, k, to, padded: pitch }) }
+    unsafe { L::enter(PackPanel::<T, L> { from, lane, along, width, k, to, padded: pitch, groups }) }
 }
 
 /// # Safety
 /// - `width` x `k` elements are readable through the strides.
-/// - `padded * k.div_ceil(DEPTH)` units are writable, and `padded >= width`.
+/// - `padded * groups` units are writable, `padded >= width`, and `groups >= k.div_ceil(DEPTH)`.
 impl<T: Pack<L::Unit>, L: Lanes> Body for PackPanel<T, L> {
     #[inline(always)]
     unsafe fn run(self) {
@@ -81,6 +107,7 @@ impl<T: Pack<L::Unit>, L: Lanes> Body for PackPanel<T, L> {
                 (1, _) => self.lanes(),
                 _ => self.transpose(),
             }
+            self.pad();
         }
     }
 }
@@ -93,6 +120,60 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
         let first = unsafe { self.from.offset((group * T::DEPTH) as isize * self.along) };
         let whole = T::DEPTH == 2 && 2 * group + 1 < self.k;
         (first, whole.then_some(first.wrapping_offset(self.along)))
+    }
+
+    /// The groups past `k`.
+    #[inline(always)]
+    unsafe fn pad(&self) {
+        for unit in self.k.div_ceil(T::DEPTH) * self.padded..self.groups * self.padded {
+            // SAFETY: a unit of the panel.
+            unsafe { self.to.add(unit).write(L::Unit::default()) }
+        }
+    }
+
+    /// Row after row, each of `groups` units.
+    #[inline(always)]
+    unsafe fn rows(&self) {
+        let whole = self.k.div_ceil(T::DEPTH);
+        for first in (0..self.groups).step_by(L::N) {
+            let (groups, there) = (L::N.min(self.groups - first), L::N.min(whole.saturating_sub(first)));
+            for lane in (0..self.width).step_by(L::N) {
+                let lanes = L::N.min(self.width - lane);
+                let mut block = [[L::Unit::default(); WIDEST]; WIDEST];
+                // SAFETY: lanes and groups of the panel, whose rows are `groups` units apart.
+                unsafe {
+                    let to = self.to.add(lane * self.groups + first);
+                    if self.lane == 1 {
+                        for (i, row) in block[..there].iter_mut().enumerate() {
+                            self.group_of_lanes(first + i, lane, &mut row[..lanes]);
+                        }
+                        L::transpose(&block, to, self.groups, lanes, groups);
+                    } else {
+                        for (i, row) in block[..lanes].iter_mut().enumerate() {
+                            self.gather(lane + i, first, &mut row[..there]);
+                            row.as_ptr().copy_to_nonoverlapping(to.add(i * self.groups), groups);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The units of one group from lane `first` on, where lanes are adjacent.
+    #[inline(always)]
+    unsafe fn group_of_lanes(&self, group: usize, first: usize, units: &mut [L::Unit]) {
+        // SAFETY: the group exists, and has the lanes.
+        unsafe {
+            let (one, other) = self.group(group);
+            for (lane, unit) in units.iter_mut().enumerate() {
+                let second = other.map_or(
+                    T::NOTHING,
+                    #[inline(always)]
+                    |second| second.add(first + lane).read(),
+                );
+                *unit = T::unit(one.add(first + lane).read(), second);
+            }
+        }
     }
 
     /// `W` lanes that are adjacent in memory, and no padding.

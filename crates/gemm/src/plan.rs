@@ -5,11 +5,25 @@
 use super::{Gemm, GemmElement, element::Pack, lanes::Lanes};
 use flambeau_parallel::{in_parallel_region, num_threads};
 
-/// Units of k in one slab at most. A strip of B (two vectors of columns, 64 KiB) streams from the second-level cache, which costs
-/// less than to read and write C twice as often.
-const DEPTH: usize = 512;
-/// Columns in one block.
-pub(super) const COLUMNS: usize = 2048;
+/// How lanes want products cut.
+pub(super) struct Cut {
+    /// Units of k in one slab at most.
+    pub(super) depth: usize,
+    /// Columns in one block.
+    pub(super) columns: usize,
+    /// Whether a tile's rows of A meet all strips of a block before those below do.
+    pub(super) by_rows: bool,
+}
+
+impl Cut {
+    /// For sums in vectors. A strip of B (two vectors of columns, 64 KiB) streams from the second-level cache, which costs less than
+    /// to read and write C twice as often.
+    pub(super) const VECTORS: Self = Self { depth: 512, columns: 2048, by_rows: false };
+    /// For sums in AMX's registers, which take operands six times as fast as memory gives them: B's block stays in the second-level
+    /// cache, and C is written once.
+    pub(super) const TILES: Self = Self { depth: 2048, columns: 256, by_rows: true };
+}
+
 /// Rows in one block, if A is packed: a panel of A and a strip of B then stay in the second-level cache.
 const ROWS: usize = 120;
 /// Bytes of B that stay in the first-level cache beside a tile's rows of A and C.
@@ -22,9 +36,15 @@ const PAGE: usize = 4096;
 pub(super) const WORTH_A_THREAD: usize = 1 << 18;
 
 /// Elements of k in a slab: as few slabs as may be, all nearly equal, since C is read and written for each.
-fn depth_of(k: usize, most: usize) -> usize {
+fn depth_of<T: Pack<L::Unit>, L: Lanes>(k: usize) -> usize {
+    let most = L::CUT.depth * T::DEPTH;
     let k = k.max(1);
-    k.div_ceil(k.div_ceil(most)).next_multiple_of(16).min(most)
+    k.div_ceil(k.div_ceil(most)).next_multiple_of(16 * T::DEPTH).min(most)
+}
+
+/// Whether all of k is one slab.
+pub(super) fn is_one_slab<T: Pack<L::Unit>, L: Lanes>(k: usize) -> bool {
+    depth_of::<T, L>(k) >= k
 }
 
 /// Which strips of B are packed, and when.
@@ -55,6 +75,8 @@ pub(super) struct Plan {
     pub(super) b: Packed,
     /// Elements of k in one slab.
     pub(super) depth: usize,
+    /// Columns in one block of B.
+    pub(super) columns: usize,
     /// Blocks of C: tiles from top to bottom, and strips across.
     pub(super) tiles: usize,
     pub(super) strips: usize,
@@ -62,7 +84,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> Self {
-        let a = match packs_a::<T, L::Unit>(g) {
+        let a = match packs_a::<T, L>(g) {
             false => PackedRows::Never,
             true if T::SAME && g.a_strides.contains(&1) => PackedRows::Meanwhile,
             true => PackedRows::Before,
@@ -75,13 +97,16 @@ impl Plan {
             true if a == PackedRows::Never && g.m <= few_rows && !is_near::<L>(g.k, g.n) => Packed::InTurn,
             true => Packed::Before,
         };
-        let (all_tiles, all_strips) = (g.m.div_ceil(L::TILES.len()), g.n.min(COLUMNS).div_ceil(2 * L::N));
-        let large = shared && g.m * g.n * g.k.min(DEPTH) >= 2 * WORTH_A_THREAD;
+        // A is packed anew for each block of columns.
+        let columns = if a == PackedRows::Never { L::CUT.columns } else { L::CUT.columns.max(512) };
+        let (all_tiles, all_strips) = (g.m.div_ceil(L::ROWS), g.n.min(columns).div_ceil(2 * L::N));
+        let large = shared && g.m * g.n * g.k.min(L::CUT.depth) >= 2 * WORTH_A_THREAD;
         // Several blocks, so that a slow thread can leave some to the others.
         let few = |tiles, strips| large && all_tiles.div_ceil(tiles) * all_strips.div_ceil(strips) < 8;
+        let depth = depth_of::<T, L>(g.k);
         let (mut tiles, mut strips, least) = match b {
             Packed::InTurn => (all_tiles, all_strips, 1),
-            _ => ((ROWS / L::TILES.len()).min(all_tiles), all_strips, 2),
+            _ => ((ROWS / L::ROWS).min(all_tiles), all_strips, 2),
         };
         // Rows first, so that A is packed once.
         while few(tiles, strips) && tiles > 2 && b != Packed::InTurn {
@@ -90,8 +115,7 @@ impl Plan {
         while few(tiles, strips) && strips > least {
             strips = strips.div_ceil(2);
         }
-        let depth = depth_of(g.k, DEPTH * T::DEPTH);
-        Self { a, b, depth, tiles, strips }
+        Self { a, b, depth, columns, tiles, strips }
     }
 }
 
@@ -100,16 +124,17 @@ pub(super) fn is_near<L: Lanes>(groups: usize, columns: usize) -> bool {
     groups * columns * size_of::<L::Unit>() <= NEAR
 }
 
-/// Whether rows of A may be read as units where they lie: whole ones, and each row a number of them from the next.
-fn usable_units<T: Pack<U>, U>(k: usize, [row, along]: [isize; 2]) -> bool {
+/// Whether rows of A may be read as units where they lie: whole ones, as many as tiles take at once, and each row a number of them
+/// from the next.
+fn usable_units<T: Pack<L::Unit>, L: Lanes>(k: usize, [row, along]: [isize; 2]) -> bool {
     let depth = T::DEPTH as isize;
-    T::SAME || (T::RAW && along == 1 && row % depth == 0 && k.is_multiple_of(T::DEPTH))
+    T::SAME || (T::RAW && along == 1 && row % depth == 0 && k.is_multiple_of(T::DEPTH * L::TURN))
 }
 
 /// Whether A is packed, because it must be or because its units are read often enough to pay for that. Where those of a row lie
 /// apart, a tile reads a line for each, again for each strip; a page apart they also share a few sets of the first-level cache.
 /// Rows a page apart cost less: each is a stream.
-fn packs_a<T: GemmElement + Pack<U>, U>(g: &Gemm<T>) -> bool {
+fn packs_a<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> bool {
     let [row, along] = g.a_strides.map(|stride| stride.unsigned_abs() * size_of::<T>());
     let (columns, bytes) = match along > size_of::<T>() {
         true if along >= PAGE => (36, 128 << 10),
@@ -118,7 +143,7 @@ fn packs_a<T: GemmElement + Pack<U>, U>(g: &Gemm<T>) -> bool {
         false => (usize::MAX, 0),
     };
     let pays = T::DEPTH == 1 && g.n > columns && g.m * g.k * size_of::<T>() > bytes;
-    pays || !usable_units::<T, U>(g.k, g.a_strides)
+    pays || !usable_units::<T, L>(g.k, g.a_strides)
 }
 
 /// The same of B, whose rows are read a few vectors at a time: a page apart they share a few sets of the caches, and take a page

@@ -5,7 +5,8 @@ use super::{
     Addend, Gemm, GemmElement,
     blocks::{self, Target},
     element::{Element, Pack, Scalar},
-    lanes::{Body, Lanes},
+    lanes::Lanes,
+    plan::is_one_slab,
     scratch::{Scratch, Shared},
     small, vector,
 };
@@ -36,7 +37,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
         } else if small::applies::<T, L>(g) {
             small::multiply::<T, L>(g);
         } else if is_direct {
-            blocks::multiply::<T, L>(g, Target::of(g));
+            blocks::multiply::<T, L>(g, Target::of(g), false);
         } else {
             multiply_beside::<T, L>(g);
         }
@@ -62,13 +63,17 @@ unsafe fn place<T: GemmElement>(g: &Gemm<T>, addend: &Addend<T>) {
     });
 }
 
-/// Sums in a buffer of accumulators, a piece of C at a time, then scales and rounds each element once.
+/// Sums beside C, whose elements are rounded from them, a piece of C at a time.
 ///
 /// # Safety
 /// - As [`super::gemm`].
 unsafe fn multiply_beside<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T as Element>::Acc>>(g: &Gemm<T>) {
-    let rows = (PIECE / g.n).clamp(1, g.m);
-    let mut sums = Scratch::new::<L::Acc>(rows * g.n);
+    // With one slab of k, no sum outlives its tile.
+    let (rows, kept) = match is_one_slab::<T, L>(g.k) {
+        true => (g.m, 0),
+        false => ((PIECE / g.n).clamp(1, g.m), g.n),
+    };
+    let mut sums = Scratch::new::<L::Acc>(rows * kept);
     let at = sums.as_mut_ptr::<L::Acc>();
     for start in (0..g.m).step_by(rows) {
         let m = rows.min(g.m - start);
@@ -82,66 +87,7 @@ unsafe fn multiply_beside<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T as E
             };
             let row = g.n as isize;
             let target = Target { at, row, old: at, old_row: row, alpha: L::Acc::ONE, beta: L::Acc::ZERO };
-            blocks::multiply::<T, L>(&piece, target);
-            finish::<T, L>(&piece, Shared(at));
-        }
-    }
-}
-
-/// `C = round(alpha * sums + beta * C)`.
-///
-/// # Safety
-/// - `sums` holds `m * n` accumulators, and C is as [`super::gemm`] asks.
-unsafe fn finish<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>>(g: &Gemm<T>, sums: Shared<L::Acc>) {
-    let (c, strides) = (Shared(g.c), g.c_strides);
-    let (n, alpha, beta) = (g.n, g.alpha, g.beta);
-    parallel_for(0..g.m, ((1 << 15) / n).max(1), move |part| {
-        for i in part {
-            // SAFETY: row `i` of both, written by this chunk alone.
-            unsafe {
-                let (c, sums) = (c.at().offset(i as isize * strides[0]), sums.at().add(i * n));
-                L::enter(FinishRow::<T> { c, stride: strides[1], sums, n, alpha, beta });
-            }
-        }
-    });
-}
-
-struct FinishRow<T: GemmElement> {
-    c: *mut T,
-    stride: isize,
-    sums: *const T::Scalar,
-    n: usize,
-    alpha: T::Scalar,
-    beta: T::Scalar,
-}
-
-impl<T: GemmElement> Body for FinishRow<T> {
-    #[inline(always)]
-    unsafe fn run(self) {
-        // SAFETY: the row's. A stride of 1 is a constant, so that the loop becomes vector code.
-        unsafe {
-            match (self.stride, self.beta == T::Scalar::ZERO) {
-                (1, true) => self.row::<false>(1),
-                (1, false) => self.row::<true>(1),
-                (stride, true) => self.row::<false>(stride),
-                (stride, false) => self.row::<true>(stride),
-            }
-        }
-    }
-}
-
-impl<T: GemmElement> FinishRow<T> {
-    /// # Safety
-    /// - `n` elements of C and of sums; C is read only if `OLD`.
-    #[inline(always)]
-    unsafe fn row<const OLD: bool>(&self, stride: isize) {
-        for j in 0..self.n {
-            // SAFETY: element `j` of both.
-            unsafe {
-                let to = self.c.offset(j as isize * stride);
-                let value = self.sums.add(j).read().mul(self.alpha);
-                to.write(T::narrow(if OLD { to.read().widen().mul_add(self.beta, value) } else { value }));
-            }
+            blocks::multiply::<T, L>(&piece, target, true);
         }
     }
 }

@@ -39,15 +39,16 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
         if g.b_strides[1] != 1 || !g.n.is_multiple_of(L::N) {
             let (to, padded) = (packed.as_mut_ptr().cast::<L::Unit>(), vectors * L::N);
             let (lane, along) = (g.b_strides[1], g.b_strides[0]);
-            L::enter(PackPanel::<T, L> { from: g.b, lane, along, width: g.n, k: g.k, to, padded });
+            let (width, k) = (g.n, g.k);
+            L::enter(PackPanel::<T, L> { from: g.b, lane, along, width, k, to, padded, groups: k });
             (b, b_depth) = (to, padded as isize);
         }
         let target = Target::<L::Acc>::of(g);
-        let tiles = g.m.div_ceil(L::TILES.len());
+        let tiles = g.m.div_ceil(L::ROWS);
         let parts = Parts::new(g.m, tiles);
         for rows in (0..tiles).map(|tile| parts.part(tile)) {
             let first = rows.start as isize;
-            L::TILES[rows.len() - 1][vectors - 1](&TileArgs {
+            let args = TileArgs {
                 depth: g.k,
                 a: RowsOfA {
                     at: g.a.wrapping_offset(first * g.a_strides[0]).cast(),
@@ -65,7 +66,8 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
                 alpha: g.alpha,
                 beta: g.beta,
                 ahead: b.cast(),
-            });
+            };
+            L::tile(rows.len(), vectors, &args);
         }
     }
 }

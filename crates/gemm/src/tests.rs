@@ -291,6 +291,30 @@ fn large_products_match() {
     on_all_sets::<f32>(&[Case { m: 128, n: 780, k: 1040, orders: ROW, alpha: 1, beta: 1 }]);
 }
 
+/// Every height of a tile, widths around a register's, and k around what an instruction takes, in one slab and in two.
+#[test]
+fn pairs_in_tiles_match() {
+    let turned = [Order::Column, Order::Column, Order::Padded];
+    for m in 1..=66 {
+        let (n, k) = (14 + m % 5 + m % 2 * 16, [62, 64, 65, 96][m % 4]);
+        for orders in [ROW, turned, [Order::Row, Order::Column, Order::Spread]] {
+            on_all_sets::<bf16>(&[Case {
+                m,
+                n,
+                k,
+                orders,
+                alpha: 1 + (m % 2) as i32,
+                beta: (m % 3) as i32 - 1,
+            }]);
+        }
+    }
+    for k in [4096, 4128, 4131] {
+        for orders in [ROW, turned] {
+            on_all_sets::<bf16>(&[Case { m: 45, n: 40, k, orders, alpha: 1, beta: 1 }]);
+        }
+    }
+}
+
 #[test]
 fn empty_dimensions_scale_c_or_do_nothing() {
     for (m, n, k) in [(0, 5, 3), (5, 0, 3), (5, 7, 0), (0, 0, 0), (1, 1, 0), (40, 300, 0)] {

@@ -19,9 +19,10 @@ pub(super) struct RowsOfA<U> {
 }
 
 impl<U> RowsOfA<U> {
-    /// A panel that has been packed.
-    pub(super) fn packed(panel: *const U, rows: usize) -> Self {
-        Self { at: panel, row: 1, depth: rows as isize, panel: ptr::null_mut() }
+    /// A panel that has been packed, of `depth` units.
+    pub(super) fn packed<L: Lanes<Unit = U>>(panel: *const U, rows: usize, depth: usize) -> Self {
+        let (row, depth) = if L::TURN == 1 { (1, rows as isize) } else { (depth as isize, 1) };
+        Self { at: panel, row, depth, panel: ptr::null_mut() }
     }
 }
 
@@ -267,22 +268,36 @@ unsafe fn write<L: Lanes, const R: usize, const V: usize, const FULL: bool>(
     args: &TileArgs<L>,
     sums: [[L; V]; R],
 ) {
+    for (row, sums) in sums.into_iter().enumerate() {
+        // SAFETY: as `Tile`.
+        unsafe { write_row::<L, V, FULL>(args, row, sums) }
+    }
+}
+
+/// Writes the sums of one row to C, whose last vector is whole only if `FULL`.
+///
+/// # Safety
+/// - As [`Tile`], for a row of the tile.
+#[inline(always)]
+pub(super) unsafe fn write_row<L: Lanes, const V: usize, const FULL: bool>(
+    args: &TileArgs<L>,
+    row: usize,
+    sums: [L; V],
+) {
     // SAFETY: as `Tile`; `old` is read only where `beta` is not 0.
     unsafe {
         let (alpha, beta) = (L::splat(args.alpha), L::splat(args.beta));
         let last = args.cols - (V - 1) * L::N;
-        for (row, sums) in sums.into_iter().enumerate() {
-            for (v, sum) in sums.into_iter().enumerate() {
-                let c = args.c.offset(row as isize * args.c_row).add(v * L::N);
-                let partial = !FULL && v + 1 == V;
-                let mut value = sum.mul(alpha);
-                if args.beta != L::Acc::ZERO {
-                    let old = args.old.offset(row as isize * args.old_row).add(v * L::N);
-                    let old = if partial { L::load_first(old, last) } else { L::load(old) };
-                    value = old.mul_add(beta, value);
-                }
-                if partial { value.store_first(c, last) } else { value.store(c) }
+        for (v, sum) in sums.into_iter().enumerate() {
+            let c = args.c.offset(row as isize * args.c_row).add(v * L::N);
+            let partial = !FULL && v + 1 == V;
+            let mut value = sum.mul(alpha);
+            if args.beta != L::Acc::ZERO {
+                let old = args.old.offset(row as isize * args.old_row).add(v * L::N);
+                let old = if partial { L::load_first(old, last) } else { L::load(old) };
+                value = old.mul_add(beta, value);
             }
+            if partial { value.store_first(c, last) } else { value.store(c) }
         }
     }
 }

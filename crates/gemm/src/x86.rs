@@ -4,10 +4,12 @@
 use std::arch::x86_64::*;
 
 use super::{
+    amx,
     element::Pair,
     lanes::{Block, Body, Lanes, Shuffle, tiles, transpose},
+    plan::Cut,
     portable::Shim,
-    tile::Tile,
+    tile::{Tile, TileArgs},
 };
 
 /// Inside this shim AVX2, FMA and F16C are on.
@@ -199,16 +201,34 @@ float!(
     _mm256_loadu_pd _mm256_storeu_pd, mask256x4, |mask, from| _mm256_maskload_pd(from, mask), _mm256_maskstore_pd
 );
 
-/// Sixteen f32 sums of products of bf16 pairs. The instruction takes subnormal inputs and results as zero, and rounds
-/// to nearest even whatever the mode.
+/// Sixteen f32 sums of products of bf16 pairs, which a tile holds in AMX's registers or in others. The instructions take subnormal
+/// inputs and results as zero, and round to nearest even whatever the mode.
 #[derive(Clone, Copy)]
-pub(super) struct Bf16x32(__m512);
+pub(super) struct Pairs<const AMX: bool>(__m512);
+
+pub(super) type Bf16x32 = Pairs<false>;
+pub(super) type Amx = Pairs<true>;
 
 // SAFETY: each method is the intrinsic of its name, and needs what the trait asks for.
-unsafe impl Lanes for Bf16x32 {
+unsafe impl<const AMX: bool> Lanes for Pairs<AMX> {
     type Unit = Pair;
     type Operand = __m512bh;
+    const TURN: usize = if AMX { amx::SIDE } else { 1 };
     const TILES: &'static [[Tile<Self>; 2]] = tiles!(1 2 3 4 5 6 7 8 9 10 11 12);
+    const CUT: Cut = if AMX { Cut::TILES } else { Cut::VECTORS };
+    const ROWS: usize = if AMX { amx::ROWS } else { Self::TILES.len() };
+
+    #[inline(always)]
+    unsafe fn tile(rows: usize, vectors: usize, args: &TileArgs<Self>) {
+        // SAFETY: the caller's conditions; these lanes want A and B as AMX does.
+        unsafe { if AMX { amx::tile(rows, args) } else { Self::TILES[rows - 1][vectors - 1](args) } }
+    }
+    #[inline(always)]
+    fn rest() {
+        if AMX {
+            amx::release();
+        }
+    }
 
     #[inline(always)]
     unsafe fn enter(body: impl Body) {
@@ -231,13 +251,13 @@ unsafe impl Lanes for Bf16x32 {
         Self(unsafe { _mm512_dpbf16_ps(self.0, a, b) })
     }
     register!(
-        Bf16x32, __m512, f32, 16, _mm512_setzero_ps _mm512_set1_ps _mm512_mul_ps _mm512_fmadd_ps,
+        Pairs, __m512, f32, 16, _mm512_setzero_ps _mm512_set1_ps _mm512_mul_ps _mm512_fmadd_ps,
         _mm512_loadu_ps _mm512_storeu_ps, mask16, _mm512_maskz_loadu_ps, _mm512_mask_storeu_ps
     );
 }
 
 // SAFETY: as above.
-unsafe impl Shuffle for Bf16x32 {
+unsafe impl<const AMX: bool> Shuffle for Pairs<AMX> {
     #[inline(always)]
     unsafe fn put(units: __m512bh, to: *mut Pair, count: usize) {
         // SAFETY: `count` units are writable, each of the size of an f32.

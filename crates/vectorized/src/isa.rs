@@ -177,7 +177,7 @@ static CURRENT: AtomicU8 = AtomicU8::new(0);
 static OVERRIDE: Mutex<()> = Mutex::new(());
 
 /// The instruction set kernels run on: the best this machine has, unless `FLAMBEAU_CPU_CAPABILITY` names
-/// another (`default`, `avx2`, `avx512`, `neon`).
+/// another (`default`, `avx2`, `avx512`, `neon`; `avx512_bf16` and `amx` are more than AVX-512 for matrix products only).
 ///
 /// The environment is read once; later calls cost one load. A name that is unknown, or a set the machine lacks,
 /// is reported on standard error and ignored, as PyTorch does with `ATEN_CPU_CAPABILITY`.
@@ -211,6 +211,8 @@ fn find_cpu_capability() -> CpuCapability {
 }
 
 fn capability_named(name: &str) -> Option<CpuCapability> {
+    // Sets that only matrix products have more of.
+    let name = if ["avx512_bf16", "amx"].contains(&name) { "avx512" } else { name };
     CpuCapability::available().find(|set| set.name() == name)
 }
 
