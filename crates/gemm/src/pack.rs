@@ -145,7 +145,7 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
                     let to = self.to.add(lane * self.groups + first);
                     if self.lane == 1 {
                         for (i, row) in block[..there].iter_mut().enumerate() {
-                            self.group_of_lanes(first + i, lane, &mut row[..lanes]);
+                            self.units(first + i, lane, row.as_mut_ptr(), lanes);
                         }
                         L::transpose(&block, to, self.groups, lanes, groups);
                     } else {
@@ -159,19 +159,19 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
         }
     }
 
-    /// The units of one group from lane `first` on, where lanes are adjacent.
+    /// Units of one group from lane `first` on, where lanes are adjacent.
     #[inline(always)]
-    unsafe fn group_of_lanes(&self, group: usize, first: usize, units: &mut [L::Unit]) {
-        // SAFETY: the group exists, and has the lanes.
+    unsafe fn units(&self, group: usize, first: usize, to: *mut L::Unit, count: usize) {
+        // SAFETY: the group exists, and has the lanes; `to` takes as many units.
         unsafe {
             let (one, other) = self.group(group);
-            for (lane, unit) in units.iter_mut().enumerate() {
+            for lane in 0..count {
                 let second = other.map_or(
                     T::NOTHING,
                     #[inline(always)]
                     |second| second.add(first + lane).read(),
                 );
-                *unit = T::unit(one.add(first + lane).read(), second);
+                to.add(lane).write(T::unit(one.add(first + lane).read(), second));
             }
         }
     }
@@ -210,16 +210,8 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
         for group in 0..self.k.div_ceil(T::DEPTH) {
             // SAFETY: the conditions of `run`.
             unsafe {
-                let (first, second) = self.group(group);
                 let to = self.to.add(group * self.padded);
-                for lane in 0..self.width {
-                    let second = second.map_or(
-                        T::NOTHING,
-                        #[inline(always)]
-                        |second| second.add(lane).read(),
-                    );
-                    to.add(lane).write(T::unit(first.add(lane).read(), second));
-                }
+                self.units(group, 0, to, self.width);
                 for lane in self.width..self.padded {
                     to.add(lane).write(L::Unit::default());
                 }
