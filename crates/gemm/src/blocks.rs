@@ -354,7 +354,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
         // SAFETY: there is room for the tile, and C has its elements.
         unsafe {
             L::tile(rows, columns.div_ceil(L::N), &args);
-            L::enter(Round::<T, L> { c, strides, sums, pitch, rows, columns, alpha, beta });
+            L::enter(Round::<T> { c, strides, sums, pitch, rows, columns, alpha, beta });
         }
     }
 }

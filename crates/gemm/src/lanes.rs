@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "vector instructions that only some CPUs have")]
 
 use super::{
-    element::{Element, Pack, Scalar},
+    element::Scalar,
     plan::Cut,
     tile::{Tile, TileArgs},
 };
@@ -73,19 +73,6 @@ pub(super) unsafe trait Lanes: Copy + 'static {
     unsafe fn mul(self, by: Self) -> Self;
     /// `self * by + plus`, rounded once where the instruction set can.
     unsafe fn mul_add(self, by: Self, plus: Self) -> Self;
-
-    /// Writes `N` elements, each rounded to nearest even.
-    #[inline(always)]
-    unsafe fn round<T: Element<Acc = Self::Acc> + Pack<Self::Unit>>(self, to: *mut T) {
-        let mut lanes = [Self::Acc::ZERO; WIDEST];
-        // SAFETY: `N` is at most `WIDEST`, and as many elements are writable.
-        unsafe {
-            self.store(lanes.as_mut_ptr());
-            for (i, &lane) in lanes[..Self::N].iter().enumerate() {
-                to.add(i).write(T::narrow(lane));
-            }
-        }
-    }
 
     unsafe fn operand(from: *const Self::Unit) -> Self::Operand;
     unsafe fn broadcast(from: *const Self::Unit) -> Self::Operand;
