@@ -2,8 +2,11 @@
 //! workloads are held against. About a second in all; printed as one JSON object.
 #![expect(unsafe_code, reason = "functions for instruction sets that were found at run time")]
 
-use flambeau_ops::vectorized::{EveryIsa, Float, FloatLanes, Isa, Kernel, Placed, Vector, dispatch};
+use flambeau_ops::vectorized::{
+    EveryIsa, Float, FloatLanes, Isa, Kernel, Lanes, Number, Placed, Vector, dispatch,
+};
 use std::hint::black_box;
+use std::ops::Range;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -17,8 +20,8 @@ pub(super) fn measure(threads: usize) -> String {
     let mut fields = vec![format!("\"call_ns\": {:.2}", call_ns())];
     for (name, bytes) in LEVELS {
         let share = if name == "l2" { bytes } else { bytes / threads };
-        let read = together(threads, || Read(vec![1.0; share / 4]));
-        let copy = together(threads, || Copy(vec![1.0; share / 8], vec![0.0; share / 8]));
+        let read = together(threads, || Read(Lines::new(share)));
+        let copy = together(threads, || Copy(Lines::new(share / 2), Lines::new(share / 2)));
         fields.push(format!("\"{name}\": {:.3}", read.max(copy)));
     }
     fields.push(format!("\"f32\": {:.3}", together(threads, || Fma(0.999f32))));
@@ -56,63 +59,78 @@ fn runs(mut work: impl Work, begin: &Barrier) -> [f64; RUNS] {
     })
 }
 
-/// A function for the best instruction set there is: the same text, compiled for each.
-macro_rules! dispatched {
-    ($name:ident, $body:ident, ($($argument:ident: $ty:ty),*) -> $returned:ty) => {
-        fn $name($($argument: $ty),*) -> $returned {
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx512f,fma")]
-                fn avx512($($argument: $ty),*) -> $returned {
-                    $body($($argument),*)
-                }
-                #[target_feature(enable = "avx2,fma")]
-                fn avx2($($argument: $ty),*) -> $returned {
-                    $body($($argument),*)
-                }
-                if is_x86_feature_detected!("avx512f") {
-                    // SAFETY: the processor has it.
-                    return unsafe { avx512($($argument),*) };
-                }
-                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                    // SAFETY: the processor has them.
-                    return unsafe { avx2($($argument),*) };
-                }
-            }
-            $body($($argument),*)
-        }
-    };
+/// Numbers in a cache line.
+const LINE: usize = 16;
+
+/// Numbers whose first begins a line: a vector that lay in two would be read at half the pace.
+struct Lines {
+    room: Vec<f32>,
+    start: usize,
 }
 
-struct Read(Vec<f32>);
+impl Lines {
+    fn new(bytes: usize) -> Self {
+        let room = vec![1.0; bytes / 4 + LINE];
+        let start = room.as_ptr().align_offset(4 * LINE).min(LINE);
+        Self { room, start }
+    }
+
+    fn range(&self) -> Range<usize> {
+        self.start..self.start + self.room.len() - LINE
+    }
+
+    fn get(&self) -> &[f32] {
+        &self.room[self.range()]
+    }
+
+    fn get_mut(&mut self) -> &mut [f32] {
+        let range = self.range();
+        &mut self.room[range]
+    }
+}
+
+struct Read(Lines);
 
 impl Work for Read {
     fn run(&mut self) -> f64 {
-        black_box(sum(black_box(&self.0)));
-        (self.0.len() * 4) as f64
+        let numbers = self.0.get();
+        // SAFETY: the processor has the set that was found.
+        unsafe { dispatch(Sum(black_box(numbers))) };
+        size_of_val(numbers) as f64
     }
 }
 
-dispatched!(sum, sum_of, (numbers: &[f32]) -> f32);
+/// Adds up numbers in eight vectors.
+struct Sum<'a>(&'a [f32]);
 
-#[inline(always)]
-fn sum_of(numbers: &[f32]) -> f32 {
-    let mut sums = [0.0f32; 128];
-    for part in numbers.chunks_exact(128) {
-        for (sum, number) in sums.iter_mut().zip(part) {
-            *sum += number;
+impl Placed for Sum<'_> {
+    type Home = Self;
+}
+
+impl<I: Isa> Kernel<I> for Sum<'_>
+where
+    f32: FloatLanes<I>,
+{
+    #[inline(always)]
+    unsafe fn run(self) {
+        let lanes = <f32 as Lanes<I>>::Vector::LANES;
+        let mut sums = [<f32 as Lanes<I>>::Vector::zero(); 8];
+        for part in self.0.chunks_exact(8 * lanes) {
+            for (sum, numbers) in sums.iter_mut().zip(part.chunks_exact(lanes)) {
+                // SAFETY: as many numbers as a vector has.
+                *sum = *sum + unsafe { <f32 as Lanes<I>>::load(numbers.as_ptr()) };
+            }
         }
+        black_box(sums);
     }
-    sums.iter().sum()
 }
 
-struct Copy(Vec<f32>, Vec<f32>);
+struct Copy(Lines, Lines);
 
 impl Work for Copy {
     fn run(&mut self) -> f64 {
-        self.1.copy_from_slice(black_box(&self.0));
-        black_box(&mut self.1);
-        (self.0.len() * 8) as f64
+        self.1.get_mut().copy_from_slice(black_box(self.0.get()));
+        2.0 * size_of_val(black_box(self.1.get())) as f64
     }
 }
 
