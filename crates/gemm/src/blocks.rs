@@ -73,11 +73,11 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::
 ) {
     let plan = Plan::new::<T, L>(g);
     let columns = match plan.b {
-        Packed::Before => g.n.min(plan.columns).next_multiple_of(2 * L::N),
-        Packed::Last => 2 * L::N,
+        Packed::Before => g.n.min(plan.columns).next_multiple_of(plan.strip),
+        Packed::Last => plan.strip,
         Packed::InTurn => 0,
     };
-    let rows = Parts::new(g.m, g.m.div_ceil(L::ROWS));
+    let rows = Parts::new(g.m, g.m.div_ceil(plan.rows));
     let mut packed = Scratch::new::<L::Unit>(groups::<T, L>(plan.depth) * columns);
     for first_column in (0..g.n).step_by(plan.columns) {
         let columns = first_column..g.n.min(first_column + plan.columns);
@@ -99,8 +99,6 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::
 }
 
 impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
-    const STRIP: usize = 2 * L::N;
-
     fn groups(&self) -> usize {
         groups::<T, L>(self.k.len())
     }
@@ -110,7 +108,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
     }
 
     fn strips(&self) -> usize {
-        self.columns.len().div_ceil(Self::STRIP)
+        self.columns.len().div_ceil(self.plan.strip)
     }
 
     /// How many blocks of C there are from top to bottom, and across. Nine would leave one of two threads waiting for a ninth of
@@ -145,7 +143,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
 
     /// Packs what is packed before the tiles, in two parts a thread or fewer: the wider a part, the further each row of B goes on.
     unsafe fn pack_strips(&self) {
-        let worth = (1 << 15) / (self.k.len() * Self::STRIP).max(1);
+        let worth = (1 << 15) / (self.k.len() * self.plan.strip).max(1);
         let grain = worth.max(self.strips().div_ceil(2 * num_threads()));
         parallel_for(0..self.strips(), grain, |part| {
             let packed = part.filter(|&strip| self.is_packed(strip));
@@ -166,14 +164,14 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
             width: self.width(strip),
             k: self.k.len(),
             to,
-            padded: Self::STRIP,
+            padded: self.plan.strip,
             groups: self.groups(),
         }
     }
 
     /// The first column of a strip, where it lies in B.
     fn first_column(&self, strip: usize) -> *const T {
-        at(self.g.b, self.g.b_strides, self.k.start, self.columns.start + strip * Self::STRIP)
+        at(self.g.b, self.g.b_strides, self.k.start, self.columns.start + strip * self.plan.strip)
     }
 
     /// Whether a strip is packed before the tiles.
@@ -186,13 +184,13 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
     }
 
     fn width(&self, strip: usize) -> usize {
-        (self.columns.len() - strip * Self::STRIP).min(Self::STRIP)
+        (self.columns.len() - strip * self.plan.strip).min(self.plan.strip)
     }
 
     unsafe fn packed_strip(&self, strip: usize) -> *mut L::Unit {
         let index = if self.plan.b == Packed::Before { strip } else { 0 };
         // SAFETY: the buffer holds every strip.
-        unsafe { self.packed.at().add(index * Self::STRIP * self.groups()) }
+        unsafe { self.packed.at().add(index * self.plan.strip * self.groups()) }
     }
 
     /// Tiles x strips of C.
@@ -202,7 +200,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
         // Panels of A, or one strip of B: never both.
         let lines = match (a, in_turn) {
             (PackedRows::Before | PackedRows::Meanwhile, _) => self.rows.part(tiles.end - 1).end - top,
-            (PackedRows::Never, true) => Self::STRIP,
+            (PackedRows::Never, true) => self.plan.strip,
             (PackedRows::Never, false) => 0,
         };
         let mut room = Scratch::new::<L::Unit>(lines * groups);
@@ -233,7 +231,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
             for strip in strips {
                 let b = if in_turn {
                     L::enter(self.strip_panel(strip, room));
-                    (room.cast_const(), Self::STRIP as isize)
+                    (room.cast_const(), self.plan.strip as isize)
                 } else {
                     self.strip(strip)
                 };
@@ -251,7 +249,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
         // SAFETY: a strip of B.
         unsafe {
             if self.is_packed(strip) {
-                return (self.packed_strip(strip).cast_const(), Self::STRIP as isize);
+                return (self.packed_strip(strip).cast_const(), self.plan.strip as isize);
             }
             (self.first_column(strip).cast(), self.g.b_strides[0])
         }
@@ -267,7 +265,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
     fn ahead(&self, rows: &Range<usize>, index: usize, strip: usize) -> *const u8 {
         let part = index * (self.groups() / UNROLLED) * LINE;
         if self.plan.b == Packed::Before && !L::CUT.by_rows {
-            let start = self.packed.at().wrapping_add((strip + 1) * Self::STRIP * self.groups());
+            let start = self.packed.at().wrapping_add((strip + 1) * self.plan.strip * self.groups());
             start.cast_const().cast::<u8>().wrapping_add(part)
         } else {
             let start = at(self.g.a, self.g.a_strides, rows.end, self.k.start).cast::<u8>();
@@ -331,7 +329,8 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
         strip: usize,
         ahead: *const u8,
     ) -> TileArgs<L> {
-        let Target { at: c, row: c_row, old, old_row, alpha, beta } = self.target.from(strip * Self::STRIP);
+        let Target { at: c, row: c_row, old, old_row, alpha, beta } =
+            self.target.from(strip * self.plan.strip);
         let c = c.wrapping_offset(rows.start as isize * c_row);
         let old = old.wrapping_offset(rows.start as isize * old_row);
         let (depth, cols) = (self.groups(), self.width(strip));
@@ -344,12 +343,12 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
     /// - As [`Slab::tile`].
     #[inline(always)]
     unsafe fn rounded_tile(&self, rows: &Range<usize>, strip: usize, mut args: TileArgs<L>) {
-        const { assert!(L::ROWS * Self::STRIP <= MOST_SUMS) }
+        const { assert!(L::NARROW.sums::<L>() <= MOST_SUMS && L::WIDE.sums::<L>() <= MOST_SUMS) }
         let mut sums = MaybeUninit::<[L::Acc; MOST_SUMS]>::uninit();
         let sums = sums.as_mut_ptr().cast::<L::Acc>();
         let &Gemm { c, c_strides: strides, alpha, beta, .. } = self.g;
-        let c = at(c, strides, rows.start, self.columns.start + strip * Self::STRIP).cast_mut();
-        let (pitch, rows, columns) = (Self::STRIP, rows.len(), args.cols);
+        let c = at(c, strides, rows.start, self.columns.start + strip * self.plan.strip).cast_mut();
+        let (pitch, rows, columns) = (self.plan.strip, rows.len(), args.cols);
         (args.c, args.c_row) = (sums, pitch as isize);
         // SAFETY: there is room for the tile, and C has its elements.
         unsafe {

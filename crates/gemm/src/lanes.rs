@@ -18,6 +18,22 @@ pub(super) trait Body {
 /// The most accumulators a register has.
 pub(super) const WIDEST: usize = 16;
 
+/// Adjacent columns that tiles share.
+#[derive(Clone, Copy)]
+pub(super) struct Strip {
+    /// Vectors of columns in all strips but the last one.
+    pub(super) vectors: usize,
+    /// Rows of a tile at most.
+    pub(super) rows: usize,
+}
+
+impl Strip {
+    /// Sums of a tile at most.
+    pub(super) const fn sums<L: Lanes>(self) -> usize {
+        self.vectors * L::N * self.rows
+    }
+}
+
 /// Rows of units, as many and as long as a register; the rest of the square is not used.
 pub(super) type Block<U> = [[U; WIDEST]; WIDEST];
 
@@ -41,12 +57,25 @@ pub(super) unsafe trait Lanes: Copy + 'static {
     /// Units of k that a tile multiplies at once. Where they are several, those of a row of A are adjacent, in packed panels too, and
     /// panels end with zeros that make them a multiple.
     const TURN: usize = 1;
-    /// `TILES[rows - 1][vectors - 1]`: as many rows as fit the registers with two vectors of columns.
-    const TILES: &'static [[Tile<Self>; 2]];
+    /// `TILES[vectors - 1][rows - 1]`: with each number of vectors of columns, as many rows as fit the registers.
+    const TILES: &'static [&'static [Tile<Self>]];
     /// How products are cut.
     const CUT: Cut = Cut::VECTORS;
-    /// Rows of a tile at most.
-    const ROWS: usize = Self::TILES.len();
+    /// Tiles for products of few columns.
+    const NARROW: Strip = Strip { vectors: 2, rows: Self::TILES[1].len() };
+    /// Tiles for others: nearer to squares, which load less for as many sums.
+    const WIDE: Strip = match Self::TILES.len() {
+        0..=2 => Self::NARROW,
+        vectors => Strip { vectors, rows: Self::TILES[vectors - 1].len() },
+    };
+
+    /// The tiles for a product of so many columns. A last vector by itself has tiles of few sums, which wait for each other.
+    #[inline(always)]
+    fn strip(columns: usize) -> Strip {
+        let (all, most) = (columns.div_ceil(Self::N), Self::WIDE.vectors);
+        let has_lone_one = all % most == 1 && all < 2 * most;
+        if all <= Self::NARROW.vectors || has_lone_one { Self::NARROW } else { Self::WIDE }
+    }
 
     /// Computes the tile of so many rows and vectors.
     ///
@@ -55,7 +84,7 @@ pub(super) unsafe trait Lanes: Copy + 'static {
     #[inline(always)]
     unsafe fn tile(rows: usize, vectors: usize, args: &TileArgs<Self>) {
         // SAFETY: the caller's conditions.
-        unsafe { Self::TILES[rows - 1][vectors - 1](args) }
+        unsafe { Self::TILES[vectors - 1][rows - 1](args) }
     }
     /// Called when a thread has computed some tiles.
     #[inline(always)]
@@ -146,10 +175,19 @@ pub(super) unsafe fn transpose<L: Shuffle>(
     }
 }
 
-/// Lists tiles of the given numbers of rows, with one and two vectors of columns each.
+/// Lists tiles of up to so many rows with one and with two vectors of columns; wide ones also with three and four, of half as many.
 macro_rules! tiles {
-    ($($rows:literal)*) => {
-        &[$([$crate::tile::tile::<Self, $rows, 1>, $crate::tile::tile::<Self, $rows, 2>]),*]
+    (4) => { tiles!(1: 1 2 3 4, 2: 1 2 3 4) };
+    (6) => { tiles!(1: 1 2 3 4 5 6, 2: 1 2 3 4 5 6) };
+    (12) => { tiles!(1: 1 2 3 4 5 6 7 8 9 10 11 12, 2: 1 2 3 4 5 6 7 8 9 10 11 12) };
+    (12 wide) => {
+        tiles!(
+            1: 1 2 3 4 5 6 7 8 9 10 11 12, 2: 1 2 3 4 5 6 7 8 9 10 11 12,
+            3: 1 2 3 4 5 6, 4: 1 2 3 4 5 6
+        )
+    };
+    ($($vectors:literal: $($rows:literal)*),*) => {
+        &[$(&[$($crate::tile::tile::<Self, $rows, $vectors>),*]),*]
     };
 }
 pub(super) use tiles;

@@ -5,6 +5,7 @@ use super::{
     Lines,
     element::Pack,
     lanes::{Body, Lanes, WIDEST},
+    tile::LINE,
 };
 
 /// Groups of k that are copied of each panel in turn where lanes are adjacent, and how far ahead more are asked for.
@@ -100,6 +101,7 @@ impl<T: Pack<L::Unit>, L: Lanes> Body for PackPanel<T, L> {
             match (self.lane, self.width) {
                 // The common widths as constants: each run of lanes is then a few registers. Conversions become vector
                 // code only in a loop that is not unrolled first.
+                (1, 64) if T::RAW && self.padded == 64 => self.runs::<64>(),
                 (1, 32) if T::RAW && self.padded == 32 => self.runs::<32>(),
                 (1, 16) if T::RAW && self.padded == 16 => self.runs::<16>(),
                 (1, 12) if T::RAW && self.padded == 12 => self.runs::<12>(),
@@ -186,7 +188,9 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
                 // Rows lie too far apart for the processor to see the next ones coming.
                 for ahead in 0..T::DEPTH {
                     let row = (GROUPS * T::DEPTH + ahead) as isize * self.along;
-                    L::prefetch(first.wrapping_offset(row).cast());
+                    for lane in (0..W - 1).step_by(const { LINE / size_of::<T>() }) {
+                        L::prefetch(first.wrapping_offset(row).wrapping_add(lane).cast());
+                    }
                     L::prefetch(first.wrapping_offset(row).wrapping_add(W - 1).cast());
                 }
                 let first = first.cast::<[T; W]>().read();

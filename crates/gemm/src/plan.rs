@@ -2,7 +2,11 @@
 //!
 //! Only the blocks heed threads: no element of C is in two of them, so they change no sum.
 
-use super::{Gemm, GemmElement, element::Pack, lanes::Lanes};
+use super::{
+    Gemm, GemmElement,
+    element::Pack,
+    lanes::{Lanes, Strip},
+};
 use flambeau_parallel::{in_parallel_region, num_threads};
 
 /// How lanes want products cut.
@@ -16,7 +20,7 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// For sums in vectors. A strip of B (two vectors of columns, 64 KiB) streams from the second-level cache, which costs less than
+    /// For sums in vectors. A strip of B (64 KiB or twice that) streams from the second-level cache, which costs less than
     /// to read and write C twice as often.
     pub(super) const VECTORS: Self = Self { depth: 512, columns: 2048, by_rows: false };
     /// For sums in AMX's registers, which take operands six times as fast as memory gives them: B's block stays in the second-level
@@ -77,6 +81,9 @@ pub(super) struct Plan {
     pub(super) depth: usize,
     /// Columns in one block of B.
     pub(super) columns: usize,
+    /// Columns in one strip, and rows in one tile.
+    pub(super) strip: usize,
+    pub(super) rows: usize,
     /// Blocks of C: tiles from top to bottom, and strips across.
     pub(super) tiles: usize,
     pub(super) strips: usize,
@@ -99,14 +106,16 @@ impl Plan {
         };
         // A is packed anew for each block of columns.
         let columns = if a == PackedRows::Never { L::CUT.columns } else { L::CUT.columns.max(512) };
-        let (all_tiles, all_strips) = (g.m.div_ceil(L::ROWS), g.n.min(columns).div_ceil(2 * L::N));
+        let Strip { vectors, rows } = L::strip(g.n);
+        let strip = vectors * L::N;
+        let (all_tiles, all_strips) = (g.m.div_ceil(rows), g.n.min(columns).div_ceil(strip));
         let large = shared && g.m * g.n * g.k.min(L::CUT.depth) >= 2 * WORTH_A_THREAD;
         // Several blocks, so that a slow thread can leave some to the others.
         let few = |tiles, strips| large && all_tiles.div_ceil(tiles) * all_strips.div_ceil(strips) < 8;
         let depth = depth_of::<T, L>(g.k);
         let (mut tiles, mut strips, least) = match b {
             Packed::InTurn => (all_tiles, all_strips, 1),
-            _ => ((ROWS / L::ROWS).min(all_tiles), all_strips, 2),
+            _ => ((ROWS / rows).min(all_tiles), all_strips, 2),
         };
         // Rows first, so that A is packed once.
         while few(tiles, strips) && tiles > 2 && b != Packed::InTurn {
@@ -115,7 +124,7 @@ impl Plan {
         while few(tiles, strips) && strips > least {
             strips = strips.div_ceil(2);
         }
-        Self { a, b, depth, columns, tiles, strips }
+        Self { a, b, depth, columns, strip, rows, tiles, strips }
     }
 }
 

@@ -51,7 +51,7 @@ unsafe impl<S: Shim, T: Scalar, const N: usize> Lanes for Portable<S, T, N> {
     type Acc = T;
     type Operand = Self;
     const N: usize = N;
-    const TILES: &'static [[Tile<Self>; 2]] = tiles!(1 2 3 4);
+    const TILES: &'static [&'static [Tile<Self>]] = tiles!(4);
 
     #[inline(always)]
     unsafe fn enter(body: impl Body) {

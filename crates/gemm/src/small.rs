@@ -21,7 +21,7 @@ pub(super) fn applies<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> 
     T::DIRECT
         && T::SAME
         && g.c_strides[1] == 1
-        && g.n <= 2 * L::N
+        && g.n <= L::NARROW.vectors * L::N
         && g.k * g.n.next_multiple_of(L::N) <= UNITS
         && g.m * g.n * g.k <= WORK
 }
@@ -44,7 +44,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
             (b, b_depth) = (to, padded as isize);
         }
         let target = Target::<L::Acc>::of(g);
-        let tiles = g.m.div_ceil(L::ROWS);
+        let tiles = g.m.div_ceil(L::NARROW.rows);
         let parts = Parts::new(g.m, tiles);
         for rows in (0..tiles).map(|tile| parts.part(tile)) {
             let first = rows.start as isize;

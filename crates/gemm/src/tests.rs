@@ -217,7 +217,7 @@ const ROW: [Order; 3] = [Order::Row; 3];
 /// Every combination of sizes around the edges of tiles, and of layouts.
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    let sizes = [1, 2, 5, 8, 11, 12, 13, 16, 17, 31, 32, 33, 49, 65];
+    let sizes = [1, 2, 5, 6, 7, 8, 11, 12, 13, 16, 17, 31, 32, 33, 49, 65, 130];
     for (i, m) in sizes.into_iter().enumerate() {
         for (j, n) in sizes.into_iter().enumerate() {
             let k = sizes[(5 * i + 3 * j) % sizes.len()];

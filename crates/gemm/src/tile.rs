@@ -190,9 +190,11 @@ unsafe fn sums<L: Lanes, const R: usize, const V: usize, const AT_ONCE: usize, c
         let (c, c_row) = args.will_need();
         for turn in 0..args.depth / AT_ONCE {
             // A row in each turn: all of them at once would keep A and B waiting.
-            let row = c.wrapping_offset(turn.min(R - 1) as isize * c_row);
-            for v in 0..V {
-                L::prefetch(row.wrapping_add(v * L::N).cast());
+            if turn < R {
+                let row = c.wrapping_offset(turn as isize * c_row);
+                for v in 0..V {
+                    L::prefetch(row.wrapping_add(v * L::N).cast());
+                }
             }
             for _ in 0..const { ahead_at_once::<L>(R, V) } {
                 L::prefetch_far(ahead);

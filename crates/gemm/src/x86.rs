@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 use super::{
     amx,
     element::Pair,
-    lanes::{Block, Body, Lanes, Shuffle, tiles, transpose},
+    lanes::{Block, Body, Lanes, Shuffle, Strip, tiles, transpose},
     plan::Cut,
     portable::Shim,
     tile::{Tile, TileArgs},
@@ -139,7 +139,7 @@ macro_rules! float {
         unsafe impl Lanes for $lanes {
             type Unit = $acc;
             type Operand = $register;
-            const TILES: &'static [[Tile<Self>; 2]] = $tiles;
+            const TILES: &'static [&'static [Tile<Self>]] = $tiles;
 
             #[inline(always)]
             unsafe fn enter(body: impl Body) {
@@ -181,22 +181,22 @@ macro_rules! float {
 }
 
 float!(
-    F32x16, __m512, avx512, tiles!(1 2 3 4 5 6 7 8 9 10 11 12), f32, _mm512_set1_ps _mm512_fmadd_ps _mm512_loadu_ps interleave_ps,
+    F32x16, __m512, avx512, tiles!(12 wide), f32, _mm512_set1_ps _mm512_fmadd_ps _mm512_loadu_ps interleave_ps,
     16, _mm512_setzero_ps _mm512_set1_ps _mm512_mul_ps _mm512_fmadd_ps,
     _mm512_loadu_ps _mm512_storeu_ps, mask16, _mm512_maskz_loadu_ps, _mm512_mask_storeu_ps
 );
 float!(
-    F64x8, __m512d, avx512, tiles!(1 2 3 4 5 6 7 8 9 10 11 12), f64, _mm512_set1_pd _mm512_fmadd_pd _mm512_loadu_pd interleave_pd,
+    F64x8, __m512d, avx512, tiles!(12 wide), f64, _mm512_set1_pd _mm512_fmadd_pd _mm512_loadu_pd interleave_pd,
     8, _mm512_setzero_pd _mm512_set1_pd _mm512_mul_pd _mm512_fmadd_pd,
     _mm512_loadu_pd _mm512_storeu_pd, mask8, _mm512_maskz_loadu_pd, _mm512_mask_storeu_pd
 );
 float!(
-    F32x8, __m256, avx2, tiles!(1 2 3 4 5 6), f32, _mm256_set1_ps _mm256_fmadd_ps _mm256_loadu_ps interleave256_ps,
+    F32x8, __m256, avx2, tiles!(6), f32, _mm256_set1_ps _mm256_fmadd_ps _mm256_loadu_ps interleave256_ps,
     8, _mm256_setzero_ps _mm256_set1_ps _mm256_mul_ps _mm256_fmadd_ps,
     _mm256_loadu_ps _mm256_storeu_ps, mask256x8, |mask, from| _mm256_maskload_ps(from, mask), _mm256_maskstore_ps
 );
 float!(
-    F64x4, __m256d, avx2, tiles!(1 2 3 4 5 6), f64, _mm256_set1_pd _mm256_fmadd_pd _mm256_loadu_pd interleave256_pd,
+    F64x4, __m256d, avx2, tiles!(6), f64, _mm256_set1_pd _mm256_fmadd_pd _mm256_loadu_pd interleave256_pd,
     4, _mm256_setzero_pd _mm256_set1_pd _mm256_mul_pd _mm256_fmadd_pd,
     _mm256_loadu_pd _mm256_storeu_pd, mask256x4, |mask, from| _mm256_maskload_pd(from, mask), _mm256_maskstore_pd
 );
@@ -214,14 +214,14 @@ unsafe impl<const AMX: bool> Lanes for Pairs<AMX> {
     type Unit = Pair;
     type Operand = __m512bh;
     const TURN: usize = if AMX { amx::SIDE } else { 1 };
-    const TILES: &'static [[Tile<Self>; 2]] = tiles!(1 2 3 4 5 6 7 8 9 10 11 12);
+    const TILES: &'static [&'static [Tile<Self>]] = tiles!(12);
     const CUT: Cut = if AMX { Cut::TILES } else { Cut::VECTORS };
-    const ROWS: usize = if AMX { amx::ROWS } else { Self::TILES.len() };
+    const NARROW: Strip = Strip { vectors: 2, rows: if AMX { amx::ROWS } else { Self::TILES[1].len() } };
 
     #[inline(always)]
     unsafe fn tile(rows: usize, vectors: usize, args: &TileArgs<Self>) {
         // SAFETY: the caller's conditions; these lanes want A and B as AMX does.
-        unsafe { if AMX { amx::tile(rows, args) } else { Self::TILES[rows - 1][vectors - 1](args) } }
+        unsafe { if AMX { amx::tile(rows, args) } else { Self::TILES[vectors - 1][rows - 1](args) } }
     }
     #[inline(always)]
     fn rest() {
