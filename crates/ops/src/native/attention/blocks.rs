@@ -135,6 +135,14 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
         })
     }
 
+    /// Parts of the keys, and the first query, counted from that of the block, of the pieces that see them.
+    fn seen(&self, queries: &Range<usize>) -> impl Iterator<Item = (Range<usize>, usize)> {
+        self.pieces(queries).scan(0, |done, (piece, keys)| {
+            let start = std::mem::replace(done, keys);
+            Some((start..keys, piece.start))
+        })
+    }
+
     /// The products of the keys that each piece of a block sees with its queries: `to = alpha * of * with^T + beta * to`.
     ///
     /// # Safety
@@ -146,10 +154,11 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
         [of, with, to]: [Matrix<T>; 3],
         [alpha, beta]: [T; 2],
     ) {
-        for (piece, keys) in self.pieces(queries) {
-            let (with, to) = (with.below(piece.start).transposed(), to.right_of(piece.start));
+        for (keys, first) in self.seen(queries) {
+            let (with, to) = (with.below(first).transposed(), to.right_of(first));
+            let operands = [of.below(keys.start), with, to.below(keys.start)];
             // SAFETY: the caller's conditions.
-            unsafe { multiply([keys, piece.len(), depth], [of, with, to], alpha, beta) }
+            unsafe { multiply([keys.len(), queries.len() - first, depth], operands, alpha, beta) }
         }
     }
 
@@ -182,14 +191,11 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
         [block, of, to]: [Matrix<T>; 3],
         [alpha, beta]: [T; 2],
     ) {
-        let mut done = 0;
-        for (piece, keys) in self.pieces(queries) {
-            // These keys are seen by no piece before this one, and by all after it.
-            let sizes = [keys - done, width, queries.len() - piece.start];
-            let (block, of) = (block.below(done).right_of(piece.start), of.below(piece.start));
+        for (keys, first) in self.seen(queries) {
+            let (block, of) = (block.below(keys.start).right_of(first), of.below(first));
+            let operands = [block, of, to.below(keys.start)];
             // SAFETY: the caller's conditions.
-            unsafe { multiply(sizes, [block, of, to.below(done)], alpha, beta) }
-            done = keys;
+            unsafe { multiply([keys.len(), width, queries.len() - first], operands, alpha, beta) }
         }
     }
 
