@@ -300,7 +300,8 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
 
     /// # Safety
     /// - As [`super::gemm`]; the rows of A are at `a`, as a tile wants them; the strip lies at `b`, its rows `b_depth` apart.
-    #[inline]
+    // By itself it would fetch `a` in halves that were stored as quarters, and wait until the tile before is written.
+    #[inline(always)]
     unsafe fn tile(
         &self,
         rows: &Range<usize>,
