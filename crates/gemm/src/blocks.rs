@@ -207,10 +207,21 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
         let room = room.as_mut_ptr::<L::Unit>();
         let panel = |rows: &Range<usize>| room.wrapping_add((rows.start - top) * groups);
         let first = strips.start;
-        let rows_of_a = |rows: &Range<usize>, strip| match a {
-            PackedRows::Never => self.rows_as_they_lie(rows, ptr::null_mut()),
-            PackedRows::Meanwhile if strip == first => self.rows_as_they_lie(rows, panel(rows)),
-            _ => RowsOfA::packed::<L>(panel(rows), rows.len(), groups),
+        // Tiles of as many rows are packed in pairs where these are adjacent.
+        let are_paired = |tile: usize| {
+            let pair = [tile, tile + 1].map(|tile| self.rows.part(tile).len());
+            self.g.a_strides[0] == 1 && tile + 1 < tiles.end && pair[0] == pair[1]
+        };
+        let rows_of_a = |tile: usize, rows: &Range<usize>, strip| {
+            let is_upper = (tile - tiles.start).is_multiple_of(2);
+            match a {
+                PackedRows::Never => self.rows_as_they_lie(rows, ptr::null_mut(), 0),
+                PackedRows::Meanwhile if strip == first && (is_upper || !are_paired(tile - 1)) => {
+                    let below = if is_upper && are_paired(tile) { rows.len() * groups } else { 0 };
+                    self.rows_as_they_lie(rows, panel(rows), below)
+                }
+                _ => RowsOfA::packed::<L>(panel(rows), rows.len(), groups),
+            }
         };
         // SAFETY: `gemm`'s conditions; each panel begins where the rows before it end.
         unsafe {
@@ -220,10 +231,11 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
                 L::enter(PackRows(&panels));
             }
             if self.by_rows() {
-                for rows in tiles.map(|tile| self.rows.part(tile)) {
+                for tile in tiles.clone() {
+                    let rows = self.rows.part(tile);
                     for (index, strip) in strips.clone().enumerate() {
                         let ahead = self.ahead(&rows, index, strip);
-                        self.tile(&rows, rows_of_a(&rows, strip), self.strip(strip), strip, ahead);
+                        self.tile(&rows, rows_of_a(tile, &rows, strip), self.strip(strip), strip, ahead);
                     }
                 }
                 return;
@@ -238,7 +250,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
                 for (index, tile) in tiles.clone().enumerate() {
                     let rows = self.rows.part(tile);
                     let ahead = self.ahead(&rows, index, strip);
-                    self.tile(&rows, rows_of_a(&rows, strip), b, strip, ahead);
+                    self.tile(&rows, rows_of_a(tile, &rows, strip), b, strip, ahead);
                 }
             }
         }
@@ -288,13 +300,14 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
     }
 
     /// Rows of A where they lie, to be packed into a panel or not.
-    fn rows_as_they_lie(&self, rows: &Range<usize>, panel: *mut L::Unit) -> RowsOfA<L::Unit> {
+    fn rows_as_they_lie(&self, rows: &Range<usize>, panel: *mut L::Unit, below: usize) -> RowsOfA<L::Unit> {
         let (from, [row, along]) = (self.g.a, self.g.a_strides);
         RowsOfA {
             at: at(from, [row, along], rows.start, self.k.start).cast(),
             row: row / T::DEPTH as isize,
             depth: if T::DEPTH == 1 { along } else { 1 },
             panel,
+            below,
         }
     }
 

@@ -55,6 +55,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
                     row: g.a_strides[0],
                     depth: g.a_strides[1],
                     panel: ptr::null_mut(),
+                    below: 0,
                 },
                 b,
                 b_depth,

@@ -16,13 +16,15 @@ pub(super) struct RowsOfA<U> {
     pub(super) depth: isize,
     /// Where they are packed meanwhile, for the tiles beside this one, or null.
     pub(super) panel: *mut U,
+    /// How much further the panel of the tile below is, if that is of as many rows and they are packed here too, or 0.
+    pub(super) below: usize,
 }
 
 impl<U> RowsOfA<U> {
     /// A panel that has been packed, of `depth` units.
     pub(super) fn packed<L: Lanes<Unit = U>>(panel: *const U, rows: usize, depth: usize) -> Self {
         let (row, depth) = if L::TURN == 1 { (1, rows as isize) } else { (depth as isize, 1) };
-        Self { at: panel, row, depth, panel: ptr::null_mut() }
+        Self { at: panel, row, depth, panel: ptr::null_mut(), below: 0 }
     }
 }
 
@@ -91,17 +93,23 @@ impl<L: Lanes, const R: usize, const V: usize> Body for TileBody<'_, L, R, V> {
 /// The sums of the tile, before they are scaled.
 #[inline(always)]
 unsafe fn multiply<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>) -> [[L; V]; R] {
-    let RowsOfA { at, row, depth, panel } = args.a;
+    let RowsOfA { at, row, depth, panel, below } = args.a;
     // SAFETY: as `Tile`.
     unsafe {
-        // A packed panel, and rows as they lie mostly, have a stride that is a constant.
-        let packs = !panel.is_null();
-        if !packs && row == 1 && depth == R as isize {
-            sums::<L, R, V, UNROLLED, _>(args, Rows::<_, false>::new(at, 1), R as isize)
-        } else if !packs && depth == 1 {
-            sums::<L, R, V, UNROLLED, _>(args, Rows::<_, true>::new(at, row), 1)
-        } else {
-            sums::<L, R, V, 1, _>(args, Rows::<_, true>::new(at, row), depth)
+        // Strides that are mostly constants are passed as such.
+        match panel.is_null() {
+            false if row == 1 => {
+                let packing = Adjacent { panel, below, further: if below == 0 { 0 } else { R } };
+                sums::<L, R, V, 1, _, _>(args, Rows::<_, false>::new(at, 1), depth, packing)
+            }
+            false => sums::<L, R, V, 1, _, _>(args, Rows::<_, true>::new(at, row), depth, Apart { panel }),
+            true if row == 1 && depth == R as isize => {
+                sums::<L, R, V, UNROLLED, _, _>(args, Rows::<_, false>::new(at, 1), R as isize, Nothing)
+            }
+            true if depth == 1 => {
+                sums::<L, R, V, UNROLLED, _, _>(args, Rows::<_, true>::new(at, row), 1, Nothing)
+            }
+            true => sums::<L, R, V, 1, _, _>(args, Rows::<_, true>::new(at, row), depth, Nothing),
         }
     }
 }
@@ -177,16 +185,24 @@ const fn ahead_at_once<L: Lanes>(rows: usize, vectors: usize) -> usize {
 }
 
 #[inline(always)]
-unsafe fn sums<L: Lanes, const R: usize, const V: usize, const AT_ONCE: usize, const APART: bool>(
+unsafe fn sums<
+    L: Lanes,
+    const R: usize,
+    const V: usize,
+    const AT_ONCE: usize,
+    const APART: bool,
+    P: Packing<L, R>,
+>(
     args: &TileArgs<L>,
     mut rows: Rows<L::Unit, APART>,
     a_depth: isize,
+    mut packing: P,
 ) -> [[L; V]; R] {
     // SAFETY: as `Tile`; pointers move past the last unit without being read there.
     unsafe {
         let mut sums = [[L::zero(); V]; R];
         let mut b = args.b;
-        let (mut ahead, mut panel) = (args.ahead, args.a.panel);
+        let mut ahead = args.ahead;
         let (c, c_row) = args.will_need();
         for turn in 0..args.depth / AT_ONCE {
             // A row in each turn: all of them at once would keep A and B waiting.
@@ -202,10 +218,7 @@ unsafe fn sums<L: Lanes, const R: usize, const V: usize, const AT_ONCE: usize, c
             }
             rows.forget();
             for _ in 0..AT_ONCE {
-                if AT_ONCE == 1 && !panel.is_null() {
-                    pack::<L, R, _>(&rows, a_depth, panel);
-                    panel = panel.wrapping_add(R);
-                }
+                packing.pack(&rows, a_depth);
                 add::<L, R, V, _>(&mut sums, &rows, b);
                 rows.advance(a_depth);
                 b = b.wrapping_offset(args.b_depth);
@@ -220,26 +233,60 @@ unsafe fn sums<L: Lanes, const R: usize, const V: usize, const AT_ONCE: usize, c
     }
 }
 
-/// Copies a unit of each row. Where these are adjacent, it asks for those some units further on; else each row is a stream.
-#[inline(always)]
-unsafe fn pack<L: Lanes, const R: usize, const APART: bool>(
-    rows: &Rows<L::Unit, APART>,
-    a_depth: isize,
-    to: *mut L::Unit,
-) {
-    // SAFETY: `R` units of A, and of the panel.
-    unsafe {
-        if rows.stride == 1 {
-            let from = rows.at(0);
-            let far = from.wrapping_offset(FAR * a_depth);
+/// What a tile does with a unit of each row of A besides multiplying it.
+///
+/// # Safety
+/// - Of what is packed there are `R` units, and in the panel.
+trait Packing<L: Lanes, const R: usize> {
+    unsafe fn pack<const APART: bool>(&mut self, rows: &Rows<L::Unit, APART>, a_depth: isize);
+}
+
+/// They are packed already, or never.
+struct Nothing;
+
+impl<L: Lanes, const R: usize> Packing<L, R> for Nothing {
+    #[inline(always)]
+    unsafe fn pack<const APART: bool>(&mut self, _: &Rows<L::Unit, APART>, _: isize) {}
+}
+
+/// Units of different rows are adjacent: they are copied, with those of the rows below where these are packed too, since they share
+/// lines; and those some units further on are asked for.
+struct Adjacent<U> {
+    panel: *mut U,
+    below: usize,
+    further: usize,
+}
+
+impl<L: Lanes, const R: usize> Packing<L, R> for Adjacent<L::Unit> {
+    #[inline(always)]
+    unsafe fn pack<const APART: bool>(&mut self, rows: &Rows<L::Unit, APART>, a_depth: isize) {
+        let Self { panel, below, further } = *self;
+        let from = rows.at(0);
+        let far = from.wrapping_offset(FAR * a_depth);
+        // SAFETY: the trait's conditions. Without rows below the same ones are copied twice, which costs less than to ask.
+        unsafe {
             L::prefetch_far(far.cast());
-            L::prefetch_far(far.wrapping_add(R - 1).cast());
-            from.copy_to_nonoverlapping(to, R);
-        } else {
-            for row in 0..R {
-                to.add(row).write(rows.at(row).read());
-            }
+            L::prefetch_far(far.wrapping_add(further + R - 1).cast());
+            from.copy_to_nonoverlapping(panel, R);
+            from.add(further).copy_to_nonoverlapping(panel.add(below), R);
         }
+        self.panel = panel.wrapping_add(R);
+    }
+}
+
+/// Each row is a stream.
+struct Apart<U> {
+    panel: *mut U,
+}
+
+impl<L: Lanes, const R: usize> Packing<L, R> for Apart<L::Unit> {
+    #[inline(always)]
+    unsafe fn pack<const APART: bool>(&mut self, rows: &Rows<L::Unit, APART>, _: isize) {
+        for row in 0..R {
+            // SAFETY: the trait's conditions.
+            unsafe { self.panel.add(row).write(rows.at(row).read()) }
+        }
+        self.panel = self.panel.wrapping_add(R);
     }
 }
 
