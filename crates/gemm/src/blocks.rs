@@ -59,6 +59,15 @@ struct Slab<'a, T: GemmElement, L: Lanes> {
     rows: Parts,
 }
 
+/// A block of C, and its panels of A.
+struct Block<U> {
+    tiles: Range<usize>,
+    /// Its first row, and the first of its strips.
+    top: usize,
+    first_strip: usize,
+    panels: *mut U,
+}
+
 // SAFETY: its pointers are those of the product, whose elements each chunk uses as `gemm` allows.
 unsafe impl<T: GemmElement, L: Lanes> Sync for Slab<'_, T, L> {}
 
@@ -195,47 +204,29 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
 
     /// Tiles x strips of C.
     unsafe fn block(&self, tiles: Range<usize>, strips: Range<usize>) {
-        let (a, in_turn, groups) = (self.plan.a, self.plan.b == Packed::InTurn, self.groups());
+        let in_turn = self.plan.b == Packed::InTurn;
         let top = self.rows.part(tiles.start).start;
         // Panels of A, or one strip of B: never both.
-        let lines = match (a, in_turn) {
+        let lines = match (self.plan.a, in_turn) {
             (PackedRows::Before | PackedRows::Meanwhile, _) => self.rows.part(tiles.end - 1).end - top,
             (PackedRows::Never, true) => self.plan.strip,
             (PackedRows::Never, false) => 0,
         };
-        let mut room = Scratch::new::<L::Unit>(lines * groups);
+        let mut room = Scratch::new::<L::Unit>(lines * self.groups());
         let room = room.as_mut_ptr::<L::Unit>();
-        let panel = |rows: &Range<usize>| room.wrapping_add((rows.start - top) * groups);
-        let first = strips.start;
-        // Tiles of as many rows are packed in pairs where these are adjacent.
-        let are_paired = |tile: usize| {
-            let pair = [tile, tile + 1].map(|tile| self.rows.part(tile).len());
-            self.g.a_strides[0] == 1 && tile + 1 < tiles.end && pair[0] == pair[1]
-        };
-        let rows_of_a = |tile: usize, rows: &Range<usize>, strip| {
-            let is_upper = (tile - tiles.start).is_multiple_of(2);
-            match a {
-                PackedRows::Never => self.rows_as_they_lie(rows, ptr::null_mut(), 0),
-                PackedRows::Meanwhile if strip == first && (is_upper || !are_paired(tile - 1)) => {
-                    let below = if is_upper && are_paired(tile) { rows.len() * groups } else { 0 };
-                    self.rows_as_they_lie(rows, panel(rows), below)
-                }
-                _ => RowsOfA::packed::<L>(panel(rows), rows.len(), groups),
-            }
-        };
+        let block = Block { tiles: tiles.clone(), top, first_strip: strips.start, panels: room };
         // SAFETY: `gemm`'s conditions; each panel begins where the rows before it end.
         unsafe {
-            if a == PackedRows::Before {
+            if self.plan.a == PackedRows::Before {
                 let rows = tiles.clone().map(|tile| self.rows.part(tile));
-                let panels: Vec<_> = rows.map(|rows| self.rows_panel(&rows, panel(&rows))).collect();
+                let panels: Vec<_> =
+                    rows.map(|rows| self.rows_panel(&rows, self.panel(&block, &rows))).collect();
                 L::enter(PackRows(&panels));
             }
             if self.by_rows() {
-                for tile in tiles.clone() {
-                    let rows = self.rows.part(tile);
+                for tile in tiles {
                     for (index, strip) in strips.clone().enumerate() {
-                        let ahead = self.ahead(&rows, index, strip);
-                        self.tile(&rows, rows_of_a(tile, &rows, strip), self.strip(strip), strip, ahead);
+                        self.tile(&block, tile, strip, self.strip(strip), index);
                     }
                 }
                 return;
@@ -248,12 +239,45 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
                     self.strip(strip)
                 };
                 for (index, tile) in tiles.clone().enumerate() {
-                    let rows = self.rows.part(tile);
-                    let ahead = self.ahead(&rows, index, strip);
-                    self.tile(&rows, rows_of_a(tile, &rows, strip), b, strip, ahead);
+                    self.tile(&block, tile, strip, b, index);
                 }
             }
         }
+    }
+
+    /// Where rows of a block are packed.
+    #[inline(always)]
+    fn panel(&self, block: &Block<L::Unit>, rows: &Range<usize>) -> *mut L::Unit {
+        block.panels.wrapping_add((rows.start - block.top) * self.groups())
+    }
+
+    /// The rows of A of a tile, as it is to read them, and what it packs of them and of those below.
+    #[inline(always)]
+    fn rows_of_a(
+        &self,
+        block: &Block<L::Unit>,
+        tile: usize,
+        rows: &Range<usize>,
+        strip: usize,
+    ) -> RowsOfA<L::Unit> {
+        let (panel, groups) = (self.panel(block, rows), self.groups());
+        if self.plan.a == PackedRows::Never {
+            return self.rows_as_they_lie(rows, ptr::null_mut(), 0);
+        }
+        let is_first = self.plan.a == PackedRows::Meanwhile && strip == block.first_strip;
+        let is_upper = (tile - block.tiles.start).is_multiple_of(2);
+        if is_first && (is_upper || !self.is_paired(block, tile - 1)) {
+            let below = if is_upper && self.is_paired(block, tile) { rows.len() * groups } else { 0 };
+            return self.rows_as_they_lie(rows, panel, below);
+        }
+        RowsOfA::packed::<L>(panel, rows.len(), groups)
+    }
+
+    /// Whether a tile packs the rows of the one below with its own: as many, and adjacent.
+    #[inline(always)]
+    fn is_paired(&self, block: &Block<L::Unit>, tile: usize) -> bool {
+        let [rows, below] = [tile, tile + 1].map(|tile| self.rows.part(tile).len());
+        self.g.a_strides[0] == 1 && tile + 1 < block.tiles.end && rows == below
     }
 
     /// A strip of B where it lies, or where it was packed before the tiles, and how far its rows are apart.
@@ -312,22 +336,25 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
     }
 
     /// # Safety
-    /// - As [`super::gemm`]; the rows of A are at `a`, as a tile wants them; the strip lies at `b`, its rows `b_depth` apart.
-    // By itself it would fetch `a` in halves that were stored as quarters, and wait until the tile before is written.
+    /// - As [`super::gemm`]; the rows of A are packed if others than the tile do that; the strip lies at `b`, its rows that far
+    ///   apart; the tile is at `index` of those that use one strip or one panel.
+    // By itself it would fetch rows of A in halves that were stored as quarters, and wait until the tile before is written.
     #[inline(always)]
     unsafe fn tile(
         &self,
-        rows: &Range<usize>,
-        a: RowsOfA<L::Unit>,
-        b: (*const L::Unit, isize),
+        block: &Block<L::Unit>,
+        tile: usize,
         strip: usize,
-        ahead: *const u8,
+        b: (*const L::Unit, isize),
+        index: usize,
     ) {
-        let args = self.args(rows, a, b, strip, ahead);
+        let rows = self.rows.part(tile);
+        let (a, ahead) = (self.rows_of_a(block, tile, &rows, strip), self.ahead(&rows, index, strip));
+        let args = self.args(&rows, a, b, strip, ahead);
         // SAFETY: the parts of the operands that belong to the tile.
         unsafe {
             if self.rounds {
-                self.rounded_tile(rows, strip, args);
+                self.rounded_tile(&rows, strip, args);
             } else {
                 L::tile(rows.len(), args.cols.div_ceil(L::N), &args);
             }
