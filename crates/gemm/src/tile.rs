@@ -60,7 +60,8 @@ impl<L: Lanes> TileArgs<L> {
 /// # Safety
 /// - The CPU has the instruction set of `L`.
 /// - `rows` x `depth` units of A and `depth` x `vectors * N` units of B are readable through the strides, where `rows`
-///   and `vectors` are those of the tile chosen; as many of A are writable at its panel unless it is null.
+///   and `vectors` are those of the tile chosen; as many of A are writable at its panel unless it is null. The same of the rows
+///   below and their panel, if they are packed here too.
 /// - `rows` x `cols` of C are writable, and of `old` readable unless `beta` is 0; `N * (vectors - 1) < cols <= N * vectors`.
 pub(super) type Tile<L> = unsafe fn(&TileArgs<L>);
 
@@ -97,19 +98,19 @@ unsafe fn multiply<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>)
     // SAFETY: as `Tile`.
     unsafe {
         // Strides that are mostly constants are passed as such.
-        match panel.is_null() {
-            false if row == 1 => {
-                let packing = Adjacent { panel, below, further: if below == 0 { 0 } else { R } };
-                sums::<L, R, V, 1, _, _>(args, Rows::<_, false>::new(at, 1), depth, packing)
-            }
-            false => sums::<L, R, V, 1, _, _>(args, Rows::<_, true>::new(at, row), depth, Apart { panel }),
-            true if row == 1 && depth == R as isize => {
-                sums::<L, R, V, UNROLLED, _, _>(args, Rows::<_, false>::new(at, 1), R as isize, Nothing)
-            }
-            true if depth == 1 => {
-                sums::<L, R, V, UNROLLED, _, _>(args, Rows::<_, true>::new(at, row), 1, Nothing)
-            }
-            true => sums::<L, R, V, 1, _, _>(args, Rows::<_, true>::new(at, row), depth, Nothing),
+        if !panel.is_null() && row == 1 {
+            let packing = Adjacent { panel, below, further: if below == 0 { 0 } else { R } };
+            return sums::<L, R, V, 1, _, _>(args, Rows::<_, false>::new(at, 1), depth, packing);
+        }
+        if !panel.is_null() {
+            return sums::<L, R, V, 1, _, _>(args, Rows::<_, true>::new(at, row), depth, Apart { panel });
+        }
+        if row == 1 && depth == R as isize {
+            sums::<L, R, V, UNROLLED, _, _>(args, Rows::<_, false>::new(at, 1), R as isize, Nothing)
+        } else if depth == 1 {
+            sums::<L, R, V, UNROLLED, _, _>(args, Rows::<_, true>::new(at, row), 1, Nothing)
+        } else {
+            sums::<L, R, V, 1, _, _>(args, Rows::<_, true>::new(at, row), depth, Nothing)
         }
     }
 }
