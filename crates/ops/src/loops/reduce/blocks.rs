@@ -166,7 +166,7 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I, T> for FoldKernel<T, F> {
         // SAFETY: `from` holds `n` elements, of which one is element 0 of the result.
         unsafe {
             let acc = if self.pairs {
-                let (a, b) = (T::load_partial(self.from, 1), T::load_partial(self.from.add(1), 1));
+                let [a, b] = [0, 1].map(|i| T::Vector::splat(self.from.add(i).read_unaligned().widen()));
                 self.lanes.combine(a, b)
             } else {
                 fold_lanes::<I, T, F>(self.from, self.n, self.ahead, self.lanes)
@@ -176,8 +176,8 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I, T> for FoldKernel<T, F> {
     }
 }
 
-/// How many bytes ahead memory is asked for where it is read once.
-pub(super) const AHEAD: usize = 3072;
+/// How many bytes ahead memory is asked for where it is read once: two small pages, across whose ends the processor does not foresee.
+pub(super) const AHEAD: usize = 8192;
 
 /// Levels of the tree of blocks in one call: a [`CHUNK`] holds 16.
 const LEVELS: usize = 5;
@@ -222,7 +222,7 @@ pub(super) unsafe fn fold_lanes<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
         let mut width = T::Vector::LANES;
         while width > 1 {
             width /= 2;
-            all = f.combine(all, upper::<I, T>(all, width));
+            all = f.combine(all, upper(all, width));
         }
         all
     }
@@ -268,27 +268,34 @@ pub(super) unsafe fn fold_block<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
     f.combine(f.combine(acc[0], acc[1]), f.combine(acc[2], acc[3]))
 }
 
-/// Lanes `width..2 * width` moved to the front.
+/// Lanes of the longest vector.
+const MOST_LANES: usize = 64;
+
+/// The lanes of a vector in memory, the first ones of these. Read one by one they compile to shuffles: a masked load of what was just
+/// stored would wait for it to reach the cache.
 #[inline(always)]
-fn upper<I: Isa, T: Lanes<I>>(vector: T::Vector, width: usize) -> T::Vector {
-    let mut memory = [MaybeUninit::<u64>::uninit(); 64];
-    let start: *mut T = memory.as_mut_ptr().cast();
-    // SAFETY: a vector has at most 64 lanes of at most eight bytes.
-    unsafe {
-        T::store(vector, start);
-        T::load_partial(start.add(width), width)
-    }
+fn spilled<V: Number>(vector: V) -> [MaybeUninit<V::Element>; MOST_LANES] {
+    const { assert!(V::LANES <= MOST_LANES) };
+    let mut lanes = [const { MaybeUninit::uninit() }; MOST_LANES];
+    // SAFETY: there is room for a vector.
+    unsafe { vector.store(lanes.as_mut_ptr().cast()) };
+    lanes
+}
+
+/// Lanes `width..2 * width` moved to the front, the others zero.
+#[inline(always)]
+fn upper<V: Number>(vector: V, width: usize) -> V {
+    let (lanes, mut moved) = (spilled(vector), spilled(V::zero()));
+    moved[..width].copy_from_slice(&lanes[width..2 * width]);
+    // SAFETY: they hold a vector.
+    unsafe { V::load(moved.as_ptr().cast()) }
 }
 
 /// Lane 0 as an element.
 #[inline(always)]
 pub(super) fn first_lane<I: Isa, T: Lanes<I>>(vector: T::Vector) -> T {
-    let mut first = MaybeUninit::<T>::uninit();
-    // SAFETY: one lane is written, and then it is there.
-    unsafe {
-        T::store_partial(vector, first.as_mut_ptr(), 1);
-        first.assume_init()
-    }
+    // SAFETY: a vector has at least one lane.
+    T::narrow(unsafe { spilled(vector)[0].assume_init() })
 }
 
 /// Folds rows into a row of accumulators; or combines one row of accumulators with another.

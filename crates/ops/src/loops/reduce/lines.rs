@@ -95,9 +95,18 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
 
     fn fold_groups(&self, groups: Range<usize>) {
         let mut steps = Steps::new(&self.reduction.kept, self.lines_of(groups.start).0);
+        let all = 0..self.reduction.count();
+        if self.width == 1 && !all.is_empty() {
+            // Between two lines little may happen, so that the next one is read while this one ends.
+            for _ in groups {
+                self.write(self.fold_line(steps.input, all.clone()), steps.output);
+                steps.advance(1);
+            }
+            return;
+        }
         for group in groups {
             let (_, width) = self.lines_of(group);
-            let states = self.fold_part(steps.input, width, 0..self.reduction.count());
+            let states = self.fold_part(steps.input, width, all.clone());
             for state in states {
                 self.write(state, steps.output);
                 steps.advance(1);
