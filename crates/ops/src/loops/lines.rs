@@ -209,7 +209,8 @@ impl Groups {
 /// Whether lines of `out` are written past the caches: they are where the kernel writes them, and many.
 fn streams_to(out: &Tensor, mask: DimMask, kernel: ScalarType) -> bool {
     let is_direct = out.dtype() == kernel && is_dense(&walk(out, mask, true), kernel);
-    is_direct && streaming::pays(out.numel() as usize * kernel.size())
+    let bytes = out.numel() as usize * kernel.size();
+    is_direct && streaming::pays(bytes, || bytes)
 }
 
 /// Runs `formula` over a row whose result is not read again soon.

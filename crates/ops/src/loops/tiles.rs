@@ -5,10 +5,10 @@
 use super::rows::{self, AHEAD, Rows};
 use super::streaming::{self, stream_rows};
 use super::turned;
-use crate::dispatch_all_types;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{GRAIN, Plain, Pointers, TensorIterator};
 use crate::vectorized::convert_slice;
+use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Result, ScalarType};
 use std::mem::MaybeUninit;
 
@@ -149,9 +149,9 @@ fn walk_rows<const N: usize>(iter: &TensorIterator<'_>, kernel: &Kernel<'_, N>) 
     }
     let apart = |i: usize| !operands[0].shares_storage(&operands[1 + i]);
     let mut sink = Sink::new(kernel);
-    sink.streams = N <= rows::STREAMED
-        && streaming::pays(iter.numel() as usize * operands[0].dtype().size())
-        && (0..N).all(apart);
+    let bytes = |i: usize, numel: i64| numel as usize * operands[i].dtype().size();
+    let read = || (1..=N).map(|i| bytes(i, operands[i].tensor().map_or(0, Tensor::numel))).sum();
+    sink.streams = N <= rows::STREAMED && streaming::pays(bytes(0, iter.numel()), read) && (0..N).all(apart);
     let of_one_type =
         || operands[0].dtype() == output && (0..N).all(|i| operands[1 + i].dtype() == inputs[i]);
     if let Some(dim) = turned::turned_dim(iter).filter(|_| of_one_type() && turned::lies_along(&operands[0]))
@@ -204,7 +204,11 @@ fn plain_rows<const N: usize>(whole: Rows<N>, kernel: &Kernel<'_, N>) {
     }
     let mut sink = Sink::new(kernel);
     let apart = !whole.from.contains(&whole.to.cast_const());
-    sink.streams = N <= rows::STREAMED && apart && streaming::pays(n * sink.output);
+    let read = || {
+        let another = |i: usize| !whole.repeated[i] && !whole.from[..i].contains(&whole.from[i]);
+        (0..N).filter(|&i| another(i)).map(|i| n * sink.inputs[i]).sum()
+    };
+    sink.streams = N <= rows::STREAMED && apart && streaming::pays(n * sink.output, read);
     // A few grains are cut finer, so that all threads end together.
     let grain = if n < 8 * GRAIN { GRAIN / 2 } else { GRAIN };
     parallel_for(0..n, grain, |range| sink.compute(&whole.part(range, sink.inputs, sink.output)));
