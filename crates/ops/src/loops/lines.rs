@@ -1,11 +1,13 @@
 //! Operators on whole lines: softmax, normalization, scans. A line is read densely, in place or through a tile, and gives a line.
 #![expect(unsafe_code, reason = "element access behind the guards taken here")]
 
+mod channels;
 mod norm;
 mod norm_backward;
 mod scan;
 mod softmax;
 
+pub(crate) use channels::batch_norm_channels;
 pub(crate) use norm::{Affine, layer_norm_lines, rms_norm_lines};
 pub(crate) use norm_backward::{Lines, PART, add_up_parameters, is_one_element, layer_norm_backward_lines};
 pub(crate) use scan::{Scan, scan_lines};

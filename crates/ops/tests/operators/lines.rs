@@ -220,6 +220,57 @@ fn batch_and_group_norm_agree_with_the_reference() {
     assert!(ops::group_norm(&sample(&[2, 3], ScalarType::F32, 1), 2, None, None, 1e-5, true).is_err());
 }
 
+/// Channels that a cache holds are normalized as their moments are found, others in two passes: shapes on both sides of the limits.
+#[test]
+fn channels_of_any_length_are_normalized_alike() {
+    for sizes in [&[3, 16, 16, 16][..], &[3, 15, 16, 16], &[3, 16, 255], &[2, 17, 5003], &[20, 16, 4096]] {
+        for dtype in FLOATS {
+            let (w, b) = (sample(&sizes[1..2], dtype, 5), sample(&sizes[1..2], dtype, 6));
+            let every_layout = sizes.iter().product::<i64>() < 20_000;
+            let tensors = if every_layout {
+                layouts(sizes, dtype, 3)
+            } else {
+                vec![("contiguous", sample(sizes, dtype, 3))]
+            };
+            for (layout, t) in tensors {
+                let (x, wv, bv, what) =
+                    (values(&t), values(&w), values(&b), format!("{dtype} {sizes:?} {layout}"));
+                let (y, mean, rstd) =
+                    ops::native_batch_norm(&t, Some(&w), Some(&b), None, None, true, 0.1, 1e-5).unwrap();
+                let plain = ops::native_batch_norm(&t, None, None, None, None, true, 0.1, 1e-5).unwrap().0;
+                let (y, plain, mean, rstd) = (values(&y), values(&plain), values(&mean), values(&rstd));
+                let inner = sizes[2..].iter().product::<i64>() as usize;
+                let (channels, eps) = (sizes[1] as usize, epsilon(dtype) * 16.0 + 1e-13);
+                for c in 0..channels {
+                    let own: Vec<usize> = (0..x.len()).filter(|i| i / inner % channels == c).collect();
+                    let line: Vec<f64> = own.iter().map(|&i| x[i]).collect();
+                    let (count, normal) = (line.len() as f64, normalized(&line, 1e-5));
+                    let m = total(line.iter().copied()) / count;
+                    let variance = total(line.iter().map(|x| (x - m).powi(2))) / count;
+                    let want: Vec<f64> = normal.iter().map(|n| n * wv[c] + bv[c]).collect();
+                    let of_channel = |all: &[f64]| own.iter().map(|&i| all[i]).collect::<Vec<_>>();
+                    assert_close(&of_channel(&y), &want, |_| eps, &what);
+                    assert_close(&of_channel(&plain), &normal, |_| eps, &what);
+                    assert_close(&[mean[c], rstd[c]], &[m, 1.0 / (variance + 1e-5).sqrt()], |_| eps, &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_channel_with_a_nan_spoils_no_other_and_an_empty_batch_gives_one() {
+    let mut data = values(&sample(&[2, 16, 300], ScalarType::F64, 1));
+    let own = |i: usize| i / 300 % 16 == 7;
+    data[2 * 16 * 300 - 8 * 300 - 1] = f64::NAN;
+    let t = Tensor::from_vec(data, &[2, 16, 300]).unwrap();
+    let y = values(&ops::batch_norm(&t, None, None, None, None, true, 0.1, 1e-5, true).unwrap());
+    assert!((0..y.len()).all(|i| y[i].is_nan() == own(i)));
+    let nothing = sample(&[0, 16, 300], ScalarType::F32, 1);
+    let y = ops::batch_norm(&nothing, None, None, None, None, true, 0.1, 1e-5, true).unwrap();
+    assert_eq!(y.sizes(), nothing.sizes());
+}
+
 /// Compares a gradient with differences of `loss` in every element of `x`.
 fn check_gradient(x: &Tensor, gradient: &Tensor, loss: impl Fn(&Tensor) -> f64, what: &str) {
     let (data, step) = (values(x), 1e-5);
@@ -326,6 +377,7 @@ fn one_gradient_for_all_is_as_good_as_many() {
 #[test]
 fn the_number_of_threads_changes_no_bit() {
     let t = sample(&[130, 70, 33], ScalarType::F32, 11);
+    let long = sample(&[5, 33, 1001], ScalarType::F32, 12);
     let run = |threads: usize| {
         parallel::set_num_threads(threads);
         let all = [
@@ -335,6 +387,7 @@ fn the_number_of_threads_changes_no_bit() {
             ops::layer_norm(&t, &[70, 33], None, None, 1e-5, true),
             ops::group_norm(&t, 7, None, None, 1e-5, true),
             ops::batch_norm(&t, None, None, None, None, true, 0.1, 1e-5, true),
+            ops::batch_norm(&long, None, None, None, None, true, 0.1, 1e-5, true),
         ];
         all.into_iter().flat_map(|r| values(&r.unwrap())).map(f64::to_bits).collect::<Vec<_>>()
     };

@@ -46,7 +46,7 @@ pub(super) fn parameter<T>(shared: Option<Shared>, otherwise: &T) -> (*const T, 
 
 /// `(x - mean) * rstd * weight + bias`.
 #[derive(Clone, Copy)]
-struct Normalize(f64, f64);
+pub(super) struct Normalize(pub(super) f64, pub(super) f64);
 
 impl FloatFormula<3> for Normalize {
     #[inline(always)]

@@ -155,7 +155,16 @@ moment_element!(f32 f64);
 /// - `from` is valid for reading `n` elements.
 #[inline]
 pub(crate) unsafe fn moments_of<T: MomentElement>(from: *const T, n: usize) -> Moments {
-    let ahead = ahead_of_line::<T>(n);
+    // SAFETY: this function's condition.
+    unsafe { moments_ahead(from, n, ahead_of_line::<T>(n)) }
+}
+
+/// The same, asking for what is read `ahead` bytes later.
+///
+/// # Safety
+/// - As [`moments_of`].
+#[inline]
+pub(crate) unsafe fn moments_ahead<T: MomentElement>(from: *const T, n: usize, ahead: usize) -> Moments {
     // SAFETY: this function's condition.
     let block = |start: usize| unsafe { T::block(from.add(start), BLOCK.min(n - start), ahead) };
     if n <= BLOCK {

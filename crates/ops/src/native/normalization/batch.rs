@@ -1,6 +1,7 @@
 //! Batch normalization: each channel by its own mean and variance, over all other dimensions.
 
 use super::{inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype};
+use crate::loops::lines::{Affine, batch_norm_channels};
 use crate::loops::reduce::{computing_type, moments};
 use crate::native::reduce::as_dtype;
 use crate::structured::TensorSpec;
@@ -99,13 +100,19 @@ pub fn native_batch_norm(
         let spec = if training { spec } else { TensorSpec::like(input, &[0]) };
         return Ok((out, spec.allocate(NAME)?, spec.allocate(NAME)?));
     }
+    let mut normalized = false;
     let (mean, invstd) = if training {
-        let (mean, var) = (spec.allocate(NAME)?, spec.allocate(NAME)?);
-        moments(input, &var, &mean, DimMask::new(Some(&batch_dims(input)), input.dim())?, 0.0, false)?;
+        let [mean, var, invstd] = [spec.allocate(NAME)?, spec.allocate(NAME)?, spec.allocate(NAME)?];
+        let (weight, bias) = (parameter(weight, kernel)?, parameter(bias, kernel)?);
+        let affine = Affine { weight: weight.as_ref(), bias: bias.as_ref() };
+        normalized = batch_norm_channels(input, affine, [&out, &mean, &var, &invstd], eps)?;
+        if !normalized {
+            moments(input, &var, &mean, DimMask::new(Some(&batch_dims(input)), input.dim())?, 0.0, false)?;
+        }
         let count = input.numel() as f64 / input.sizes()[1] as f64;
         track(running_mean, &mean, momentum, 1.0)?;
         track(running_var, &var, momentum, count / (count - 1.0))?;
-        (mean, inverse_root(NAME, &var, eps)?)
+        (mean, if normalized { invstd } else { inverse_root(NAME, &var, eps)? })
     } else {
         let (Some(mean), Some(var)) = (running_mean, running_var) else {
             bail!(
@@ -115,8 +122,10 @@ pub fn native_batch_norm(
         };
         (as_dtype(mean, kernel)?, inverse_root(NAME, &as_dtype(var, kernel)?, eps)?)
     };
-    let (scale, shift) = affine([&mean, &invstd], [weight, bias])?;
-    scale_and_shift(NAME, [input, &across(&scale, input)?, &across(&shift, input)?, &out])?;
+    if !normalized {
+        let (scale, shift) = affine([&mean, &invstd], [weight, bias])?;
+        scale_and_shift(NAME, [input, &across(&scale, input)?, &across(&shift, input)?, &out])?;
+    }
     if !training {
         return Ok((out, no_gradient(input)?, no_gradient(input)?));
     }
