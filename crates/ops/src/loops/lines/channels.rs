@@ -111,8 +111,7 @@ pub(crate) fn batch_norm_channels(
     let _guards = StorageGuards::acquire(&wanted)?;
     let (weight, bias) = (affine.weight.map(Shared::of), affine.bias.map(Shared::of));
     let [from, to, means, vars, rstds] = [input, out, mean, var, rstd].map(Shared::of);
-    let size = input.dtype().size();
-    let bytes = out.numel() as usize * size;
+    let bytes = out.numel() as usize * out.dtype().size();
     let streams = streaming::pays(bytes, || bytes);
     dispatch_all_types!(wide_floats, input.dtype(), "batch_norm", T => {
         let (one, zero) = (T::from_scalar(Scalar::Int(1)), T::from_scalar(Scalar::Int(0)));

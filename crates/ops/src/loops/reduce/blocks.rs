@@ -274,7 +274,7 @@ const MOST_LANES: usize = 64;
 /// The lanes of a vector in memory, the first ones of these. Read one by one they compile to shuffles: a masked load of what was just
 /// stored would wait for it to reach the cache.
 #[inline(always)]
-fn spilled<V: Number>(vector: V) -> [MaybeUninit<V::Element>; MOST_LANES] {
+fn lanes_of<V: Number>(vector: V) -> [MaybeUninit<V::Element>; MOST_LANES] {
     const { assert!(V::LANES <= MOST_LANES) };
     let mut lanes = [const { MaybeUninit::uninit() }; MOST_LANES];
     // SAFETY: there is room for a vector.
@@ -285,7 +285,7 @@ fn spilled<V: Number>(vector: V) -> [MaybeUninit<V::Element>; MOST_LANES] {
 /// Lanes `width..2 * width` moved to the front, the others zero.
 #[inline(always)]
 fn upper<V: Number>(vector: V, width: usize) -> V {
-    let (lanes, mut moved) = (spilled(vector), spilled(V::zero()));
+    let (lanes, mut moved) = (lanes_of(vector), lanes_of(V::zero()));
     moved[..width].copy_from_slice(&lanes[width..2 * width]);
     // SAFETY: they hold a vector.
     unsafe { V::load(moved.as_ptr().cast()) }
@@ -295,7 +295,7 @@ fn upper<V: Number>(vector: V, width: usize) -> V {
 #[inline(always)]
 pub(super) fn first_lane<I: Isa, T: Lanes<I>>(vector: T::Vector) -> T {
     // SAFETY: a vector has at least one lane.
-    T::narrow(unsafe { spilled(vector)[0].assume_init() })
+    T::narrow(unsafe { lanes_of(vector)[0].assume_init() })
 }
 
 /// Folds rows into a row of accumulators; or combines one row of accumulators with another.

@@ -100,12 +100,12 @@ pub fn native_batch_norm(
         let spec = if training { spec } else { TensorSpec::like(input, &[0]) };
         return Ok((out, spec.allocate(NAME)?, spec.allocate(NAME)?));
     }
+    let given = [parameter(weight, kernel)?, parameter(bias, kernel)?];
+    let given = Affine { weight: given[0].as_ref(), bias: given[1].as_ref() };
     let mut normalized = false;
     let (mean, invstd) = if training {
         let [mean, var, invstd] = [spec.allocate(NAME)?, spec.allocate(NAME)?, spec.allocate(NAME)?];
-        let (weight, bias) = (parameter(weight, kernel)?, parameter(bias, kernel)?);
-        let affine = Affine { weight: weight.as_ref(), bias: bias.as_ref() };
-        normalized = batch_norm_channels(input, affine, [&out, &mean, &var, &invstd], eps)?;
+        normalized = batch_norm_channels(input, given, [&out, &mean, &var, &invstd], eps)?;
         if !normalized {
             moments(input, &var, &mean, DimMask::new(Some(&batch_dims(input)), input.dim())?, 0.0, false)?;
         }
@@ -123,7 +123,7 @@ pub fn native_batch_norm(
         (as_dtype(mean, kernel)?, inverse_root(NAME, &as_dtype(var, kernel)?, eps)?)
     };
     if !normalized {
-        let (scale, shift) = affine([&mean, &invstd], [weight, bias])?;
+        let (scale, shift) = affine([&mean, &invstd], given)?;
         scale_and_shift(NAME, [input, &across(&scale, input)?, &across(&shift, input)?, &out])?;
     }
     if !training {
@@ -141,16 +141,15 @@ fn track(running: Option<&Tensor>, found: &Tensor, momentum: f64, factor: f64) -
     ops::copy_(running, &ops::add_tensor(&kept, &new, ONE)?, false)
 }
 
-/// Factor and term of every channel.
-fn affine([mean, invstd]: [&Tensor; 2], [weight, bias]: [Option<&Tensor>; 2]) -> Result<(Tensor, Tensor)> {
-    let kernel = mean.dtype();
-    let scale = match parameter(weight, kernel)? {
-        Some(weight) => ops::mul_tensor(invstd, &weight)?,
+/// Factor and term of every channel, all of one type.
+fn affine([mean, invstd]: [&Tensor; 2], given: Affine<'_>) -> Result<(Tensor, Tensor)> {
+    let scale = match given.weight {
+        Some(weight) => ops::mul_tensor(invstd, weight)?,
         None => invstd.clone(),
     };
     let off = ops::mul_tensor(mean, &scale)?;
-    let shift = match parameter(bias, kernel)? {
-        Some(bias) => ops::sub_tensor(&bias, &off, ONE)?,
+    let shift = match given.bias {
+        Some(bias) => ops::sub_tensor(bias, &off, ONE)?,
         None => ops::neg(&off)?,
     };
     Ok((scale, shift))
