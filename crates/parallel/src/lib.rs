@@ -14,6 +14,7 @@
 //! The helpers belong to one process. A child made by `fork` starts its own on its first call.
 
 mod chunks;
+mod place;
 mod pool;
 mod tasks;
 #[cfg(test)]

@@ -25,7 +25,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{chunks::Chunks, num_threads};
+use super::{chunks::Chunks, num_threads, place};
 
 /// How long an idle helper polls before it sleeps in the kernel: about as long as the kernel takes to wake it, so that a helper whose
 /// wait proves longer has at most doubled its cost (Karlin, Li, Manasse and Owicki, "Empirical studies of competitive spinning for a
@@ -63,6 +63,8 @@ struct Job<'a> {
     shares: Box<[Share]>,
     f: &'a (dyn Fn(usize) + Sync),
     panic: Mutex<Option<Payload>>,
+    /// Where the caller ran when it opened the job.
+    core: Option<usize>,
 }
 
 impl<'a> Job<'a> {
@@ -70,7 +72,7 @@ impl<'a> Job<'a> {
         let (each, rest) = (count / threads, count % threads);
         let start = |i: usize| each * i + rest.min(i);
         let shares = (0..threads).map(|i| Share { next: AtomicUsize::new(start(i)), end: start(i + 1) });
-        Self { shares: shares.collect(), f, panic: Mutex::new(None) }
+        Self { shares: shares.collect(), f, panic: Mutex::new(None), core: place::core() }
     }
 
     /// Claims and runs chunks until none are left, or one panics: the first payload is kept, the rest of the work is
@@ -84,6 +86,13 @@ impl<'a> Job<'a> {
         if let Err(payload) = outcome {
             self.shares.iter().for_each(|share| share.next.store(share.end, Ordering::Relaxed));
             lock(&self.panic).get_or_insert(payload);
+        }
+    }
+
+    /// A core that both have to share is worth nothing to the helper; one that it shares with a stranger, half.
+    fn leave_the_caller(&self) {
+        if let Some(core) = self.core.filter(|_| self.core == place::core()) {
+            place::leave(core, self.shares.len());
         }
     }
 
@@ -235,7 +244,9 @@ impl Pool {
             spin_until(SPIN, || self.seats.load(Ordering::Relaxed) > 0);
             let (job, seat) = self.take_seat();
             // SAFETY: the seat was taken while the job was open, so `close` waits for `leave` before the job goes.
-            unsafe { &*job.0 }.work(seat);
+            let job = unsafe { &*job.0 };
+            job.leave_the_caller();
+            job.work(seat);
             self.leave();
         }
     }

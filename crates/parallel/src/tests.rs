@@ -229,3 +229,21 @@ fn a_forked_child_works_at_once() {
     assert_eq!(status, 0);
     assert!(visits(1000, 10).iter().all(|&n| n == 1));
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_thread_leaves_a_core_and_keeps_what_it_may_use() {
+    let cores = available();
+    // Between the move and the look the system may move it back.
+    let moved = (0..100).any(|_| {
+        let before = place::core();
+        before.into_iter().for_each(|core| place::leave(core, 2));
+        place::core() != before
+    });
+    assert!(moved || cores == 1);
+    assert_eq!(available(), cores);
+    // Where there are not as many cores as threads, nothing is asked of the system; nor of a core that no set has.
+    place::leave(0, usize::MAX);
+    place::leave(usize::MAX, 2);
+    assert_eq!(available(), cores);
+}

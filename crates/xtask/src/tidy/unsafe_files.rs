@@ -41,6 +41,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/ops/src/native/places/put.rs", "threads write elements of one slice, each its own"),
     ("crates/ops/src/native/sort/few.rs", "looks at elements of a slice as vectors"),
     ("crates/ops/src/native/slices.rs", "turns guarded bytes into slices, and cuts a slice among threads"),
+    ("crates/parallel/src/place.rs", "the kernel's calls that place threads have no safe form"),
     ("crates/parallel/src/pool.rs", "a job borrows from the caller's stack until all threads have left it"),
     ("crates/ops/src/tensor/", "elements are reached behind accessors' guards; foreign memory is taken over"),
     ("crates/ops/src/tensor_iterator/walk.rs", "addresses cross to other threads under the caller's guards"),

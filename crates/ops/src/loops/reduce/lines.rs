@@ -17,9 +17,6 @@ const PITCH: usize = SHORT + 16;
 /// A tile of elements of up to eight bytes.
 type Tile = [MaybeUninit<u64>; WIDTH * PITCH];
 
-/// The results of neighbouring lines.
-type Group<S> = SmallVec<[S; WIDTH]>;
-
 /// Output addresses that the guards of the calling thread protect.
 #[derive(Clone, Copy)]
 struct Targets<const M: usize> {
@@ -88,6 +85,9 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
 
     /// The first line of a group, and how many there are.
     fn lines_of(&self, group: usize) -> (usize, usize) {
+        if self.width == 1 {
+            return (group, 1);
+        }
         let in_row = self.row().div_ceil(self.width);
         let first = group % in_row * self.width;
         (group / in_row * self.row() + first, self.width.min(self.row() - first))
@@ -95,22 +95,12 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
 
     fn fold_groups(&self, groups: Range<usize>) {
         let mut steps = Steps::new(&self.reduction.kept, self.lines_of(groups.start).0);
-        let all = 0..self.reduction.count();
-        if self.width == 1 && !all.is_empty() {
-            // Between two lines little may happen, so that the next one is read while this one ends.
-            for _ in groups {
-                self.write(self.fold_line(steps.input, all.clone()), steps.output);
-                steps.advance(1);
-            }
-            return;
-        }
         for group in groups {
             let (_, width) = self.lines_of(group);
-            let states = self.fold_part(steps.input, width, all.clone());
-            for state in states {
+            self.fold_part(steps.input, width, 0..self.reduction.count(), |state| {
                 self.write(state, steps.output);
                 steps.advance(1);
-            }
+            });
         }
     }
 
@@ -126,11 +116,12 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
                 let (first, width) = self.lines_of(task / chunks);
                 let start = task % chunks * CHUNK;
                 let steps = Steps::new(&self.reduction.kept, first);
-                let states = self.fold_part(steps.input, width, start..count.min(start + CHUNK));
-                for (w, state) in states.into_iter().enumerate() {
-                    // SAFETY: the slots of this task are written by nobody else.
-                    unsafe { shared.0.add(task * self.width + w).write(MaybeUninit::new(state)) };
-                }
+                let mut slot = task * self.width;
+                self.fold_part(steps.input, width, start..count.min(start + CHUNK), |state| {
+                    // SAFETY: the slots of this task, one for each of its lines, are written by nobody else.
+                    unsafe { shared.0.add(slot).write(MaybeUninit::new(state)) };
+                    slot += 1;
+                });
             }
         });
         for group in 0..groups {
@@ -154,18 +145,18 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
         unsafe { self.fold.write(state, to) }
     }
 
-    /// Elements `part` of `width` neighbouring lines, the first of which begins at `offset`.
-    #[inline]
-    fn fold_part(&self, offset: isize, width: usize, part: Range<usize>) -> Group<F::State> {
-        let mut states = Group::new();
+    /// Folds elements `part` of `width` neighbouring lines, the first of which begins at `offset`, and hands out their states in turn.
+    ///
+    /// Single lines are handed on as they come: between two of them little may happen, so that the next is read while one ends.
+    #[inline(always)]
+    fn fold_part(&self, offset: isize, width: usize, part: Range<usize>, mut each: impl FnMut(F::State)) {
         if part.is_empty() {
-            states.resize(width, self.fold.empty());
+            (0..width).for_each(|_| each(self.fold.empty()));
         } else if self.width == 1 {
-            states.push(self.fold_line(offset, part));
+            each(self.fold_line(offset, part));
         } else {
-            self.fold_group(offset, width, part, &mut states);
+            self.fold_group(offset, width, part, &mut each);
         }
-        states
     }
 
     #[inline]
@@ -210,7 +201,7 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
     }
 
     #[inline(never)]
-    fn fold_group(&self, offset: isize, width: usize, part: Range<usize>, states: &mut Group<F::State>) {
+    fn fold_group(&self, offset: isize, width: usize, part: Range<usize>, each: &mut dyn FnMut(F::State)) {
         let mut tile: Tile = [MaybeUninit::uninit(); WIDTH * PITCH];
         let start: *mut u8 = tile.as_mut_ptr().cast();
         let across = self.reduction.kept.first().map_or(0, |dim| dim.input);
@@ -227,8 +218,8 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
                 cascade.push(state, |a, b| self.fold.combine(a, b));
             }
         }
-        states.extend(cascades.into_iter().map(|cascade| {
-            cascade.finish(|a, b| self.fold.combine(a, b)).unwrap_or_else(|| self.fold.empty())
-        }));
+        for cascade in cascades {
+            each(cascade.finish(|a, b| self.fold.combine(a, b)).unwrap_or_else(|| self.fold.empty()));
+        }
     }
 }
