@@ -1,61 +1,113 @@
-//! Where threads run: a helper that finds itself on its caller's core moves to another.
+//! Where threads run, so that those of one job do not take turns on one core while a stranger has another for itself.
 //!
-//! A kernel likes to wake a thread where its waker runs, and takes two threads of ours on one core and a stranger on the other
-//! for balanced. But a helper on its caller's core only takes turns with it.
+//! A kernel likes to wake a thread where its waker runs, takes two threads of ours on one core and a stranger on the other for
+//! balanced, and leaves a thread that lost its core where it is, near its cache, though another core has nothing to do.
 
+#[cfg(not(target_os = "linux"))]
+pub(super) use elsewhere::{Thread, core};
 #[cfg(target_os = "linux")]
-pub(super) use linux::{core, leave};
+pub(super) use linux::{Thread, core};
 
 #[cfg(target_os = "linux")]
 mod linux {
     #![expect(unsafe_code, reason = "std has no safe form of these calls")]
 
-    use libc::{CPU_CLR, CPU_COUNT, cpu_set_t, sched_getaffinity, sched_getcpu, sched_setaffinity};
+    use libc::{CPU_CLR, CPU_COUNT, CPU_SET, cpu_set_t, sched_getaffinity, sched_setaffinity};
+    use std::{mem, time::Duration};
 
     const SIZE: usize = size_of::<cpu_set_t>();
 
-    /// The core this thread runs on at this moment; `None` where the system does not say.
+    /// The core that the calling thread is on at this moment; `None` where the system does not say.
     pub(crate) fn core() -> Option<usize> {
         // SAFETY: takes nothing, and gives a number or -1.
-        usize::try_from(unsafe { sched_getcpu() }).ok()
+        let core = usize::try_from(unsafe { libc::sched_getcpu() });
+        core.ok().filter(|&core| core < 8 * SIZE)
     }
 
-    /// Moves this thread off a core, if those that it may use are enough for each of `threads` to have its own.
-    ///
-    /// What it may use is narrowed for a moment only: later the kernel may place it as before.
-    pub(crate) fn leave(core: usize, threads: usize) {
-        let Some(all) = allowed() else { return };
-        // SAFETY: only reads the set.
-        let enough = unsafe { CPU_COUNT(&all) }.cast_unsigned() as usize >= threads;
-        if enough && core < 8 * SIZE {
-            let mut others = all;
-            // SAFETY: a set has room for `8 * SIZE` cores.
-            unsafe { CPU_CLR(core, &mut others) };
-            allow(&others);
-            allow(&all);
+    /// A thread by its number.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct Thread(libc::pid_t);
+
+    impl Thread {
+        pub(crate) fn current() -> Self {
+            // SAFETY: takes nothing and cannot fail.
+            Self(unsafe { libc::gettid() })
+        }
+
+        /// For how long it has run; stands still while it waits for a core.
+        pub(crate) fn time(self) -> Option<Duration> {
+            // The clock of a thread, as the kernel numbers it (CPUCLOCK_SCHED | CPUCLOCK_PERTHREAD_MASK).
+            let clock = (!self.0 << 3) | 6;
+            let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            // SAFETY: there is room for the answer.
+            let status = unsafe { libc::clock_gettime(clock, &raw mut time) };
+            (status == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+        }
+
+        /// Moves it off a core, if those that it may use are enough for each of `threads` to have its own.
+        pub(crate) fn leave(self, core: usize, threads: usize) {
+            // SAFETY: a set has room for the core.
+            self.narrow(threads, |all| unsafe { CPU_CLR(core, all) });
+        }
+
+        /// Moves it to a core, if it may use that.
+        pub(crate) fn join(self, core: usize) {
+            self.narrow(1, |all| {
+                *all = no_cores();
+                // SAFETY: a set has room for the core.
+                unsafe { CPU_SET(core, all) }
+            });
+        }
+
+        /// Narrows the cores that it may use for a moment, if they are `enough`: later the kernel may place it as before.
+        fn narrow(self, enough: usize, narrow: impl FnOnce(&mut cpu_set_t)) {
+            let mut all = no_cores();
+            // SAFETY: a set has `SIZE` bytes, and is read once it is known.
+            let few = unsafe {
+                sched_getaffinity(self.0, SIZE, &raw mut all) != 0 || (CPU_COUNT(&all) as usize) < enough
+            };
+            if few {
+                return;
+            }
+            let mut some = all;
+            narrow(&mut some);
+            // SAFETY: a set has `SIZE` bytes. Where the system refuses, the thread stays where it is.
+            unsafe {
+                sched_setaffinity(self.0, SIZE, &raw const some);
+                sched_setaffinity(self.0, SIZE, &raw const all);
+            }
         }
     }
 
-    /// The cores that this thread may use.
-    fn allowed() -> Option<cpu_set_t> {
+    fn no_cores() -> cpu_set_t {
         // SAFETY: an array of numbers, all of which may be 0.
-        let mut set: cpu_set_t = unsafe { std::mem::zeroed() };
-        // SAFETY: 0 is this thread, and `set` takes `SIZE` bytes.
-        let status = unsafe { sched_getaffinity(0, SIZE, &raw mut set) };
-        (status == 0).then_some(set)
-    }
-
-    /// Where the system refuses, the thread stays where it is.
-    fn allow(set: &cpu_set_t) {
-        // SAFETY: 0 is this thread, and `set` has `SIZE` bytes.
-        unsafe { sched_setaffinity(0, SIZE, &raw const *set) };
+        unsafe { mem::zeroed() }
     }
 }
 
+/// Threads stay where the system puts them.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn core() -> Option<usize> {
-    None
-}
+mod elsewhere {
+    use std::time::Duration;
 
-#[cfg(not(target_os = "linux"))]
-pub(super) fn leave(_core: usize, _threads: usize) {}
+    pub(crate) fn core() -> Option<usize> {
+        None
+    }
+
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct Thread;
+
+    impl Thread {
+        pub(crate) fn current() -> Self {
+            Self
+        }
+
+        pub(crate) fn time(self) -> Option<Duration> {
+            None
+        }
+
+        pub(crate) fn leave(self, _core: usize, _threads: usize) {}
+
+        pub(crate) fn join(self, _core: usize) {}
+    }
+}

@@ -4,6 +4,9 @@
 //! lock, which counts it as active; from then on it may look at the job. The caller claims chunks too. When none are
 //! left it closes the remaining seats and waits for the active helpers only, each of which is inside its last chunk.
 //!
+//! Beside other programs a helper leaves its caller's core, where the kernel may have woken it, and a caller that waits lends its
+//! own to a helper that has lost it: see [`place`].
+//!
 //! `std`'s locks are used because each is a word of its own: `parking_lot` keeps its waiting threads in a table of
 //! the process, which a fork may copy while it is locked.
 #![expect(
@@ -14,6 +17,7 @@
 use std::{
     any::Any,
     cell::Cell,
+    mem,
     ops::Range,
     panic::{self, AssertUnwindSafe},
     ptr,
@@ -25,7 +29,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{chunks::Chunks, num_threads, place};
+use super::{
+    chunks::Chunks,
+    num_threads,
+    place::{self, Thread},
+};
 
 /// How long an idle helper polls before it sleeps in the kernel: about as long as the kernel takes to wake it, so that a helper whose
 /// wait proves longer has at most doubled its cost (Karlin, Li, Manasse and Owicki, "Empirical studies of competitive spinning for a
@@ -63,8 +71,6 @@ struct Job<'a> {
     shares: Box<[Share]>,
     f: &'a (dyn Fn(usize) + Sync),
     panic: Mutex<Option<Payload>>,
-    /// Where the caller ran when it opened the job.
-    core: Option<usize>,
 }
 
 impl<'a> Job<'a> {
@@ -72,7 +78,7 @@ impl<'a> Job<'a> {
         let (each, rest) = (count / threads, count % threads);
         let start = |i: usize| each * i + rest.min(i);
         let shares = (0..threads).map(|i| Share { next: AtomicUsize::new(start(i)), end: start(i + 1) });
-        Self { shares: shares.collect(), f, panic: Mutex::new(None), core: place::core() }
+        Self { shares: shares.collect(), f, panic: Mutex::new(None) }
     }
 
     /// Claims and runs chunks until none are left, or one panics: the first payload is kept, the rest of the work is
@@ -86,13 +92,6 @@ impl<'a> Job<'a> {
         if let Err(payload) = outcome {
             self.shares.iter().for_each(|share| share.next.store(share.end, Ordering::Relaxed));
             lock(&self.panic).get_or_insert(payload);
-        }
-    }
-
-    /// A core that both have to share is worth nothing to the helper; one that it shares with a stranger, half.
-    fn leave_the_caller(&self) {
-        if let Some(core) = self.core.filter(|_| self.core == place::core()) {
-            place::leave(core, self.shares.len());
         }
     }
 
@@ -137,6 +136,15 @@ struct State {
     job: Option<OpenJob>,
     helpers: usize,
     asleep: usize,
+    /// Those that have a seat.
+    at_work: Vec<Helper>,
+}
+
+/// A helper inside a job.
+struct Helper {
+    thread: Thread,
+    /// For how long it had run when a waiting caller last looked.
+    time: Option<Duration>,
 }
 
 /// The helpers of one process. Never freed: its threads refer to it for as long as the process lives.
@@ -146,8 +154,10 @@ struct Pool {
     busy: AtomicBool,
     /// Seats not yet taken; written under the lock, polled outside it.
     seats: AtomicUsize,
-    /// Helpers that may be looking at the job; written under the lock, polled outside it.
+    /// Helpers that may be looking at the job, as many as are at work; written under the lock, polled outside it.
     active: AtomicUsize,
+    /// Where the caller was when it opened the job, for helpers to stay away from.
+    core: AtomicUsize,
     state: Mutex<State>,
     opened: Condvar,
     finished: Condvar,
@@ -162,7 +172,8 @@ impl Pool {
             busy: AtomicBool::new(false),
             seats: AtomicUsize::new(0),
             active: AtomicUsize::new(0),
-            state: Mutex::new(State { job: None, helpers: 0, asleep: 0 }),
+            core: AtomicUsize::new(usize::MAX),
+            state: Mutex::new(State { job: None, helpers: 0, asleep: 0, at_work: Vec::new() }),
             opened: Condvar::new(),
             finished: Condvar::new(),
         }
@@ -210,6 +221,7 @@ impl Pool {
             state.helpers += 1;
         }
         // `close` runs before `job` goes: nothing between the two unwinds, since `work` catches panics.
+        self.core.store(place::core().unwrap_or(usize::MAX), Ordering::Relaxed);
         state.job = Some(OpenJob(ptr::from_ref(job).cast()));
         self.seats.store(wanted, Ordering::Release);
         let sleepers = state.asleep.min(wanted);
@@ -226,10 +238,25 @@ impl Pool {
         self.seats.store(0, Ordering::Relaxed);
         drop(state);
         if !spin_until(PATIENCE, || self.active.load(Ordering::Acquire) == 0) {
-            let mut state = lock(&self.state);
-            while self.active.load(Ordering::Relaxed) > 0 {
-                state = wait(&self.finished, state);
+            self.sleep_until_finished();
+        }
+    }
+
+    /// Sleeps, and lends the core meanwhile to helpers whose clocks stand still: they have lost theirs to a stranger, and may not
+    /// have it back for milliseconds.
+    fn sleep_until_finished(&self) {
+        let mut state = lock(&self.state);
+        let mut nap = PATIENCE;
+        while self.active.load(Ordering::Relaxed) > 0 {
+            for Helper { thread, time } in &mut state.at_work {
+                let before = mem::replace(time, thread.time());
+                if let Some(core) = place::core().filter(|_| before.is_some() && before == *time) {
+                    thread.join(core);
+                }
             }
+            let waited = self.finished.wait_timeout(state, nap);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            nap *= 2;
         }
     }
 
@@ -240,35 +267,47 @@ impl Pool {
 
     fn help(&self) {
         IN_REGION.set(true);
+        let me = Thread::current();
         loop {
-            spin_until(SPIN, || self.seats.load(Ordering::Relaxed) > 0);
-            let (job, seat) = self.take_seat();
-            // SAFETY: the seat was taken while the job was open, so `close` waits for `leave` before the job goes.
-            let job = unsafe { &*job.0 };
-            job.leave_the_caller();
-            job.work(seat);
-            self.leave();
-        }
-    }
-
-    /// A job and the number of the seat, from 1 on: the caller has seat 0.
-    fn take_seat(&self) -> (OpenJob, usize) {
-        let mut state = lock(&self.state);
-        loop {
-            let seats = self.seats.load(Ordering::Relaxed);
-            if let Some(job) = state.job.filter(|_| seats > 0) {
-                self.seats.store(seats - 1, Ordering::Relaxed);
-                self.active.fetch_add(1, Ordering::Relaxed);
-                return (job, seats);
+            if !spin_until(SPIN, || self.seats.load(Ordering::Relaxed) > 0) {
+                self.sleep_until_opened();
             }
-            state.asleep += 1;
-            state = wait(&self.opened, state);
-            state.asleep -= 1;
+            // Before it takes a seat, for then nobody waits for it yet: another core may be a stranger's for milliseconds.
+            let core = self.core.load(Ordering::Relaxed);
+            if place::core() == Some(core) {
+                me.leave(core, num_threads());
+            }
+            if let Some((job, seat)) = self.take_seat(me) {
+                // SAFETY: the seat was taken while the job was open, so `close` waits for `leave` before the job goes.
+                unsafe { &*job.0 }.work(seat);
+                self.leave(me);
+            }
         }
     }
 
-    fn leave(&self) {
-        let state = lock(&self.state);
+    fn sleep_until_opened(&self) {
+        let mut state = lock(&self.state);
+        state.asleep += 1;
+        while self.seats.load(Ordering::Relaxed) == 0 {
+            state = wait(&self.opened, state);
+        }
+        state.asleep -= 1;
+    }
+
+    /// A job and the number of the seat, from 1 on: the caller has seat 0. `None` if others have taken all seats meanwhile.
+    fn take_seat(&self, me: Thread) -> Option<(OpenJob, usize)> {
+        let mut state = lock(&self.state);
+        let seats = self.seats.load(Ordering::Relaxed);
+        let job = state.job.filter(|_| seats > 0)?;
+        self.seats.store(seats - 1, Ordering::Relaxed);
+        self.active.fetch_add(1, Ordering::Relaxed);
+        state.at_work.push(Helper { thread: me, time: None });
+        Some((job, seats))
+    }
+
+    fn leave(&self, me: Thread) {
+        let mut state = lock(&self.state);
+        state.at_work.retain(|helper| helper.thread != me);
         if self.active.fetch_sub(1, Ordering::Release) == 1 {
             self.finished.notify_one();
         }

@@ -232,18 +232,42 @@ fn a_forked_child_works_at_once() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_thread_leaves_a_core_and_keeps_what_it_may_use() {
-    let cores = available();
-    // Between the move and the look the system may move it back.
+fn a_thread_leaves_a_core_comes_back_and_keeps_what_it_may_use() {
+    let (me, cores) = (place::Thread::current(), available());
+    // Between a move and a look the system may move it again.
     let moved = (0..100).any(|_| {
-        let before = place::core();
-        before.into_iter().for_each(|core| place::leave(core, 2));
-        place::core() != before
+        let Some(first) = place::core() else { return false };
+        me.leave(first, 2);
+        let left = place::core() != Some(first);
+        me.join(first);
+        left && place::core() == Some(first)
     });
     assert!(moved || cores == 1);
+    // Where threads are more than cores, nothing is asked of the system.
+    me.leave(0, usize::MAX);
     assert_eq!(available(), cores);
-    // Where there are not as many cores as threads, nothing is asked of the system; nor of a core that no set has.
-    place::leave(0, usize::MAX);
-    place::leave(usize::MAX, 2);
-    assert_eq!(available(), cores);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_clock_of_a_thread_stands_still_while_it_sleeps() {
+    let (send, receive) = std::sync::mpsc::channel();
+    let (wake, sleep) = std::sync::mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            send.send(place::Thread::current()).unwrap();
+            assert!(sleep.recv().is_err());
+        });
+        let sleeper = receive.recv().unwrap();
+        let still = || {
+            let before = sleeper.time();
+            thread::sleep(Duration::from_millis(2));
+            before.is_some() && sleeper.time() == before
+        };
+        assert!((0..100).any(|_| still()));
+        drop(wake);
+    });
+    let me = place::Thread::current();
+    let before = me.time();
+    while me.time() == before {}
 }

@@ -199,8 +199,8 @@ where
     for<'p> FromPixels<'p, T, INPUT>: EveryIsa,
     ToOutput<T>: EveryIsa<bool>,
 {
-    /// Filters of a part at most: each part reads all tiles.
-    const MOST: usize = 256;
+    /// Filters of a part at most: a fraction of a thread's share, so that one on a slower core takes fewer.
+    const MOST: usize = 64;
     /// And at least, where threads are many.
     const LEAST: usize = 48;
     let (c, f, pitch, block) = (conv.channels, conv.filters, blocks.pitch(), blocks.get(0));
