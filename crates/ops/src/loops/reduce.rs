@@ -39,7 +39,7 @@ use crate::tensor_iterator::{DimMask, Reduction};
 use crate::vectorized::{EveryIsa, Float, Number};
 use crate::{Tensor, dispatch_all_types, ops};
 use accumulator::AnyFold;
-use blocks::{Floats, FoldKernel, FoldRows, Folding, Numbers};
+use blocks::{Floats, FoldLines, FoldRows, Folding, Numbers};
 use flambeau_core::{Element, Result, Scalar, ScalarType};
 use smallvec::SmallVec;
 
@@ -116,6 +116,29 @@ pub(crate) trait LineFold<const M: usize>: Copy + Sync {
             unsafe { self.block(from.add(start * size), BLOCK.min(n - start), first + start) }
         }))
     }
+    /// The same for elements that are few or many.
+    ///
+    /// # Safety
+    /// - As for [`block`](Self::block).
+    #[inline]
+    unsafe fn dense(self, from: *const u8, n: usize, first: usize, size: usize) -> Self::State {
+        // SAFETY: this function's condition.
+        unsafe {
+            match n {
+                ..=BLOCK => self.block(from, n, first),
+                _ => self.run(from, n, first, size),
+            }
+        }
+    }
+    /// Folds lines and writes their results.
+    ///
+    /// # Safety
+    /// - The lines are valid for reading elements of the fold's type, and the places of their results for writing.
+    #[inline]
+    unsafe fn lines(self, lines: DenseLines<M>) {
+        // SAFETY: this function's conditions.
+        unsafe { lines.each(self) }
+    }
     /// Of all `parts`, in order.
     #[inline]
     fn cascade(self, parts: impl Iterator<Item = Self::State>) -> Self::State {
@@ -128,6 +151,37 @@ pub(crate) trait LineFold<const M: usize>: Copy + Sync {
     /// # Safety
     /// - Each of `to` is valid for writing one result.
     unsafe fn write(self, state: Self::State, to: [*mut u8; M]);
+}
+
+/// Lines of dense elements, one or more and at most a [`CHUNK`], and places for their `M` results each.
+#[derive(Clone, Copy)]
+pub(crate) struct DenseLines<const M: usize> {
+    from: *const u8,
+    /// Elements of a line, and the bytes of one.
+    n: usize,
+    size: usize,
+    /// Bytes from one line to the next.
+    apart: isize,
+    to: [*mut u8; M],
+    /// Bytes from one result to the next.
+    strides: [isize; M],
+    count: usize,
+}
+
+impl<const M: usize> DenseLines<M> {
+    /// Folds one after another.
+    ///
+    /// # Safety
+    /// - As for [`LineFold::lines`].
+    #[inline]
+    unsafe fn each(self, fold: impl LineFold<M>) {
+        for line in 0..self.count as isize {
+            let from = self.from.wrapping_offset(line * self.apart);
+            let to = std::array::from_fn(|m| self.to[m].wrapping_offset(line * self.strides[m]));
+            // SAFETY: by this function's conditions.
+            unsafe { fold.write(fold.dense(from, self.n, 0, self.size), to) };
+        }
+    }
 }
 
 /// Folds the dimensions `mask` of `input` into `out` in accumulators of type `kernel`: i64, f32 or f64.
@@ -190,7 +244,7 @@ fn run<T, F>(
 where
     T: Element + crate::vectorized::Convert,
     F: Copy + Send + Sync,
-    FoldKernel<T, F>: EveryIsa<T>,
+    FoldLines<T, F>: EveryIsa,
     FoldRows<T, F>: EveryIsa,
 {
     run_any(input, out, mask, T::SCALAR_TYPE, &Folding::<T, F>::new(lanes, finish, identity))

@@ -2,7 +2,7 @@
 //! all folds and types.
 #![expect(unsafe_code, reason = "declares what a fold promises, and reads elements as bytes")]
 
-use super::LineFold;
+use super::{DenseLines, LineFold};
 use flambeau_core::Element;
 
 /// An element of up to eight bytes, in the first of these.
@@ -37,11 +37,24 @@ pub(super) trait AnyFold: Sync {
     /// What changes nothing.
     fn identity(&self) -> Accumulator;
 
+    /// Folds `count` lines of `n` dense elements, at most a [`CHUNK`](super::CHUNK), into adjacent accumulators at `to`; lines begin
+    /// `apart` bytes from each other.
+    ///
+    /// # Safety
+    /// - The lines are valid for reading, and `to` for writing.
+    unsafe fn lines(&self, from: *const u8, n: usize, apart: isize, to: *mut u8, count: usize);
+
     /// The fold of `n` dense elements, at most a [`CHUNK`](super::CHUNK).
     ///
     /// # Safety
     /// - `from` is valid for reading them.
-    unsafe fn block(&self, from: *const u8, n: usize) -> Accumulator;
+    #[inline]
+    unsafe fn block(&self, from: *const u8, n: usize) -> Accumulator {
+        let mut state = self.identity();
+        // SAFETY: this function's condition; an accumulator takes any element.
+        unsafe { self.lines(from, n, 0, state.0.as_mut_ptr(), 1) };
+        state
+    }
 
     /// Of two accumulators, the first for earlier elements.
     fn combine(&self, a: Accumulator, b: Accumulator) -> Accumulator;
@@ -74,6 +87,18 @@ impl LineFold<1> for &dyn AnyFold {
     unsafe fn run(self, from: *const u8, n: usize, _: usize, _: usize) -> Accumulator {
         // SAFETY: this function's condition: the kernel takes any number of blocks.
         unsafe { AnyFold::block(self, from, n) }
+    }
+
+    unsafe fn lines(self, lines: DenseLines<1>) {
+        let DenseLines { from, n, size, apart, to: [to], strides: [stride], count } = lines;
+        // SAFETY: this function's conditions.
+        unsafe {
+            if stride != size as isize {
+                return lines.each(self);
+            }
+            AnyFold::lines(self, from, n, apart, to, count);
+            AnyFold::write(self, to, count, to, stride);
+        }
     }
 
     fn combine(self, a: Accumulator, b: Accumulator) -> Accumulator {

@@ -64,30 +64,27 @@ impl<T, F> AnyFold for Folding<T, F>
 where
     T: Element + Convert,
     F: Copy + Send + Sync,
-    FoldKernel<T, F>: EveryIsa<T>,
+    FoldLines<T, F>: EveryIsa,
     FoldRows<T, F>: EveryIsa,
 {
     fn identity(&self) -> Accumulator {
         Accumulator::of(self.identity)
     }
 
-    unsafe fn block(&self, from: *const u8, n: usize) -> Accumulator {
-        let kernel = FoldKernel { from: from.cast(), n, ahead: AHEAD, pairs: false, lanes: self.lanes };
-        // SAFETY: `from` is valid for `n` elements.
-        Accumulator::of(unsafe { dispatch(kernel) })
+    unsafe fn lines(&self, from: *const u8, n: usize, apart: isize, to: *mut u8, count: usize) {
+        let (from, to) = (from.cast(), to.cast());
+        // SAFETY: the lines hold `n` elements each, and `to` takes one of each.
+        unsafe { dispatch(FoldLines { from, n, apart, to, count, pairs: false, lanes: self.lanes }) }
     }
 
     fn combine(&self, a: Accumulator, b: Accumulator) -> Accumulator {
         // SAFETY: accumulators of this fold hold elements of `T`.
         unsafe {
             let pair = [a, b].map(|acc| acc.as_ptr().cast::<T>().read_unaligned());
-            Accumulator::of(dispatch(FoldKernel {
-                from: pair.as_ptr(),
-                n: 2,
-                ahead: 0,
-                pairs: true,
-                lanes: self.lanes,
-            }))
+            let (from, mut result) = (pair.as_ptr(), self.identity);
+            let to = &raw mut result;
+            dispatch(FoldLines { from, n: 2, apart: 0, to, count: 1, pairs: true, lanes: self.lanes });
+            Accumulator::of(result)
         }
     }
 
@@ -125,7 +122,7 @@ where
     FoldKernel<T, Numbers<F>>: EveryIsa<T>,
 {
     // SAFETY: this function's condition.
-    unsafe { dispatch(FoldKernel { from, n, ahead, pairs: false, lanes: Numbers(fold) }) }
+    unsafe { dispatch(FoldKernel { from, n, ahead, lanes: Numbers(fold) }) }
 }
 
 /// The same with a [`FloatFold`].
@@ -143,16 +140,15 @@ where
     FoldKernel<T, Floats<F>>: EveryIsa<T>,
 {
     // SAFETY: this function's condition.
-    unsafe { dispatch(FoldKernel { from, n, ahead, pairs: false, lanes: Floats(fold) }) }
+    unsafe { dispatch(FoldKernel { from, n, ahead, lanes: Floats(fold) }) }
 }
 
-/// Folds `n` elements; or combines two accumulators.
+/// Folds `n` elements.
 pub(crate) struct FoldKernel<T, F> {
     from: *const T,
     n: usize,
     /// How many bytes ahead memory is asked for; 0 asks for nothing that is not read at once.
     ahead: usize,
-    pairs: bool,
     lanes: F,
 }
 
@@ -163,15 +159,43 @@ impl<T, F: Placed> Placed for FoldKernel<T, F> {
 impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I, T> for FoldKernel<T, F> {
     #[inline(always)]
     unsafe fn run(self) -> T {
-        // SAFETY: `from` holds `n` elements, of which one is element 0 of the result.
-        unsafe {
-            let acc = if self.pairs {
-                let [a, b] = [0, 1].map(|i| T::Vector::splat(self.from.add(i).read_unaligned().widen()));
-                self.lanes.combine(a, b)
-            } else {
-                fold_lanes::<I, T, F>(self.from, self.n, self.ahead, self.lanes)
-            };
-            first_lane::<I, T>(acc)
+        // SAFETY: `from` holds `n` elements.
+        first_lane::<I, T>(unsafe { fold_lanes::<I, T, F>(self.from, self.n, self.ahead, self.lanes) })
+    }
+}
+
+/// Folds `count` lines of `n` elements each, `apart` bytes from one to the next, into adjacent accumulators; or combines pairs of them.
+///
+/// Lines are folded in one call, so that the processor reads the next one while it adds up the lanes of this one.
+pub(crate) struct FoldLines<T, F> {
+    from: *const T,
+    n: usize,
+    apart: isize,
+    to: *mut T,
+    count: usize,
+    pairs: bool,
+    lanes: F,
+}
+
+impl<T, F: Placed> Placed for FoldLines<T, F> {
+    type Home = F::Home;
+}
+
+impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldLines<T, F> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        for line in 0..self.count {
+            let from = self.from.wrapping_byte_offset(line as isize * self.apart);
+            // SAFETY: each line holds `n` elements, and `to` takes one of each.
+            unsafe {
+                let acc = if self.pairs {
+                    let [a, b] = [0, 1].map(|i| T::Vector::splat(from.add(i).read_unaligned().widen()));
+                    self.lanes.combine(a, b)
+                } else {
+                    fold_lanes::<I, T, F>(from, self.n, AHEAD, self.lanes)
+                };
+                self.to.add(line).write_unaligned(first_lane::<I, T>(acc));
+            }
         }
     }
 }

@@ -40,10 +40,17 @@ pub(super) fn fold_few(
     let guards = [(input.storage(), Access::Read), (out.storage(), Access::Write)];
     with_guards(&guards, || {
         let (from, to, size) = (input.data_ptr().cast_const(), out.data_ptr(), kernel.size());
-        for block in 0..dims.blocks {
-            let from = from.wrapping_add(block * dims.rows * dims.columns * size);
-            // SAFETY: both are guarded and dense, of the fold's type, and hold so many blocks.
-            unsafe { fold_block(from, to.wrapping_add(block * dims.columns * size), &dims, size, fold) };
+        let apart = dims.rows * dims.columns * size;
+        // SAFETY: both are guarded and dense, of the fold's type, and hold so many blocks.
+        unsafe {
+            if dims.columns == 1 {
+                fold.lines(from, dims.rows, apart as isize, to, dims.blocks);
+                return fold.write(to, dims.blocks, to, size as isize);
+            }
+            for block in 0..dims.blocks {
+                let to = to.wrapping_add(block * dims.columns * size);
+                fold_block(from.wrapping_add(block * apart), to, &dims, size, fold);
+            }
         }
     })
     .map_err(|e| e.context("reduction"))?;
@@ -74,7 +81,7 @@ impl Dims {
     }
 }
 
-/// Folds the rows of one block.
+/// Folds the rows of one block, of more than one column.
 ///
 /// # Safety
 /// - `from` is valid for reading the elements of a block, of `size` bytes, and `to` for writing its columns.
@@ -82,9 +89,6 @@ unsafe fn fold_block(from: *const u8, to: *mut u8, dims: &Dims, size: usize, fol
     let Dims { rows, columns, .. } = *dims;
     // SAFETY: this function's conditions.
     unsafe {
-        if columns == 1 {
-            return fold.write(fold.block(from, rows).as_ptr(), 1, to, 0);
-        }
         let mut addresses = [from; ROWS];
         for (row, address) in addresses[..rows].iter_mut().enumerate() {
             *address = from.wrapping_add(row * columns * size);

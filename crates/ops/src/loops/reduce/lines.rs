@@ -1,7 +1,7 @@
 //! Reductions of lines: each is read in blocks, in place or through a tile, and long ones by several threads.
 #![expect(unsafe_code, reason = "element access behind the guards that the caller holds")]
 
-use super::{BLOCK, CHUNK, Cascade, LineFold, Source, Steps};
+use super::{BLOCK, CHUNK, Cascade, DenseLines, LineFold, Source, Steps};
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{Dim, GRAIN, Reduction};
 use smallvec::SmallVec;
@@ -26,6 +26,14 @@ struct Targets<const M: usize> {
 
 // SAFETY: every thread writes the results of its own lines, while the guards are held.
 unsafe impl<const M: usize> Sync for Targets<M> {}
+
+impl<const M: usize> Targets<M> {
+    /// The results at `offset`, for which the geometry was made, of target 0; the others have the same order.
+    fn at(&self, offset: isize) -> [*mut u8; M] {
+        let element = offset / self.size[0] as isize;
+        std::array::from_fn(|m| self.base[m].wrapping_offset(element * self.size[m] as isize))
+    }
+}
 
 /// Slots for partial results, each written by one thread.
 struct Slots<S>(*mut MaybeUninit<S>);
@@ -95,6 +103,9 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
 
     fn fold_groups(&self, groups: Range<usize>) {
         let mut steps = Steps::new(&self.reduction.kept, self.lines_of(groups.start).0);
+        if self.width == 1 && self.is_dense(self.reduction.count()) {
+            return self.fold_dense_lines(steps, groups.len());
+        }
         for group in groups {
             let (_, width) = self.lines_of(group);
             self.fold_part(steps.input, width, 0..self.reduction.count(), |state| {
@@ -138,11 +149,8 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
     }
 
     fn write(&self, state: F::State, offset: isize) {
-        let Targets { base, size } = self.targets;
-        let element = offset / size[0] as isize;
-        let to = std::array::from_fn(|m| base[m].wrapping_offset(element * size[m] as isize));
-        // SAFETY: the geometry was made for target 0, and the others have the same order.
-        unsafe { self.fold.write(state, to) }
+        // SAFETY: the place of a result of this thread.
+        unsafe { self.fold.write(state, self.targets.at(offset)) }
     }
 
     /// Folds elements `part` of `width` neighbouring lines, the first of which begins at `offset`, and hands out their states in turn.
@@ -159,30 +167,44 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
         }
     }
 
-    #[inline]
-    fn fold_line(&self, offset: isize, part: Range<usize>) -> F::State {
-        if let [] | [_] = self.reduction.reduced.as_slice() {
-            let stride = self.reduction.reduced.first().map_or(self.source.size() as i64, |dim| dim.input);
-            if self.source.is_direct(stride)
-                || (part.len() == 1 && self.source.is_direct(self.source.size() as i64))
-            {
-                return self.fold_dense(self.source.at(offset), stride, part);
-            }
+    /// The next `left` lines, each of which lies densely.
+    fn fold_dense_lines(&self, mut steps: Steps<'_>, mut left: usize) {
+        let (n, size) = (self.reduction.count(), self.source.size());
+        let [apart, stride] = self.reduction.kept.first().map_or([0, 0], |dim| [dim.input, dim.output]);
+        let stride = stride as isize / self.targets.size[0] as isize;
+        let strides = self.targets.size.map(|size| stride * size as isize);
+        while left > 0 {
+            let count = steps.left_in_row().min(left);
+            let (from, to) = (self.source.at(steps.input), self.targets.at(steps.output));
+            // SAFETY: these lines are in the input, and their results are this thread's to write.
+            unsafe {
+                self.fold.lines(DenseLines { from, n, size, apart: apart as isize, to, strides, count })
+            };
+            steps.advance(count);
+            left -= count;
         }
-        self.fold_tiles(offset, part)
+    }
+
+    /// Whether `n` elements of a line can be read where they are.
+    fn is_dense(&self, n: usize) -> bool {
+        let size = self.source.size() as i64;
+        let stride = match self.reduction.reduced.as_slice() {
+            [dim] if n > 1 => dim.input,
+            [] | [_] => size,
+            _ => return false,
+        };
+        n > 0 && self.source.is_direct(stride)
     }
 
     #[inline]
-    fn fold_dense(&self, from: *const u8, stride: i64, part: Range<usize>) -> F::State {
-        let start = part.start;
-        let from = from.wrapping_offset((start as i64 * stride) as isize);
-        // SAFETY: these elements of a line lie densely in the input.
-        unsafe {
-            match part.len() {
-                n @ ..=BLOCK => self.fold.block(from, n, start),
-                n => self.fold.run(from, n, start, self.source.size()),
-            }
+    fn fold_line(&self, offset: isize, part: Range<usize>) -> F::State {
+        if self.is_dense(self.reduction.count()) {
+            let size = self.source.size();
+            let from = self.source.at(offset).wrapping_add(part.start * size);
+            // SAFETY: these elements of a line lie densely in the input.
+            return unsafe { self.fold.dense(from, part.len(), part.start, size) };
         }
+        self.fold_tiles(offset, part)
     }
 
     #[inline(never)]
