@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use flambeau_core::{Result, Scalar, ScalarType};
+use flambeau_ops::vectorized::{CpuCapability, cpu_capability};
 use flambeau_ops::{Tensor, ops, parallel};
 
 type Reduce = fn(&Tensor, &[i64]) -> Result<Tensor>;
@@ -254,8 +255,16 @@ fn sums_of_many_ones_are_exact() {
     let tenths = ops::full(&[10_000_000], scalar(0.1), Some(ScalarType::F32), None, None, None).unwrap();
     let want = f64::from(0.1f32) * 1e7;
     let got = values(&ops::sum(&tenths, None).unwrap())[0];
-    // Each lane adds 64 elements in a row, whose partial sums are half of it on average; then 18 levels of pairs.
-    assert!((got - want).abs() <= (64.0 / 2.0 + 18.0) * epsilon(ScalarType::F32) * want, "{got} {want}");
+    // Each lane of four vectors adds its part of a block in a row, whose partial sums are half of it on average; then come pairs.
+    let lanes = match cpu_capability() {
+        CpuCapability::Default => 1.0,
+        CpuCapability::Neon => 4.0,
+        CpuCapability::Avx2 => 8.0,
+        CpuCapability::Avx512 => 16.0,
+    };
+    let (in_a_row, levels) = (4096.0 / (4.0 * lanes), 14.0 + f64::log2(lanes));
+    let bound = (in_a_row / 2.0 + levels) * epsilon(ScalarType::F32) * want;
+    assert!((got - want).abs() <= bound, "{got} {want}");
 }
 
 fn first_extreme(line: &[f64], largest: bool) -> usize {
