@@ -4,7 +4,7 @@
 use super::streaming;
 use super::tiles::{StridedConvert, copy_strided};
 use super::turned;
-use crate::tensor_iterator::{Pointers, TensorIterator};
+use crate::tensor_iterator::{Along, Pointers, TensorIterator};
 use flambeau_core::{Result, ScalarType};
 use std::mem::MaybeUninit;
 
@@ -23,8 +23,10 @@ pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
         && !iter.operands()[0].shares_storage(&iter.operands()[1]);
     if let Some(dim) = turned_dim {
         let rows = turned::rows_of_block(from.size());
+        // Along the input's rows, whose lines are so asked for ahead by the processor; lines of the output need not be.
+        let along = if streams { Along::Rows } else { Along::Columns };
         return iter.with_pointers(|data| {
-            iter.for_each_block(data, dim, [turned::COLUMNS, rows], &|p, n, rows| {
+            iter.for_each_block(data, dim, [turned::COLUMNS, rows], along, &|p, n, rows| {
                 copy_turned(&p, n, rows, [from.size(), to.size()], (from != to).then_some(convert), streams);
             });
         });

@@ -6,7 +6,7 @@ use super::rows::{self, AHEAD, Rows};
 use super::streaming::{self, stream_rows};
 use super::turned;
 use crate::parallel::parallel_for;
-use crate::tensor_iterator::{GRAIN, Plain, Pointers, TensorIterator};
+use crate::tensor_iterator::{Along, GRAIN, Plain, Pointers, TensorIterator};
 use crate::vectorized::convert_slice;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Result, ScalarType};
@@ -177,7 +177,7 @@ fn walk_turned<const N: usize>(iter: &TensorIterator<'_>, dim: usize, sink: Sink
     let sizes: [usize; N] = std::array::from_fn(|i| iter.operands()[1 + i].dtype().size());
     let rows = sizes.iter().map(|&size| turned::rows_of_block(size)).min().unwrap_or(1);
     iter.with_pointers(|data| {
-        iter.for_each_block(data, dim, [turned::COLUMNS, rows], &|p, n, rows| {
+        iter.for_each_block(data, dim, [turned::COLUMNS, rows], Along::Columns, &|p, n, rows| {
             let mut tiles: [turned::Tile; N] = [[const { MaybeUninit::uninit() }; _]; N];
             let mut made = direct_rows(&p, n, rows);
             for i in 0..N {

@@ -9,6 +9,15 @@ use std::ops::Range;
 /// Elements below which a walk stays on the calling thread. PyTorch's `GRAIN_SIZE`.
 pub const GRAIN: usize = 32 * 1024;
 
+/// The direction in which blocks follow one another.
+#[derive(Clone, Copy)]
+pub(crate) enum Along {
+    /// Side by side in a row of the output.
+    Columns,
+    /// One below the other.
+    Rows,
+}
+
 /// The first element of each operand, and how far each steps per element (`[0]`) and per row (`[1]`), in bytes.
 pub struct Pointers<'p> {
     /// One address per operand.
@@ -71,28 +80,35 @@ impl TensorIterator<'_> {
     }
 
     /// Calls `block(pointers, n, rows)` until every element was met once: blocks of at most so many columns and rows, which are the
-    /// first dimension and dimension `dim`. `outer` strides are those of the latter.
+    /// first dimension and dimension `dim`, one after another in the dimension `along`. `outer` strides are those of `dim`.
     pub(crate) fn for_each_block(
         &self,
         data: &[*mut u8],
         dim: usize,
-        [columns, rows]: [usize; 2],
+        most: [usize; 2],
+        along: Along,
         block: &(dyn Fn(Pointers<'_>, usize, usize) + Sync),
     ) {
-        let (width, height) = (self.shape()[0] as usize, self.shape()[dim] as usize);
-        let strips = height.div_ceil(rows);
-        let count = self.numel() as usize / (width * height).max(1) * strips;
-        let (inner, outer) = (self.strides_in(0), self.strides_in(dim));
+        let (walked, cut) = match along {
+            Along::Columns => (0, 1),
+            Along::Rows => (1, 0),
+        };
+        let sizes = [self.shape()[0] as usize, self.shape()[dim] as usize];
+        let strips = sizes[cut].div_ceil(most[cut]);
+        let count = self.numel() as usize / (sizes[0] * sizes[1]).max(1) * strips;
+        let strides = [self.strides_in(0), self.strides_in(dim)];
+        let [inner, outer] = &strides;
         let shared = Shared(data);
-        parallel_for(0..count, (GRAIN / (width * rows)).max(1), |range| {
+        parallel_for(0..count, (GRAIN / (sizes[walked] * most[cut])).max(1), |range| {
             for index in range {
-                let (first, data) = (index % strips * rows, shared.pointers());
+                let (first, data) = (index % strips * most[cut], shared.pointers());
                 let strip = self.block_start(data, dim, index / strips);
-                let strip = moved(&strip, &outer, first as i64);
-                for column in (0..width).step_by(columns) {
-                    let data = &moved(&strip, &inner, column as i64);
-                    let pointers = Pointers { data, inner: &inner, outer: &outer };
-                    block(pointers, columns.min(width - column), rows.min(height - first));
+                let strip = moved(&strip, &strides[cut], first as i64);
+                let mut here = [most[cut].min(sizes[cut] - first); 2];
+                for at in (0..sizes[walked]).step_by(most[walked]) {
+                    here[walked] = most[walked].min(sizes[walked] - at);
+                    let data = &moved(&strip, &strides[walked], at as i64);
+                    block(Pointers { data, inner, outer }, here[0], here[1]);
                 }
             }
         });
