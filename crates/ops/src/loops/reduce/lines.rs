@@ -103,7 +103,7 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
 
     fn fold_groups(&self, groups: Range<usize>) {
         let mut steps = Steps::new(&self.reduction.kept, self.lines_of(groups.start).0);
-        if self.width == 1 && self.is_dense(self.reduction.count()) {
+        if self.width == 1 && self.is_dense() {
             return self.fold_dense_lines(steps, groups.len());
         }
         for group in groups {
@@ -154,9 +154,7 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
     }
 
     /// Folds elements `part` of `width` neighbouring lines, the first of which begins at `offset`, and hands out their states in turn.
-    ///
-    /// Single lines are handed on as they come: between two of them little may happen, so that the next is read while one ends.
-    #[inline(always)]
+    #[inline]
     fn fold_part(&self, offset: isize, width: usize, part: Range<usize>, mut each: impl FnMut(F::State)) {
         if part.is_empty() {
             (0..width).for_each(|_| each(self.fold.empty()));
@@ -185,9 +183,9 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
         }
     }
 
-    /// Whether `n` elements of a line can be read where they are.
-    fn is_dense(&self, n: usize) -> bool {
-        let size = self.source.size() as i64;
+    /// Whether the elements of a line, of which there are some, can be read where they are.
+    fn is_dense(&self) -> bool {
+        let (n, size) = (self.reduction.count(), self.source.size() as i64);
         let stride = match self.reduction.reduced.as_slice() {
             [dim] if n > 1 => dim.input,
             [] | [_] => size,
@@ -198,7 +196,7 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
 
     #[inline]
     fn fold_line(&self, offset: isize, part: Range<usize>) -> F::State {
-        if self.is_dense(self.reduction.count()) {
+        if self.is_dense() {
             let size = self.source.size();
             let from = self.source.at(offset).wrapping_add(part.start * size);
             // SAFETY: these elements of a line lie densely in the input.
