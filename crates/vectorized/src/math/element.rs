@@ -106,6 +106,11 @@ pub trait FloatElement: Lane + Div<Output = Self> {
     const LOGS_LOW: &'static [Self; 16];
     /// `(ln(1 + r) - r) / r^2` for `r` in -0.0372 to 0.0626, with its error weighed by `r`.
     const LOG: &'static [Self];
+    /// `(ln(1 + r) - r + r^2 / 2) / r^3` for the same `r`, with its error weighed by `r^2`; or, where the third term is a pair,
+    /// `(ln(1 + r) - r + r^2 / 2 - r^3 / 3) / r^4`, with its error weighed by `r^3`.
+    const LONG_LOG: &'static [Self];
+    /// Whether it is.
+    const LONG_LOG_HAS_THIRD: bool;
     /// Points of the circle; `None` where they are not quicker.
     const CIRCLE: Option<&'static Circle<Self>>;
     /// `(sin r - r) / r^3`, in `r^2`, for `|r| <= pi/4`.
@@ -120,8 +125,6 @@ pub trait FloatElement: Lane + Div<Output = Self> {
     const ASIN: &'static [Self];
     /// `erf(x) / x - 1`, in `x^2`, for `|x| <= 1`.
     const ERF: &'static [Self];
-    /// `(atanh s - s - s^3 / 3) / s^5`, in `s^2`, for `|s| <= 0.2`.
-    const ATANH: &'static [Self];
     /// `(1 + 2 x) e^(x^2) erfc(x)`, in `(x - c) / (x + c)`, for `x` from 3/4 to `ERFC_MAX`.
     const ERFC: &'static [Self];
     /// `-ln erfc(x)`, in `x - 1`, for `x` from 0.9 to `ERF_MAX`, with its error weighed by `erfc(x)`.
@@ -238,6 +241,10 @@ float_element! { f32:
     const LOG: &[Self] = &[
         -0.4999999, 0.33334506, -0.2502485, 0.1909681,
     ];
+    const LONG_LOG: &[Self] = &[
+        0.33333334, -0.24999993, 0.20001157, -0.16685459, 0.13550149,
+    ];
+    const LONG_LOG_HAS_THIRD: bool = false;
     const CIRCLE: Option<&Circle<Self>> = Some(&circle::CIRCLE);
     const SIN: &[Self] = &[
         -0.16666667, 0.008333332, -0.00019840077, 2.7248702e-6,
@@ -257,9 +264,6 @@ float_element! { f32:
     const ERF: &[Self] = &[
         0.12837917, -0.37612638, 0.11283782, -0.02686543, 0.0052210316, -0.00084840803, 0.00011265959,
         -9.667045e-6,
-    ];
-    const ATANH: &[Self] = &[
-        0.2, 0.14285846, 0.110946864, 0.09737579,
     ];
     const ERFC: &[Self] = &[
         1.2769784, -0.092763826, -0.16603006, 0.16405058, -0.054227445, -0.008013912, 0.00877212,
@@ -363,6 +367,12 @@ float_element! { f64:
         0.1428571066795157, -0.1250009356665429, 0.11114407600827501, -0.09989551846991986,
         0.08066472357167434,
     ];
+    const LONG_LOG: &[Self] = &[
+        -0.25, 0.19999999999999865, -0.16666666666687774, 0.14285714286792608, -0.12499999935279407,
+        0.11111108480488689, -0.10000055548058631, 0.0909342890570544, -0.08329090501211917,
+        0.06877726421636397,
+    ];
+    const LONG_LOG_HAS_THIRD: bool = true;
     const CIRCLE: Option<&Circle<Self>> = None;
     const SIN: &[Self] = &[
         -0.16666666666666666, 0.008333333333333331, -0.00019841269841264968, 2.755731921926441e-6,
@@ -393,11 +403,6 @@ float_element! { f64:
         0.0052239776254232985, -0.000854832702193483, 0.00012055332902888736, -1.4925647567519332e-5,
         1.6462045441468418e-6, -1.6364642158167616e-7, 1.4792401209404813e-8, -1.216456005728345e-9,
         8.709045129053106e-11, -4.230945824295338e-12,
-    ];
-    const ATANH: &[Self] = &[
-        0.2, 0.14285714285714285, 0.1111111111111071, 0.09090909091037071, 0.07692307671590029,
-        0.06666668590240936, 0.05882244449285055, 0.052669312616976736, 0.04683163257369573,
-        0.052414035541776545,
     ];
     const ERFC: &[Self] = &[
         1.2530080582697296, -0.1356211061245812, -0.0475622943534513, 0.12964515870276302,

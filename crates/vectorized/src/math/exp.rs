@@ -126,13 +126,31 @@ pub(super) fn tiny_expm1<V: Float>(r: V) -> V {
     (r * r).mul_add(polynomial(r, V::Element::SHORT_EXP), r)
 }
 
-/// `2^n e^r`, where a table holds `2^n` but for the power of two: a quarter of the polynomial does, and the sum is nearly exact.
 #[inline(always)]
 pub(in super::super) fn exp<V: Float>(x: V) -> V {
-    let x = clamp(x, V::Element::EXP_RANGE);
+    let (n, index, rest) = reduced(clamp(x, V::Element::EXP_RANGE));
+    scaled_exp(n, index, rest)
+}
+
+/// `e^(x.high + x.low)`, with `x.high` in `EXP_RANGE`.
+#[inline(always)]
+pub(super) fn exp_of_pair<V: Float>(x: Pair<V>) -> V {
+    let (n, index, rest) = reduced(x.high);
+    scaled_exp(n, index, rest + x.low)
+}
+
+/// [`sixteenths`] of `x log2(e)`, and what is left of `x`.
+#[inline(always)]
+fn reduced<V: Float>(x: V) -> (V, V::Bits, V) {
     let (n, index) = sixteenths(x, V::splat(V::Element::LOG2_E));
     let first = n.neg_mul_add(V::splat(V::Element::LN_2), x);
-    let s = tiny_expm1(n.neg_mul_add(V::splat(V::Element::LN_2_LOW), first));
+    (n, index, n.neg_mul_add(V::splat(V::Element::LN_2_LOW), first))
+}
+
+/// `2^n e^r`, where a table holds `2^n` but for the power of two: a quarter of the polynomial does, and the sum is nearly exact.
+#[inline(always)]
+fn scaled_exp<V: Float>(n: V, index: V::Bits, r: V) -> V {
+    let s = tiny_expm1(r);
     let power = V::look_up(V::Element::POWERS, index);
     let low = power.mul_add(s, V::look_up(V::Element::POWERS_LOW, index));
     (power + low).scale_floor(n)

@@ -100,7 +100,40 @@ fn log_pair<V: Float>(x: &Decomposed<V>) -> Pair<V> {
     Pair::fast_sum(entry.high, parts.rest).plus_low(parts.add_bend(entry.low))
 }
 
-/// The same to working precision. Where the sum is not much greater than `rest`, `entry` is 0.
+/// `ln x` to about 9 bits more than the working precision, of a positive finite `x`.
+#[inline(always)]
+pub(super) fn log_to_pair<V: Float>(x: V) -> Pair<V> {
+    long_log(&Decomposed::of(x))
+}
+
+/// The same where [`is_middle`] holds.
+#[inline(always)]
+pub(super) fn log_to_pair_of_middle<V: Float>(x: V) -> Pair<V> {
+    long_log(&Decomposed::of_middle(x))
+}
+
+/// The series of `ln(1 + rest)`, of which those terms are pairs whose rounding would be seen.
+#[inline(always)]
+fn long_log<V: Float>(x: &Decomposed<V>) -> Pair<V> {
+    let parts = Parts::of(x);
+    let (entry, rest) = (log_of_entry(x.exponent, &parts), parts.rest);
+    let square = Pair::product(rest, rest * V::constant(-0.5));
+    let first = Pair::fast_sum(entry.high, rest);
+    let second = Pair::fast_sum(first.high, square.high);
+    let low = entry.low + (first.low + (second.low + square.low));
+    let (cube, bend) = (rest * rest * rest, polynomial(rest, V::Element::LONG_LOG));
+    if !V::Element::LONG_LOG_HAS_THIRD {
+        return Pair::fast_sum(second.high, cube.mul_add(bend, low));
+    }
+    let factor = Pair::product(rest, V::constant(-2.0 / 3.0));
+    let factor_low = rest.mul_add(V::splat(V::Element::THIRD_LOW) * V::constant(-2.0), factor.low);
+    let third = Pair::product(square.high, factor.high)
+        .plus_low(square.high.mul_add(factor_low, square.low * factor.high));
+    let sum = Pair::fast_sum(second.high, third.high);
+    Pair::fast_sum(sum.high, (cube * rest).mul_add(bend, low + (sum.low + third.low)))
+}
+
+/// `ln x` to working precision. Where the sum is not much greater than `rest`, `entry` is 0.
 #[inline(always)]
 fn log_value<V: Float>(x: &Decomposed<V>) -> V {
     let parts = Parts::of(x);
@@ -125,11 +158,16 @@ fn at_the_ends<V: Float>(x: V, result: V) -> V {
     V::select(ordinary, result, other)
 }
 
+/// Whether `x` is far from both ends of the range of positive numbers.
+#[inline(always)]
+pub(super) fn is_middle<V: Float>(x: V) -> V::Mask {
+    let end = V::constant((1u64 << 60) as f64);
+    x.ge(end.recip()) & x.lt(end)
+}
+
 #[inline(always)]
 pub(in super::super) fn log<V: Float>(x: V) -> V {
-    let end = V::constant((1u64 << 60) as f64);
-    let is_middle = x.ge(end.recip()) & x.lt(end);
-    if is_middle.all() {
+    if is_middle(x).all() {
         log_value(&Decomposed::of_middle(x))
     } else {
         at_the_ends(x, log_value(&Decomposed::of(x)))
