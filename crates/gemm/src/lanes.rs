@@ -142,8 +142,24 @@ pub(super) unsafe trait Shuffle: Lanes {
     unsafe fn interleave(a: Self::Operand, b: Self::Operand) -> [Self::Operand; 2];
 }
 
-/// [`Lanes::transpose`] in registers: to interleave row `i` with row `i + N / 2`, for all of them, moves the highest bit
-/// of an element's row to the lowest of its column; done once for each bit, it exchanges rows and columns.
+/// A square of `N` registers with its rows and columns exchanged: to interleave row `i` with row `i + N / 2`, for all of them, moves
+/// the highest bit of an element's row to the lowest of its column; that is done once for each bit.
+///
+/// # Safety
+/// - The CPU has the instruction set.
+#[inline(always)]
+pub(super) unsafe fn turned<L: Shuffle>(mut rows: [L::Operand; WIDEST]) -> [L::Operand; WIDEST] {
+    for _ in 0..L::N.ilog2() {
+        let old = rows;
+        for i in 0..L::N / 2 {
+            // SAFETY: the condition above.
+            [rows[2 * i], rows[2 * i + 1]] = unsafe { L::interleave(old[i], old[i + L::N / 2]) };
+        }
+    }
+    rows
+}
+
+/// [`Lanes::transpose`] in registers.
 ///
 /// # Safety
 /// - As [`Lanes::transpose`].
@@ -161,13 +177,7 @@ pub(super) unsafe fn transpose<L: Shuffle>(
         for i in 1..L::N {
             rows[i] = L::operand(block[i].as_ptr());
         }
-        for _ in 0..L::N.ilog2() {
-            let old = rows;
-            for i in 0..L::N / 2 {
-                [rows[2 * i], rows[2 * i + 1]] = L::interleave(old[i], old[i + L::N / 2]);
-            }
-        }
-        for (group, row) in rows.into_iter().enumerate().take(L::N) {
+        for (group, row) in turned::<L>(rows).into_iter().enumerate().take(L::N) {
             if group < groups {
                 L::put(row, to.add(group * stride), lanes);
             }

@@ -27,6 +27,7 @@ mod product;
 mod round;
 mod scratch;
 mod small;
+mod squares;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -37,6 +38,7 @@ mod x86;
 use element::{Element, Scalar};
 pub use isa::Isa;
 pub use scratch::{Scratch, Shared};
+pub use squares::{Squares, side, stream_turned};
 
 use flambeau_parallel::parallel_for;
 

@@ -9,6 +9,7 @@ use super::{
     lanes::{Block, Body, Lanes, Shuffle, Strip, tiles, transpose},
     plan::Cut,
     portable::Shim,
+    squares::LineOfLanes,
     tile::{Tile, TileArgs},
 };
 
@@ -275,6 +276,38 @@ fn as_ps(pairs: __m512bh) -> __m512 {
     // SAFETY: equal in size, and any bits are valid.
     unsafe { std::mem::transmute(pairs) }
 }
+
+/// The register as a line; `$units` counts its lanes.
+macro_rules! line {
+    ($lanes:ty, $register:ty, $stream:ident, $mix:ident, $index:ty, $set:ident $add:ident $units:expr) => {
+        // SAFETY: each method is the intrinsics, and needs what the trait asks for.
+        unsafe impl LineOfLanes for $lanes {
+            #[inline(always)]
+            unsafe fn stream(units: $register, to: *mut Self::Unit) {
+                // SAFETY: `to` takes a line, and is the beginning of one.
+                unsafe { $stream(to, units) }
+            }
+            #[inline(always)]
+            unsafe fn joined(a: $register, b: $register, count: usize) -> $register {
+                const UNITS: [$index; <$lanes>::N] = $units;
+                // SAFETY: the CPU has the instructions.
+                unsafe {
+                    let first = $set((<$lanes>::N - count) as $index);
+                    $mix(a, $add(first, _mm512_loadu_si512(UNITS.as_ptr().cast())), b)
+                }
+            }
+        }
+    };
+}
+
+line!(
+    F32x16, __m512, _mm512_stream_ps, _mm512_permutex2var_ps, i32,
+    _mm512_set1_epi32 _mm512_add_epi32 [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
+);
+line!(
+    F64x8, __m512d, _mm512_stream_pd, _mm512_permutex2var_pd, i64,
+    _mm512_set1_epi64 _mm512_add_epi64 [0, 1, 2, 3, 4, 5, 6, 7]
+);
 
 #[inline(always)]
 fn mask16(count: usize) -> __mmask16 {

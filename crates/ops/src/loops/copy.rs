@@ -4,9 +4,11 @@
 use super::streaming;
 use super::tiles::{StridedConvert, copy_strided};
 use super::turned;
+use crate::gemm::{self, Squares};
 use crate::tensor_iterator::{Along, Pointers, TensorIterator};
 use flambeau_core::{Result, ScalarType};
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 /// Copies the input of an iterator of one output and one input, converting where types differ.
 ///
@@ -26,6 +28,12 @@ pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
         // Along the input's rows, whose lines are so asked for ahead by the processor; lines of the output need not be.
         let along = if streams { Along::Rows } else { Along::Columns };
         return iter.with_pointers(|data| {
+            let result = &iter.operands()[0];
+            if let Some(columns) = turned::squares(result, data[0]).filter(|_| streams && from == to) {
+                return iter.for_each_block(data, dim, [columns, usize::MAX], Along::Rows, &|p, n, rows| {
+                    stream_squares(&p, n, rows, to.size());
+                });
+            }
             iter.for_each_block(data, dim, [turned::COLUMNS, rows], along, &|p, n, rows| {
                 copy_turned(&p, n, rows, [from.size(), to.size()], (from != to).then_some(convert), streams);
             });
@@ -95,6 +103,32 @@ fn copy_turned(
     }
     if streams {
         streaming::fence();
+    }
+}
+
+/// A block whose squares are turned in registers, and the rest of it by way of a tile.
+fn stream_squares(p: &Pointers<'_>, n: usize, rows: usize, size: usize) {
+    let whole = |count: usize| count / gemm::side(size) * gemm::side(size);
+    let squares =
+        Squares { from: p.data[1], row: p.inner[1] as isize, rows: whole(n), len: whole(rows), size };
+    // SAFETY: the walk lies inside both operands; that the output is streamed says that there is AVX-512.
+    unsafe { gemm::stream_turned(&squares, p.data[0], p.outer[0] as isize) };
+    streaming::fence();
+    copy_blocks(p, 0..squares.rows, squares.len..rows, size);
+    copy_blocks(p, squares.rows..n, 0..rows, size);
+}
+
+/// These columns and rows of an input that lies the other way round, by way of a tile.
+fn copy_blocks(p: &Pointers<'_>, columns: Range<usize>, rows: Range<usize>, size: usize) {
+    let most = turned::rows_of_block(size);
+    for row in rows.clone().step_by(most) {
+        for column in columns.clone().step_by(turned::COLUMNS) {
+            let from =
+                |operand| at(p, operand, row).wrapping_offset(column as isize * p.inner[operand] as isize);
+            let block = Pointers { data: &[from(0), from(1)], ..*p };
+            let (n, rows) = (turned::COLUMNS.min(columns.end - column), most.min(rows.end - row));
+            copy_turned(&block, n, rows, [size; 2], None, false);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! each line of memory is read once and not once for each of its elements.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
+use super::rows;
 use crate::gemm::{self, GemmElement, Isa, Lines};
 use crate::tensor_iterator::{Operand, Pointers, TensorIterator};
 use std::mem::MaybeUninit;
@@ -36,6 +37,16 @@ pub(super) fn lies_along(operand: &Operand<'_>) -> bool {
 
 fn is_turned(operand: &Operand<'_>, dim: usize) -> bool {
     operand.strides()[dim] == operand.dtype().size() as i64
+}
+
+/// Columns of a block of squares that are turned in registers and written past the caches, into a result that begins at `at`; `None`
+/// for elements that are not. Where rows do not begin where lines do, blocks share lines, and are wide so that few are.
+pub(super) fn squares(result: &Operand<'_>, at: *const u8) -> Option<usize> {
+    let (size, outer) = (result.dtype().size(), &result.strides()[1..]);
+    let begin_with =
+        |unit: usize| at.addr().is_multiple_of(unit) && outer.iter().all(|stride| stride % unit as i64 == 0);
+    let is_dense = size >= 4 && result.strides()[0] == size as i64 && begin_with(size);
+    is_dense.then(|| gemm::side(size) * if begin_with(rows::LINE) { 1 } else { 32 })
 }
 
 /// Rows of a block of elements of `size` bytes.

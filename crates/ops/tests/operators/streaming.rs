@@ -74,6 +74,25 @@ fn elements_and_copies() -> Result<()> {
     })
 }
 
+/// Rows of the results begin where lines do; there are as many as make squares, and some more.
+#[test]
+fn turned_copies() -> Result<()> {
+    let contiguous = |t: &[Tensor]| ops::clone(&t[0], Some(MemoryFormat::Contiguous));
+    for dtype in [ScalarType::F32, ScalarType::F64, ScalarType::I32, ScalarType::BF16] {
+        let input = matrix([if dtype == ScalarType::BF16 { 4128 } else { 2064 }, SIZES[0]], dtype)?;
+        check("copy", &[&ops::transpose_int(&input, 0, 1)?], contiguous)?;
+    }
+    let input = matrix([1200 * 80, 91], ScalarType::F32)?;
+    let stacked = ops::transpose_int(&ops::view(&input, &[1200, 80, 91])?, 1, 2)?;
+    check("copy of a stack", &[&stacked], contiguous)?;
+    let input = ops::transpose_int(&matrix([SIZES[1], SIZES[0]], ScalarType::F32)?, 0, 1)?;
+    check("copy into rows apart", &[&input], |t| {
+        let room = Tensor::full(&[t[0].sizes()[0], 2064], 7, ScalarType::F32)?;
+        ops::copy_(&ops::narrow(&room, 1, 0, SIZES[1])?, &t[0], false)?;
+        Ok(room)
+    })
+}
+
 #[test]
 fn lines() -> Result<()> {
     let x = matrix(SIZES, ScalarType::F32)?;
