@@ -303,7 +303,7 @@ pub(crate) fn ask_for<T>(elements: &[T]) {
 }
 
 /// The same for bytes, which need not be there.
-fn ask_for_bytes(start: *const u8, bytes: usize) {
+pub(super) fn ask_for_bytes(start: *const u8, bytes: usize) {
     (0..bytes).step_by(LINE).for_each(|at| prefetch_line(start.wrapping_add(at)));
 }
 
