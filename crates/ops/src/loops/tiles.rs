@@ -269,15 +269,15 @@ fn tiled_rows<const N: usize>(
             let mut made = Rows { to: at(0), ..Rows::empty(count) };
             for i in 0..N {
                 let stride = p.inner[1 + i];
-                if sink.streams && stride == from[i].memory.size() as i64 {
-                    // While this tile is computed nothing is read, so the processor would not see the next one coming.
-                    let bytes = count * stride as usize;
-                    streaming::ask_for_bytes(at(1 + i).wrapping_add(bytes), bytes);
-                }
                 made.repeated[i] = stride == 0 && count > 1;
                 made.from[i] = if from[i].is_direct_input(stride, count) {
                     at(1 + i)
                 } else {
+                    if sink.streams && stride == from[i].memory.size() as i64 {
+                        // While this tile is computed nothing is read, so the processor would not see the next one coming.
+                        let bytes = count * stride as usize;
+                        streaming::ask_for_bytes(at(1 + i).wrapping_add(bytes), bytes);
+                    }
                     let wanted = if stride == 0 { 1 } else { count };
                     // SAFETY: the operand has `wanted` elements from `at(1 + i)`, and a tile takes them.
                     unsafe { fill(at(1 + i), stride, wanted, from[i], &mut in_tiles[i]) };

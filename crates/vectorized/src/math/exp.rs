@@ -32,14 +32,14 @@ impl<V: Float> Exponential<V> {
         Self::of_reduced(n, reduced.high, reduced.low)
     }
 
-    /// `2^(x.high + x.low)`.
+    /// `2^x`.
     #[inline(always)]
-    pub(super) fn base_2(x: Pair<V>) -> Self {
-        let n = nearest(x.high);
-        let rest = x.high - n;
+    fn base_2(x: V) -> Self {
+        let n = nearest(x);
+        let rest = x - n;
         let product = Pair::product(rest, V::splat(V::Element::LN_2));
         let low = rest.mul_add(V::splat(V::Element::LN_2_LOW), product.low);
-        let reduced = Pair::fast_sum(product.high, x.low.mul_add(V::splat(V::Element::LN_2), low));
+        let reduced = Pair::fast_sum(product.high, low);
         Self::of_reduced(n, reduced.high, reduced.low)
     }
 
@@ -158,7 +158,7 @@ fn scaled_exp<V: Float>(n: V, index: V::Bits, r: V) -> V {
 
 #[inline(always)]
 pub(in super::super) fn exp2<V: Float>(x: V) -> V {
-    Exponential::base_2(Pair::new(clamp(x, V::Element::EXP2_RANGE), V::zero())).value()
+    Exponential::base_2(clamp(x, V::Element::EXP2_RANGE)).value()
 }
 
 #[inline(always)]
