@@ -6,6 +6,8 @@
 //! AMX, tiles of bf16 have a kernel of their own (`amx`). The instruction set is an argument ([`Isa`]), [`Isa::detected`] by
 //! default.
 //!
+//! Matrices that are only to be turned are, a few lines at a time ([`turn`]) or as a whole past the caches ([`stream_turned`]).
+//!
 //! Every element of C is summed in one order, which follows from the shapes, strides, types and instruction set: the
 //! number of threads never changes a bit.
 //!
