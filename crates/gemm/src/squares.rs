@@ -6,8 +6,11 @@ use super::tile::LINE;
 #[cfg(target_arch = "x86_64")]
 use super::{
     lanes::{Body, Lanes, Shuffle, WIDEST, turned},
+    scratch::Scratch,
     x86::{F32x16, F64x8},
 };
+#[cfg(target_arch = "x86_64")]
+use std::ops::Range;
 
 /// A matrix that consists of squares with a side of [`side`].
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +78,10 @@ pub(super) unsafe trait LineOfLanes: Shuffle {
     unsafe fn joined(a: Self::Operand, b: Self::Operand, count: usize) -> Self::Operand;
 }
 
+/// Columns that are turned together where lines join squares: what is kept of those above fits the second cache.
+#[cfg(target_arch = "x86_64")]
+const ABOVE: usize = 2048;
+
 #[cfg(target_arch = "x86_64")]
 struct Columns<'a, L: LineOfLanes> {
     squares: &'a Squares,
@@ -88,14 +95,32 @@ struct Columns<'a, L: LineOfLanes> {
 impl<L: LineOfLanes> Body for Columns<'_, L> {
     #[inline(always)]
     unsafe fn run(self) {
-        let begins_lines = (self.to.addr() | self.pitch as usize).is_multiple_of(LINE);
-        for row in (0..self.squares.rows).step_by(L::N) {
-            for column in (0..self.squares.len).step_by(L::N) {
+        let Squares { rows, len, .. } = *self.squares;
+        if (self.to.addr() | self.pitch as usize).is_multiple_of(LINE) {
+            for (row, column) in places::<L>(rows, 0..len) {
                 // SAFETY: a square of the matrix.
-                unsafe { if begins_lines { self.whole(row, column) } else { self.across(row, column) } }
+                unsafe { self.whole(row, column) }
+            }
+            return;
+        }
+        let mut above = Scratch::new::<L::Operand>(len.min(ABOVE));
+        let above: *mut L::Operand = above.as_mut_ptr();
+        for first in (0..len).step_by(ABOVE) {
+            for (row, column) in places::<L>(rows, first..len.min(first + ABOVE)) {
+                // SAFETY: the same; there is a register above for each of so many columns.
+                unsafe { self.across(row, column, above.add(column - first)) }
             }
         }
     }
+}
+
+/// Where squares begin of so many rows and of these columns, row after row.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn places<L: LineOfLanes>(rows: usize, columns: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
+    (0..rows)
+        .step_by(L::N)
+        .flat_map(move |row| columns.clone().step_by(L::N).map(move |column| (row, column)))
 }
 
 /// # Safety
@@ -134,25 +159,24 @@ impl<L: LineOfLanes> Columns<'_, L> {
         }
     }
 
-    /// Where lines begin with the end of a column of the square above. That was met not long ago, and is turned again.
+    /// Where lines begin with the end of a column of the square above, which is found at `above`, and left there for the one below.
     #[inline(always)]
-    unsafe fn across(&self, row: usize, column: usize) {
+    unsafe fn across(&self, row: usize, column: usize, above: *mut L::Operand) {
         let is_last = row + L::N == self.squares.rows;
-        // SAFETY: the condition above; there is a square above but for the first row.
+        // SAFETY: the condition above; a square above has left its columns, and there is none but in the first row.
         unsafe {
-            let here = self.turned(row, column);
-            let above = if row == 0 { here } else { self.turned(row - L::N, column) };
-            for (i, (above, here)) in above.into_iter().zip(here).enumerate().take(L::N) {
-                let to = self.place(row, column + i);
+            for (i, here) in self.turned(row, column).into_iter().enumerate().take(L::N) {
+                let (to, above) = (self.place(row, column + i), above.add(i));
                 let begun = to.addr() % LINE / size_of::<L::Unit>();
                 if row == 0 {
                     L::put(here, to, L::N - begun);
                 } else {
-                    L::stream(L::joined(above, here, begun), to.sub(begun));
+                    L::stream(L::joined(above.read(), here, begun), to.sub(begun));
                 }
                 if is_last {
                     L::put(L::joined(here, here, begun), to.add(L::N - begun), begun);
                 }
+                above.write(here);
             }
         }
     }
