@@ -6,7 +6,7 @@ use super::tiles::{StridedConvert, copy_strided};
 use super::turned;
 use crate::gemm::{self, Squares};
 use crate::tensor_iterator::{Along, Pointers, TensorIterator};
-use flambeau_core::{Result, ScalarType};
+use flambeau_core::Result;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -20,8 +20,7 @@ pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
     let turned_dim = turned::turned_dim(iter);
     // A block that is turned writes a few lines in each of many rows, for which the processor cannot ask ahead: it gains sooner.
     let sooner = if turned_dim.is_some() { 2 } else { 1 };
-    let bytes = |dtype: ScalarType| sooner * iter.numel() as usize * dtype.size();
-    let streams = streaming::pays(bytes(to), || sooner * bytes(from))
+    let streams = streaming::pays(sooner * iter.numel() as usize * to.size(), || 1)
         && !iter.operands()[0].shares_storage(&iter.operands()[1]);
     if let Some(dim) = turned_dim {
         let rows = turned::rows_of_block(from.size());

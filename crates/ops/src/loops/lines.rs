@@ -208,11 +208,11 @@ impl Groups {
     }
 }
 
-/// Whether lines of `out` are written past the caches: they are where the kernel writes them, and many.
-fn streams_to(out: &Tensor, mask: DimMask, kernel: ScalarType) -> bool {
+/// Whether lines of `out`, computed from so many others, are written past the caches: they are where the kernel writes them, and
+/// many.
+fn streams_to(out: &Tensor, mask: DimMask, kernel: ScalarType, arguments: usize) -> bool {
     let is_direct = out.dtype() == kernel && is_dense(&walk(out, mask, true), kernel);
-    let bytes = out.numel() as usize * kernel.size();
-    is_direct && streaming::pays(bytes, || bytes)
+    is_direct && streaming::pays(out.numel() as usize * kernel.size(), || arguments)
 }
 
 /// Runs `formula` over a row whose result is not read again soon.

@@ -5,10 +5,10 @@
 use super::rows::{self, AHEAD, Rows};
 use super::streaming::{self, stream_rows};
 use super::turned;
+use crate::dispatch_all_types;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{Along, GRAIN, Plain, Pointers, TensorIterator};
 use crate::vectorized::convert_slice;
-use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Result, ScalarType};
 use std::mem::MaybeUninit;
 
@@ -110,7 +110,9 @@ impl<'k, const N: usize> Sink<'k, N> {
         if !self.streams {
             return (self.run)(rows);
         }
-        let rows = Rows { ahead: [AHEAD; N], ..*rows };
+        // A row that is read for each of many is near.
+        let ahead = |i: usize| if rows.rows > 1 && rows.from_row[i] == 0 { 0 } else { AHEAD };
+        let rows = Rows { ahead: std::array::from_fn(ahead), ..*rows };
         stream_rows(&rows, self.inputs, self.output, self.heeds_streams, self.run);
     }
 }
@@ -149,9 +151,9 @@ fn walk_rows<const N: usize>(iter: &TensorIterator<'_>, kernel: &Kernel<'_, N>) 
     }
     let apart = |i: usize| !operands[0].shares_storage(&operands[1 + i]);
     let mut sink = Sink::new(kernel);
-    let bytes = |i: usize, numel: i64| numel as usize * operands[i].dtype().size();
-    let read = || (1..=N).map(|i| bytes(i, operands[i].tensor().map_or(0, Tensor::numel))).sum();
-    sink.streams = N <= rows::STREAMED && streaming::pays(bytes(0, iter.numel()), read) && (0..N).all(apart);
+    let bytes = iter.numel() as usize * operands[0].dtype().size();
+    let read = || operands[1..].iter().filter(|o| o.strides().first().is_some_and(|&s| s != 0)).count();
+    sink.streams = N <= rows::STREAMED && streaming::pays(bytes, read) && (0..N).all(apart);
     let of_one_type =
         || operands[0].dtype() == output && (0..N).all(|i| operands[1 + i].dtype() == inputs[i]);
     if let Some(dim) = turned::turned_dim(iter).filter(|_| of_one_type() && turned::lies_along(&operands[0]))
@@ -206,7 +208,7 @@ fn plain_rows<const N: usize>(whole: Rows<N>, kernel: &Kernel<'_, N>) {
     let apart = !whole.from.contains(&whole.to.cast_const());
     let read = || {
         let another = |i: usize| !whole.repeated[i] && !whole.from[..i].contains(&whole.from[i]);
-        (0..N).filter(|&i| another(i)).map(|i| n * sink.inputs[i]).sum()
+        (0..N).filter(|&i| another(i)).count()
     };
     sink.streams = N <= rows::STREAMED && apart && streaming::pays(n * sink.output, read);
     // A few grains are cut finer, so that all threads end together.

@@ -141,7 +141,7 @@ pub fn embedding_dense_backward(
             let (grad, indices, out) = (s.read::<N>(0)?, s.read::<i64>(1)?, s.write::<N>(0)?);
             let groups = Groups::new(indices, num_weights as usize, padding_idx)?;
             let rows = Rows { grad, pitch: if one_row { 0 } else { width }, scale_grad_by_freq };
-            let streams = streaming::pays(size_of_val(out), || size_of_val(out));
+            let streams = streaming::pays(size_of_val(out), || 1);
             fill(out, width, |range, part| {
                 // Most rows of a large table are named by none.
                 let zeros = vec![N::of(Scalar::Int(0)); if streams { width } else { 0 }];

@@ -143,7 +143,7 @@ impl Places<'_> {
         let ([step, index_step], stride) = (walk.steps(), self.stride);
         if let (Some((width, [0, along])), [1, 0]) = (walk.rows(), [step, index_step]) {
             let named = |r: usize| &from[(index[r * along as usize] * stride) as usize..][..width];
-            let streams = streaming::pays(size_of_val(out), || size_of_val(out));
+            let streams = streaming::pays(size_of_val(out), || 1);
             fill(out, width, |range, part| {
                 let first = range.start / width;
                 streaming::copy_rows(part, width, streams, |r| named(first + r));

@@ -80,7 +80,8 @@ pub(crate) fn layer_norm_lines(
     let _guards = StorageGuards::acquire(&wanted)?;
     let (weight, bias) = (affine.weight.map(Shared::of), affine.bias.map(Shared::of));
     let (means, rstds) = (Shared::of(mean), Shared::of(rstd));
-    let streams = streams_to(out, mask, kernel);
+    let read = 1 + usize::from(weight.is_some()) + usize::from(bias.is_some());
+    let streams = streams_to(out, mask, kernel, read);
     dispatch_all_types!(wide_floats, kernel, "layer_norm", T => {
         let (one, zero) = (T::from_scalar(Scalar::Int(1)), T::from_scalar(Scalar::Int(0)));
         map_lines([input], out, mask, kernel, |line, [from], to, n| {
@@ -118,7 +119,7 @@ pub(crate) fn rms_norm_lines(
     let wanted = storages(&[weight], &[rrms]);
     let _guards = StorageGuards::acquire(&wanted)?;
     let (weight, factors) = (weight.map(Shared::of), Shared::of(rrms));
-    let streams = streams_to(out, mask, kernel);
+    let streams = streams_to(out, mask, kernel, 1 + usize::from(weight.is_some()));
     dispatch_all_types!(wide_floats, kernel, "rms_norm", T => {
         let (one, zero) = (T::from_scalar(Scalar::Int(1)), T::from_scalar(Scalar::Int(0)));
         map_lines([input], out, mask, kernel, |line, [from], to, n| {

@@ -115,7 +115,7 @@ pub(crate) fn layer_norm_backward_lines(
     let wanted = storages(&[weight, mean, Some(rstd), Some(grad)], &[]);
     let _guards = StorageGuards::acquire(&wanted)?;
     let (weight, means, rstds) = (weight.map(Shared::of), mean.map(Shared::of), Shared::of(rstd));
-    let (first, streams) = (Shared::of(grad), streams_to(to, mask, kernel));
+    let (first, streams) = (Shared::of(grad), streams_to(to, mask, kernel, 2));
     dispatch_all_types!(wide_floats, kernel, "layer_norm_backward", T => {
         let one = T::from_scalar(Scalar::Int(1));
         let body = |line: usize, grad: Argument<T>, x: *const T, to: *mut T, n: usize| {

@@ -51,7 +51,7 @@ impl FloatFormula<1> for Quotient {
 /// As [`map_lines`].
 pub(crate) fn softmax_lines(input: &Tensor, out: &Tensor, mask: DimMask, log: bool) -> Result<()> {
     let kernel = computing_type(out.dtype());
-    let streams = streams_to(out, mask, kernel);
+    let streams = streams_to(out, mask, kernel, 1);
     dispatch_all_types!(wide_floats, kernel, "softmax", T => {
         map_lines([input], out, mask, kernel, |_, [from], to, n| {
             let (from, to): (*const T, *mut T) = (from.cast(), to.cast());
@@ -192,7 +192,7 @@ pub(crate) struct ShareOf {
 pub(crate) fn share_lines(input: &Tensor, out: &Tensor, lines: &[ShareOf]) -> Result<()> {
     let kernel = computing_type(out.dtype());
     let mask = DimMask::new(Some(&[1]), 2)?;
-    let streams = streams_to(out, mask, kernel);
+    let streams = streams_to(out, mask, kernel, 1);
     dispatch_all_types!(wide_floats, kernel, "softmax", T => {
         map_lines([input], out, mask, kernel, |line, [from], to, n| {
             let (from, to): (*const T, *mut T) = (from.cast(), to.cast());

@@ -3,6 +3,7 @@
 
 use super::accumulator::{Accumulator, AnyFold};
 use super::{BLOCK, CHUNK, Finish, FloatFold, NumberFold};
+use crate::loops::rows::AHEAD;
 use crate::vectorized::{
     Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, Placed, Vector, dispatch,
 };
@@ -199,9 +200,6 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldLines<T, F> {
         }
     }
 }
-
-/// How many bytes ahead memory is asked for where it is read once: two small pages, across whose ends the processor does not foresee.
-pub(super) const AHEAD: usize = 8192;
 
 /// Levels of the tree of blocks in one call: a [`CHUNK`] holds 16.
 const LEVELS: usize = 5;

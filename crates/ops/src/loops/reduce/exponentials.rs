@@ -1,8 +1,8 @@
 //! The logarithm of a sum of exponentials, without overflow: the greatest element is taken out of every block.
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
-use super::blocks::AHEAD;
 use super::{Exponentials, Greatest, LineFold, fold_dense, fold_dense_floats, line_fold};
+use crate::loops::rows::AHEAD;
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar, ScalarType};

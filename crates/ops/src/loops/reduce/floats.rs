@@ -1,8 +1,8 @@
 //! Folds of a whole dense line of f32 or f64, with partial results in f64.
 #![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
-use super::blocks::AHEAD;
 use super::{BLOCK, FloatFold, NumberFold, Sum, fold_dense, fold_dense_floats};
+use crate::loops::rows::AHEAD;
 
 /// Bytes of a line that the nearest cache holds beside the next: it is met again by later passes, and the last of them, which
 /// computes least, asks for the next line. To ask while it is folded would only make the fold wait.

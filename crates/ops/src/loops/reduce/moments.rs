@@ -2,9 +2,10 @@
 //! *Updating Formulae and a Pairwise Algorithm for Computing Sample Variances* (1979), in f64.
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
-use super::blocks::{AHEAD, Numbers, fold_block};
+use super::blocks::{Numbers, fold_block};
 use super::floats::ahead_of_line;
 use super::{BLOCK, Cascade, LineFold, Sum, line_fold};
+use crate::loops::rows::AHEAD;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{
     Convert, Float, FloatElement, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector, dispatch,
