@@ -4,6 +4,7 @@
 //! [`FloatFormula`] (`exp`), [`IntegerFormula`] (`bitwise_and`), [`Comparison`] (`eq`: a truth value per lane) and
 //! [`FloatComparison`] (`signbit`).
 
+mod ahead;
 mod copy;
 mod generate;
 pub(crate) mod lines;

@@ -248,10 +248,6 @@ impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for
 /// Room for one vector.
 type Spread = [MaybeUninit<u64>; 8];
 
-/// How many bytes ahead memory is asked for where it is read once: two small pages, across whose ends the processor does not foresee.
-/// It is further than processors look ahead by themselves: at 4096 sums past the caches took a quarter longer on Zen 4.
-pub(super) const AHEAD: usize = 8192;
-
 /// One of the rows, from `from` to `to`. The formula stands here once, for whole vectors and for the last elements: it is the larger part of the code of
 /// most kernels, and there are thousands of them. So that its loop asks for no count, the last elements are moved to whole
 /// vectors, and the loop is entered again; where it [streams](LaneFormula::STREAMS), a vector of results goes past the caches at

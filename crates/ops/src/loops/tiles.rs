@@ -2,7 +2,8 @@
 //! rows of one type.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
-use super::rows::{self, AHEAD, Rows};
+use super::ahead::{AHEAD, NEXT_LINES};
+use super::rows::{self, Rows};
 use super::streaming::{self, stream_rows};
 use super::turned;
 use crate::dispatch_all_types;
@@ -91,6 +92,8 @@ struct Sink<'k, const N: usize> {
     /// Past the caches.
     streams: bool,
     heeds_streams: bool,
+    /// How many bytes ahead arguments are asked for, if any is.
+    ahead: usize,
 }
 
 impl<'k, const N: usize> Sink<'k, N> {
@@ -101,19 +104,32 @@ impl<'k, const N: usize> Sink<'k, N> {
             output: kernel.output.size(),
             streams: false,
             heeds_streams: kernel.heeds_streams,
+            ahead: 0,
         }
+    }
+
+    /// The same for a result of so many bytes, `apart` from all arguments, of which so many are `read` side by side.
+    fn sized(self, bytes: usize, apart: impl Fn() -> bool, read: impl Fn() -> usize) -> Self {
+        if !streaming::pays(bytes, read) {
+            return self;
+        }
+        let streams = N <= rows::STREAMED && apart();
+        Sink { streams, ahead: if streams { AHEAD } else { NEXT_LINES }, ..self }
     }
 
     /// Computes rows whose results stand in memory as the kernel writes them.
     #[inline]
     fn compute(&self, rows: &Rows<N>) {
-        if !self.streams {
+        if self.ahead == 0 {
             return (self.run)(rows);
         }
         // A row that is read for each of many is near.
-        let ahead = |i: usize| if rows.rows > 1 && rows.from_row[i] == 0 { 0 } else { AHEAD };
+        let ahead = |i: usize| if rows.rows > 1 && rows.from_row[i] == 0 { 0 } else { self.ahead };
         let rows = Rows { ahead: std::array::from_fn(ahead), ..*rows };
-        stream_rows(&rows, self.inputs, self.output, self.heeds_streams, self.run);
+        match self.streams {
+            true => stream_rows(&rows, self.inputs, self.output, self.heeds_streams, self.run),
+            false => (self.run)(&rows),
+        }
     }
 }
 
@@ -149,17 +165,16 @@ fn walk_rows<const N: usize>(iter: &TensorIterator<'_>, kernel: &Kernel<'_, N>) 
     for i in 0..N {
         from[i] = Port::input(operands[1 + i].dtype(), inputs[i])?;
     }
-    let apart = |i: usize| !operands[0].shares_storage(&operands[1 + i]);
-    let mut sink = Sink::new(kernel);
+    let apart = || operands[1..].iter().all(|o| !operands[0].shares_storage(o));
     let bytes = iter.numel() as usize * operands[0].dtype().size();
     let read = || operands[1..].iter().filter(|o| o.strides().first().is_some_and(|&s| s != 0)).count();
-    sink.streams = N <= rows::STREAMED && streaming::pays(bytes, read) && (0..N).all(apart);
+    let sink = Sink::new(kernel).sized(bytes, apart, read);
     let of_one_type =
         || operands[0].dtype() == output && (0..N).all(|i| operands[1 + i].dtype() == inputs[i]);
     if let Some(dim) = turned::turned_dim(iter).filter(|_| of_one_type() && turned::lies_along(&operands[0]))
     {
         // Blocks are small: written past the caches they took half as long again.
-        return walk_turned(iter, dim, Sink { streams: false, ..sink });
+        return walk_turned(iter, dim, Sink::new(kernel));
     }
     iter.with_pointers(|data| {
         iter.for_each(data, |p, n, rows| {
@@ -204,13 +219,13 @@ fn plain_rows<const N: usize>(whole: Rows<N>, kernel: &Kernel<'_, N>) {
             (kernel.run)(&whole)
         };
     }
-    let mut sink = Sink::new(kernel);
-    let apart = !whole.from.contains(&whole.to.cast_const());
+    let apart = || !whole.from.contains(&whole.to.cast_const());
     let read = || {
         let another = |i: usize| !whole.repeated[i] && !whole.from[..i].contains(&whole.from[i]);
         (0..N).filter(|&i| another(i)).count()
     };
-    sink.streams = N <= rows::STREAMED && apart && streaming::pays(n * sink.output, read);
+    let sink = Sink::new(kernel);
+    let sink = sink.sized(n * sink.output, apart, read);
     // A few grains are cut finer, so that all threads end together.
     let grain = if n < 8 * GRAIN { GRAIN / 2 } else { GRAIN };
     parallel_for(0..n, grain, |range| sink.compute(&whole.part(range, sink.inputs, sink.output)));

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
 use super::{Greatest, Least, LineFold, NumberFold, computing_type, fold_dense, line_fold};
-use crate::loops::rows::AHEAD;
+use crate::loops::ahead::AHEAD;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{Convert, EveryIsa, Isa, Kernel, Lanes, Mask, Placed, Vector, dispatch};
 use crate::{Tensor, dispatch_all_types};

@@ -3,7 +3,8 @@
 
 use super::accumulator::{Accumulator, AnyFold};
 use super::{BLOCK, CHUNK, Finish, FloatFold, NumberFold};
-use crate::loops::rows::AHEAD;
+use crate::loops::ahead::ahead_of_fold;
+use crate::loops::rows::LINE;
 use crate::vectorized::{
     Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, Placed, Vector, dispatch,
 };
@@ -108,7 +109,8 @@ where
     }
 }
 
-/// Folds `n` dense elements with a [`NumberFold`], asking for those that come `ahead` bytes later.
+/// Folds `n` dense elements with a [`NumberFold`], asking for those that come `ahead` bytes later; or, where that is 0, reading twice
+/// from each line, as if by halves.
 ///
 /// # Safety
 /// - `from` is valid for reading `n` elements.
@@ -148,7 +150,7 @@ where
 pub(crate) struct FoldKernel<T, F> {
     from: *const T,
     n: usize,
-    /// How many bytes ahead memory is asked for; 0 asks for nothing that is not read at once.
+    /// As of [`fold_dense`].
     ahead: usize,
     lanes: F,
 }
@@ -185,6 +187,7 @@ impl<T, F: Placed> Placed for FoldLines<T, F> {
 impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldLines<T, F> {
     #[inline(always)]
     unsafe fn run(self) {
+        let ahead = ahead_of_fold();
         for line in 0..self.count {
             let from = self.from.wrapping_byte_offset(line as isize * self.apart);
             // SAFETY: each line holds `n` elements, and `to` takes one of each.
@@ -193,7 +196,7 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldLines<T, F> {
                     let [a, b] = [0, 1].map(|i| T::Vector::splat(from.add(i).read_unaligned().widen()));
                     self.lanes.combine(a, b)
                 } else {
-                    fold_lanes::<I, T, F>(from, self.n, AHEAD, self.lanes)
+                    fold_lanes::<I, T, F>(from, self.n, ahead, self.lanes)
                 };
                 self.to.add(line).write_unaligned(first_lane::<I, T>(acc));
             }
@@ -270,7 +273,12 @@ pub(super) unsafe fn fold_block<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
         while at + 4 * lanes <= n {
             for (i, acc) in acc.iter_mut().enumerate() {
                 let from = from.add(at + i * lanes);
-                I::prefetch(from.cast::<u8>().wrapping_add(ahead));
+                if ahead != 0 {
+                    I::prefetch(from.cast::<u8>().wrapping_add(ahead));
+                } else if lanes * size_of::<T>() == LINE {
+                    // The middle of the line.
+                    from.add(lanes / 2).cast::<u8>().read_volatile();
+                }
                 *acc = f.step(*acc, T::load(from));
             }
             at += 4 * lanes;

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
 use super::{Exponentials, Greatest, LineFold, fold_dense, fold_dense_floats, line_fold};
-use crate::loops::rows::AHEAD;
+use crate::loops::ahead::AHEAD;
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar, ScalarType};

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
 use super::{BLOCK, FloatFold, NumberFold, Sum, fold_dense, fold_dense_floats};
-use crate::loops::rows::AHEAD;
+use crate::loops::ahead::ahead_of_fold;
 
 /// Bytes of a line that the nearest cache holds beside the next: it is met again by later passes, and the last of them, which
 /// computes least, asks for the next line. To ask while it is folded would only make the fold wait.
@@ -10,7 +10,7 @@ pub(crate) const SHORT_LINE: usize = 16 << 10;
 
 /// How far ahead the fold of a line of `n` elements asks for more, in bytes.
 pub(super) fn ahead_of_line<T>(n: usize) -> usize {
-    if n * size_of::<T>() <= SHORT_LINE { 0 } else { AHEAD }
+    if n * size_of::<T>() <= SHORT_LINE { 0 } else { ahead_of_fold() }
 }
 
 /// f32 and f64, of which whole lines are folded.

@@ -5,7 +5,7 @@
 use super::blocks::{Numbers, fold_block};
 use super::floats::ahead_of_line;
 use super::{BLOCK, Cascade, LineFold, Sum, line_fold};
-use crate::loops::rows::AHEAD;
+use crate::loops::ahead::AHEAD;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{
     Convert, Float, FloatElement, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector, dispatch,
