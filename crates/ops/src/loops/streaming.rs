@@ -59,8 +59,8 @@ fn last_cache() -> usize {
     })
 }
 
-/// Calls `run` so that its results go past the caches: by itself, where it heeds [`Rows::streams`] and rows begin where lines do,
-/// and else by way of the tile. Elements of the arguments and of the result have these sizes.
+/// Calls `run` so that its results go past the caches: by itself, where it heeds [`Rows::streams`] and rows begin where lines do
+/// or are [long](LONG), and else by way of the tile. Elements of the arguments and of the result have these sizes.
 pub(super) fn stream_rows<const N: usize>(
     rows: &Rows<N>,
     inputs: [usize; N],
@@ -70,9 +70,33 @@ pub(super) fn stream_rows<const N: usize>(
 ) {
     match rows.streamed().filter(|_| heeds) {
         Some(rows) => run(&rows),
+        None if heeds && rows.n * output >= LONG => {
+            (0..rows.rows).for_each(|r| stream_from_line(&rows.row(r), inputs, output, run));
+        }
         None => stream_tiles(rows, inputs, output, run),
     }
     fence();
+}
+
+/// Bytes of a row from which on its beginning is worth a call of its own.
+const LONG: usize = 4096;
+
+/// One row that begins anywhere: the results before the first line by themselves, so that all others go past the caches at once.
+fn stream_from_line<const N: usize>(
+    row: &Rows<N>,
+    inputs: [usize; N],
+    output: usize,
+    run: &(impl Fn(&Rows<N>) + ?Sized),
+) {
+    let head = row.to.align_offset(LINE) / output;
+    match row.part(head..row.n, inputs, output).streamed() {
+        Some(rest) => {
+            run(&row.part(0..head, inputs, output));
+            run(&rest);
+        }
+        // Elements that do not end where lines do.
+        None => stream_tiles(row, inputs, output, run),
+    }
 }
 
 /// Calls `run` for pieces of `rows` with a tile to write to, and moves what it wrote to where it belongs.

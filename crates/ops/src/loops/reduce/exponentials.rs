@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
 use super::{Exponentials, Greatest, LineFold, fold_dense, fold_dense_floats, line_fold};
-use crate::loops::ahead::AHEAD;
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar, ScalarType};
@@ -62,10 +61,12 @@ macro_rules! log_sum_exp {
             #[inline]
             unsafe fn block(self, from: *const u8, n: usize, _: usize) -> Peak {
                 let from: *const $float = from.cast();
+                // Memory has nothing to do while exponentials are computed: they ask for the next block.
+                let next = n * size_of::<$float>();
                 // SAFETY: `from` is valid for `n` elements.
                 unsafe {
-                    let greatest = f64::from(fold_dense(from, n, AHEAD, Greatest::of(ScalarType::$dtype)));
-                    let sum = f64::from(fold_dense_floats(from, n, 0, Exponentials(Peak::shift(greatest))));
+                    let greatest = f64::from(fold_dense(from, n, 0, Greatest::of(ScalarType::$dtype)));
+                    let sum = f64::from(fold_dense_floats(from, n, next, Exponentials(Peak::shift(greatest))));
                     Peak { greatest, sum }
                 }
             }
