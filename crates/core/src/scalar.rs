@@ -35,21 +35,24 @@ impl Scalar {
     /// The value as an f64, rounded to nearest.
     #[inline]
     pub fn to_f64(self) -> f64 {
-        match self {
-            Scalar::Bool(b) => b as i64 as f64,
-            Scalar::Int(i) => i as f64,
-            Scalar::Float(f) => f,
-        }
+        let whole = self.whole() as f64;
+        let float = if let Scalar::Float(f) = self { f.to_bits() } else { 0 };
+        f64::from_bits(whole.to_bits() | float)
+    }
+
+    /// The value unless it is a float, and 0 there. This and what uses it is arithmetic without branches, which loops over elements need
+    /// do only once.
+    #[inline]
+    fn whole(self) -> i64 {
+        let int = if let Scalar::Int(i) = self { i } else { 0 };
+        int | i64::from(matches!(self, Scalar::Bool(true)))
     }
 
     /// The value as an i64: floats are truncated towards zero, and saturate.
     #[inline]
     pub fn to_i64(self) -> i64 {
-        match self {
-            Scalar::Bool(b) => b as i64,
-            Scalar::Int(i) => i,
-            Scalar::Float(f) => f as i64,
-        }
+        let float = if let Scalar::Float(f) = self { f as i64 } else { 0 };
+        self.whole() | float
     }
 
     /// Whether it differs from zero; NaN does.
