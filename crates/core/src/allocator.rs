@@ -3,6 +3,10 @@
 #![expect(unsafe_code, reason = "hands out raw memory and calls the deleters of foreign memory")]
 
 mod cpu;
+#[cfg(all(unix, not(miri)))]
+mod pages;
+#[cfg(all(unix, not(miri)))]
+mod regions;
 mod shared_cache;
 mod size_class;
 mod stats;
@@ -158,12 +162,17 @@ impl fmt::Debug for DataPtr {
 pub(crate) struct LocksOfAllocator {
     threads: Guard<thread_cache::Threads>,
     _cache: Guard<shared_cache::Cache>,
+    _regions: Guard<regions::Regions>,
 }
 
 #[cfg(all(unix, not(loom), not(miri)))]
 impl LocksOfAllocator {
     pub(crate) fn take() -> Self {
-        LocksOfAllocator { threads: thread_cache::Threads::lock(), _cache: shared_cache::lock() }
+        LocksOfAllocator {
+            threads: thread_cache::Threads::lock(),
+            _cache: shared_cache::lock(),
+            _regions: regions::lock(),
+        }
     }
 
     /// Forgets the threads that the child does not have.

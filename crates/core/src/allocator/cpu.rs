@@ -4,7 +4,7 @@
 
 use super::size_class::{REQUEST_MAX, SMALL_MAX, class_of};
 use super::switches::{self, Fill, MemoryEvent, MemoryReporter};
-use super::{Allocator, DataPtr, Deleter, MemoryStats, shared_cache, stats, thread_cache};
+use super::{Allocator, DataPtr, Deleter, MemoryStats, shared_cache, stats, system, thread_cache};
 use crate::{Error, ErrorKind, Result};
 use std::ptr::{self, NonNull};
 
@@ -66,6 +66,7 @@ impl Allocator for CpuAllocator {
     fn empty_cache(&self) {
         shared_cache::empty();
         thread_cache::flush();
+        system::empty();
     }
 }
 

@@ -30,6 +30,7 @@ pub(super) fn allocate(bytes: usize, zeroed: bool) -> Option<NonNull<u8>> {
     let Some(block) = kept else {
         return system::allocate(class_bytes(class), zeroed).or_else(|| {
             empty(); // What other sizes keep may be what is lacking.
+            system::empty();
             system::allocate(class_bytes(class), zeroed)
         });
     };

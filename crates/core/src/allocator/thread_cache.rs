@@ -185,6 +185,7 @@ impl Thread {
         self.register();
         system::allocate(class_bytes(class), false).or_else(|| {
             shared_cache::empty(); // What large blocks keep may be what is lacking.
+            system::empty();
             system::allocate(class_bytes(class), false)
         })
     }
