@@ -1,14 +1,15 @@
 //! Sorting along a dimension, stable, with NaN as the greatest value.
 //!
-//! An element becomes a number that orders like it, beside its index; so equal elements keep their order, whatever the
+//! An element becomes a number that orders like it, above its index; so equal elements keep their order, whatever the
 //! algorithm, and results are the same for every thread count.
 
 mod few;
 
 use super::factory::dense_strides;
+use super::gather::into_dense;
 use super::slices::with_slices;
 use super::stored::{Numeric, Stored};
-use super::{copy, gather, view};
+use super::{copy, view};
 use crate::parallel::{for_each_task, num_threads, parallel_for};
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::GRAIN;
@@ -18,36 +19,37 @@ use few::{First, Found, select_few};
 use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, ensure, shape};
 use std::sync::Mutex;
 
-/// What orders an element, and where it stood.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Item<K> {
-    key: K,
-    index: u32,
+/// An element as a number: what orders it above, where it stood below.
+trait Item: Copy + Ord + Send + Sync {
+    /// How many digits of 11 bits the elements' order has.
+    const DIGITS: usize;
+    /// Of the order's least bits; `descending` turns them around.
+    fn new(order: u64, descending: bool, index: u32) -> Self;
+    /// Where the element stood.
+    fn index(self) -> u32;
+    /// One digit of its order, least significant first.
+    fn digit(self, number: usize) -> usize;
 }
 
-/// A number that elements are ordered by.
-trait Key: Copy + Ord + Send + Sync {
-    /// How many digits of 11 bits.
-    const DIGITS: u32;
-    /// Of the least bits of `order`; `descending` turns it around.
-    fn new(order: u64, descending: bool) -> Self;
-    /// One digit, least significant first.
-    fn digit(self, number: u32) -> usize;
-}
-
-macro_rules! keys {
-    ($($rust:ty, $digits:literal;)*) => {$(
-        impl Key for $rust {
-            const DIGITS: u32 = $digits;
+macro_rules! items {
+    ($($rust:ty, $order:ty, $digits:literal;)*) => {$(
+        impl Item for $rust {
+            const DIGITS: usize = $digits;
 
             #[inline(always)]
-            fn new(order: u64, descending: bool) -> Self {
-                if descending { !(order as $rust) } else { order as $rust }
+            fn new(order: u64, descending: bool, index: u32) -> Self {
+                let order = if descending { !(order as $order) } else { order as $order };
+                <$rust>::from(order) << u32::BITS | <$rust>::from(index)
             }
 
             #[inline(always)]
-            fn digit(self, number: u32) -> usize {
-                (self >> (number * 11)) as usize & (RADIX - 1)
+            fn index(self) -> u32 {
+                self as u32
+            }
+
+            #[inline(always)]
+            fn digit(self, number: usize) -> usize {
+                ((self >> u32::BITS) as $order >> (number * 11)) as usize & (RADIX - 1)
             }
         }
     )*};
@@ -55,10 +57,10 @@ macro_rules! keys {
 
 const RADIX: usize = 1 << 11;
 
-keys! { u32, 3; u64, 6; }
+items! { u64, u32, 3; u128, u64, 6; }
 
 /// Rows from here on are sorted digit by digit.
-const LONG: usize = 4096;
+const LONG: usize = 700;
 
 /// Rows from here on are shared among threads, if there are more than a few: what comes out is the same, and one thread goes through
 /// the digits of a row in a sixth of the time that it takes to share it out.
@@ -66,19 +68,19 @@ const SHARED: usize = 1 << 17;
 const FEW: usize = 4;
 
 /// Sorts items that stand in the order of their indices.
-fn sort_items<K: Key>(items: &mut Vec<Item<K>>) {
+fn sort_items<I: Item>(items: &mut Vec<I>) {
     let alone = items.len() < SHARED || num_threads() <= FEW;
     if alone { sort_digits(items) } else { sort_shared(items) }
 }
 
 /// Items fall into buckets between some of their own number, taken evenly, and each bucket is sorted for itself: what it
 /// holds follows from the items alone, and so does the result.
-fn sort_shared<K: Key>(items: &mut Vec<Item<K>>) {
+fn sort_shared<I: Item>(items: &mut Vec<I>) {
     let step = items.len() / (BUCKETS * OVERSAMPLING);
-    let mut sample: Vec<Item<K>> = items.iter().step_by(step).copied().collect();
+    let mut sample: Vec<I> = items.iter().step_by(step).copied().collect();
     sample.sort_unstable();
-    let bounds: Vec<Item<K>> = sample.iter().skip(OVERSAMPLING).step_by(OVERSAMPLING).copied().collect();
-    let mut buckets: Vec<Vec<Item<K>>> = (0..=bounds.len()).map(|_| Vec::new()).collect();
+    let bounds: Vec<I> = sample.iter().skip(OVERSAMPLING).step_by(OVERSAMPLING).copied().collect();
+    let mut buckets: Vec<Vec<I>> = (0..=bounds.len()).map(|_| Vec::new()).collect();
     for item in items.iter() {
         buckets[bounds.partition_point(|bound| bound <= item)].push(*item);
     }
@@ -92,16 +94,16 @@ const BUCKETS: usize = 64;
 const OVERSAMPLING: usize = 16;
 
 /// Sorts items that stand in the order of their indices: many of them one digit of their keys after the other.
-fn sort_digits<K: Key>(items: &mut Vec<Item<K>>) {
+fn sort_digits<I: Item>(items: &mut Vec<I>) {
     if items.len() < LONG {
         return items.sort_unstable();
     }
     // Least significant digit first (Knuth, The Art of Computer Programming 3, 5.2.5): each pass keeps the order of the last.
     let mut other = items.clone();
-    for number in 0..K::DIGITS {
-        let mut starts = [0usize; RADIX];
-        items.iter().for_each(|item| starts[item.key.digit(number)] += 1);
-        if starts.contains(&items.len()) {
+    for number in 0..I::DIGITS {
+        let mut starts = [0u32; RADIX]; // No row has more items.
+        items.iter().for_each(|item| starts[item.digit(number)] += 1);
+        if starts.contains(&(items.len() as u32)) {
             continue;
         }
         let mut next = 0;
@@ -109,8 +111,8 @@ fn sort_digits<K: Key>(items: &mut Vec<Item<K>>) {
             next += std::mem::replace(start, next);
         }
         for item in items.iter() {
-            let place = &mut starts[item.key.digit(number)];
-            other[*place] = *item;
+            let place = &mut starts[item.digit(number)];
+            other[*place as usize] = *item;
             *place += 1;
         }
         std::mem::swap(items, &mut other);
@@ -118,93 +120,90 @@ fn sort_digits<K: Key>(items: &mut Vec<Item<K>>) {
 }
 
 /// The first `k` items in order, the others behind them in any.
-fn select_items<K: Key>(items: &mut Vec<Item<K>>, k: usize) {
-    if k == 0 || k >= items.len() / 2 {
+fn select_items<I: Item>(items: &mut Vec<I>, k: usize) {
+    if k >= items.len() / 2 {
         return sort_items(items);
     }
     items.select_nth_unstable(k - 1);
     items[..k].sort_unstable();
 }
 
-/// For each row of `n` values the indices of its first `k` in order.
-fn order_rows<T: Stored, K: Key>(
+/// For each row of `n` values the first `k` in order, and where they stood.
+fn order_rows<T: Stored, I: Item>(
     values: &[T::Number],
-    indices: &mut [i64],
-    n: usize,
-    k: usize,
+    (sorted, indices): (&mut [T::Number], &mut [i64]),
+    (n, k): (usize, usize),
     descending: bool,
 ) where
     First<T>: EveryIsa<Found>,
 {
-    let rows = indices.len() / k.max(1);
+    let rows = indices.len() / k;
     // Rows that threads take in turn: each is locked just once.
-    let targets: Vec<Mutex<&mut [i64]>> = indices.chunks_mut(k.max(1)).map(Mutex::new).collect();
-    parallel_for(0..rows, (GRAIN / 8 / n.max(1)).max(1), |part| {
-        let mut items: Vec<Item<K>> = Vec::with_capacity(n);
+    let targets: Vec<_> = sorted.chunks_mut(k).zip(indices.chunks_mut(k)).map(Mutex::new).collect();
+    parallel_for(0..rows, (GRAIN / 8 / n).max(1), |part| {
+        let mut items: Vec<I> = Vec::with_capacity(n);
         for row in part {
             items.clear();
             let values = &values[row * n..(row + 1) * n];
-            if 0 < k && k <= n / 8 {
-                select_few::<T, K>(&mut items, values, k, descending);
+            if k <= n / 8 {
+                select_few::<T, I>(&mut items, values, k, descending);
             } else {
-                let item = |(index, value): (u32, &T::Number)| Item {
-                    key: K::new(value.order(), descending),
-                    index,
-                };
+                let item = |(index, value): (u32, &T::Number)| I::new(value.order(), descending, index);
                 items.extend((0..).zip(values).map(item));
                 if k == n { sort_items(&mut items) } else { select_items(&mut items, k) }
             }
             let mut target = targets[row].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            target.iter_mut().zip(&items).for_each(|(to, item)| *to = i64::from(item.index));
+            let (sorted, indices) = &mut *target;
+            for ((value, index), item) in sorted.iter_mut().zip(indices.iter_mut()).zip(&items) {
+                *value = values[item.index() as usize];
+                *index = i64::from(item.index());
+            }
         }
     });
 }
 
-/// The indices of the first `k` elements along `dim`, in order.
-fn order(name: &str, self_: &Tensor, dim: i64, k: i64, descending: bool) -> Result<Tensor> {
-    let last = view::transpose(self_, dim, -1)?;
-    let n = last.sizes().last().copied().unwrap_or(1);
-    ensure!(
-        n <= i64::from(u32::MAX),
-        NotImplemented,
-        "{name}: rows of more than {} elements are not implemented",
-        u32::MAX
-    );
-    let mut sizes = DimVec::from_slice(last.sizes());
-    if let Some(size) = sizes.last_mut() {
-        *size = k;
-    }
-    let made = TensorSpec::like(self_, &sizes).with_dtype(ScalarType::I64).allocate(name)?;
-    if made.numel() > 0 {
-        let rows =
-            if last.is_contiguous() { last } else { copy::clone(&last, Some(MemoryFormat::Contiguous))? };
-        dispatch_all_types!(all, self_.dtype(), name, T => {
-            type N = <T as Stored>::Number;
-            with_slices(name, &[&rows], &[&made], |s| {
-                let (values, indices) = (s.read::<N>(0)?, s.write::<i64>(0)?);
-                if size_of::<N>() <= 4 {
-                    order_rows::<T, u32>(values, indices, n as usize, k as usize, descending);
-                } else {
-                    order_rows::<T, u64>(values, indices, n as usize, k as usize, descending);
-                }
-                Ok(())
-            })
-        })?;
-    }
-    view::transpose(&made, dim, -1)
-}
-
+/// The first `k` elements along `dim` in order, and where they stood.
 fn sorted_into(
     name: &str,
     self_: &Tensor,
     dim: i64,
-    k: i64,
     descending: bool,
     (values, indices): (&Tensor, &Tensor),
 ) -> Result<()> {
-    let order = order(name, self_, dim, k, descending)?;
-    gather::gather(self_, dim, &order, false, values)?;
-    copy::copy_(indices, &order, false)
+    if values.numel() == 0 {
+        return Ok(());
+    }
+    let last = |t: &Tensor| view::transpose(t, dim, -1);
+    let (rows, values, indices) = (last(self_)?, last(values)?, last(indices)?);
+    let (n, k) = (row_of(&rows), row_of(&values));
+    ensure!(
+        n <= u32::MAX as usize,
+        NotImplemented,
+        "{name}: rows of more than {} elements are not implemented",
+        u32::MAX
+    );
+    let rows = if rows.is_contiguous() { rows } else { copy::clone(&rows, Some(MemoryFormat::Contiguous))? };
+    into_dense(&values, |values| {
+        into_dense(&indices, |indices| {
+            dispatch_all_types!(all, self_.dtype(), name, T => {
+                type N = <T as Stored>::Number;
+                with_slices(name, &[&rows], &[values, indices], |s| {
+                    let (from, to) = (s.read::<N>(0)?, (s.write::<N>(0)?, s.write::<i64>(1)?));
+                    if size_of::<N>() <= 4 {
+                        order_rows::<T, u64>(from, to, (n, k), descending);
+                    } else {
+                        order_rows::<T, u128>(from, to, (n, k), descending);
+                    }
+                    Ok(())
+                })
+            })
+        })
+    })
+}
+
+/// How many elements a row has.
+fn row_of(rows: &Tensor) -> usize {
+    rows.sizes().last().map_or(1, |&size| size as usize)
 }
 
 /// Shapes and types of [`sort`].
@@ -228,8 +227,7 @@ pub fn sort(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
-    let size = if self_.dim() == 0 { 1 } else { self_.size(dim)? };
-    sorted_into("sort", self_, dim, size, descending, (values, indices))
+    sorted_into("sort", self_, dim, descending, (values, indices))
 }
 
 /// [`sort`], which is stable always.
@@ -283,15 +281,12 @@ pub fn topk_meta(
 /// The `k` greatest or least elements along `dim`, in order, and where they stood; of equal ones the first.
 pub fn topk(
     self_: &Tensor,
-    k: i64,
+    _k: i64,
     dim: i64,
     largest: bool,
     _sorted: bool,
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
-    if values.numel() == 0 {
-        return Ok(());
-    }
-    sorted_into("topk", self_, dim, k, largest, (values, indices))
+    sorted_into("topk", self_, dim, largest, (values, indices))
 }

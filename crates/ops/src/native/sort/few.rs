@@ -1,7 +1,7 @@
 //! The first few of many: whole vectors are compared with the last of those found so far, and only what comes before it is kept.
 #![expect(unsafe_code, reason = "reads elements of a slice as vectors")]
 
-use super::{Item, Key};
+use super::Item;
 use crate::native::stored::{Numeric, Stored};
 use crate::vectorized::{EveryIsa, Isa, Kernel, Lanes, Mask, Placed, Vector, dispatch};
 
@@ -10,8 +10,8 @@ use crate::vectorized::{EveryIsa, Isa, Kernel, Lanes, Mask, Placed, Vector, disp
 const ROOM: usize = 16;
 
 /// The first `k` of at least `8 * k` values, in order.
-pub(super) fn select_few<T: Stored, K: Key>(
-    items: &mut Vec<Item<K>>,
+pub(super) fn select_few<T: Stored, I: Item>(
+    items: &mut Vec<I>,
     values: &[T::Number],
     k: usize,
     descending: bool,
@@ -19,17 +19,16 @@ pub(super) fn select_few<T: Stored, K: Key>(
     First<T>: EveryIsa<Found>,
 {
     let most = k + k.max(ROOM);
-    let item = |index: usize| Item { key: K::new(values[index].order(), descending), index: index as u32 };
+    let item = |index: usize| I::new(values[index].order(), descending, index as u32);
     let mut next = most.min(values.len());
     items.extend((0..next).map(item));
     let mut bound = keep_first(items, k);
     while next < values.len() {
-        let found = first_before::<T>(values, next, bound.index as usize, descending);
+        let found = first_before::<T>(values, next, bound.index() as usize, descending);
         next = found.first + found.count;
         let before = found.before[..found.count].iter().zip(found.first..);
         for candidate in before.filter(|(before, _)| **before).map(|(_, index)| item(index)) {
-            // Of equal ones the first come first, and those of the bound stand before.
-            if candidate.key < bound.key {
+            if candidate < bound {
                 items.push(candidate);
                 if items.len() == most {
                     bound = keep_first(items, k);
@@ -42,7 +41,7 @@ pub(super) fn select_few<T: Stored, K: Key>(
 }
 
 /// Drops all but the first `k`, and returns the last of these.
-fn keep_first<K: Key>(items: &mut Vec<Item<K>>, k: usize) -> Item<K> {
+fn keep_first<I: Item>(items: &mut Vec<I>, k: usize) -> I {
     let last = *items.select_nth_unstable(k - 1).1;
     items.truncate(k);
     last
