@@ -118,6 +118,35 @@ fn scans_of_integers_wrap_and_widen() {
     assert!(ops::cumsum(&t, 2, None).is_err());
 }
 
+/// Sums of f32 are taken eight at a time: what is no finite number reaches those after it, and none before.
+#[test]
+fn running_sums_meet_nan_and_infinities_where_they_stand() {
+    let (nan, inf) = (f32::NAN, f32::INFINITY);
+    let strange: [&[f32]; 6] =
+        [&[nan], &[inf], &[-inf], &[inf, -inf], &[f32::MAX, f32::MAX, f32::MIN], &[-0.0]];
+    for n in 1..=20 {
+        for (values_there, at) in strange.iter().flat_map(|s| (0..n).map(move |at| (s, at))) {
+            let mut x: Vec<f32> = (0..n).map(|i| i as f32 * 0.37 - 2.0).collect();
+            x.iter_mut().skip(at).step_by(3).zip(*values_there).for_each(|(to, from)| *to = *from);
+            let mut sum = 0.0;
+            let want = x.iter().map(|x| {
+                sum += f64::from(*x);
+                sum as f32
+            });
+            let want: Vec<f32> = want.collect();
+            let got = ops::cumsum(&Tensor::from_vec(x, &[n as i64]).unwrap(), 0, None).unwrap();
+            for (i, (got, want)) in values(&got).into_iter().zip(want.into_iter().map(f64::from)).enumerate()
+            {
+                let close = got == want || (got - want).abs() <= 1e-6 * want.abs() + 1e-6;
+                assert!(
+                    close || got.is_nan() && want.is_nan(),
+                    "{values_there:?} at {at} of {n}: {i}: {got} {want}"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn extremes_do_not_overflow() {
     let inf = f64::INFINITY;
