@@ -34,6 +34,8 @@ const ROWS: usize = 120;
 const NEAR: usize = 32 << 10;
 /// Rows of A that one block may have where it packs B by itself; twice as many where threads share the product.
 const FEW_ROWS: usize = 256;
+/// Strips of B from which on threads may take them in turn.
+const STRIPS_TO_SHARE: usize = 4;
 /// Bytes of a page.
 const PAGE: usize = 4096;
 /// Multiply-adds worth a thread.
@@ -97,8 +99,15 @@ impl Plan {
             true => PackedRows::Before,
         };
         let shared = num_threads() > 1 && !in_parallel_region();
-        // What is packed before the tiles takes a wait for the other threads, and half of it comes from their caches.
-        let few_rows = if shared { 2 * FEW_ROWS } else { FEW_ROWS };
+        let Strip { vectors, rows } = L::strip(g.n);
+        let strip = vectors * L::N;
+        // What is packed before the tiles takes a wait for the other threads, and half of it comes from their caches. But where
+        // each strip has one block, a few strips leave threads without.
+        let few_rows = match shared {
+            true if g.n.div_ceil(strip) < STRIPS_TO_SHARE => 0,
+            true => 2 * FEW_ROWS,
+            false => FEW_ROWS,
+        };
         let b = match packs_b::<T, L::Unit>(g) {
             false => Packed::Last,
             true if a == PackedRows::Never && g.m <= few_rows && !is_near::<L>(g.k, g.n) => Packed::InTurn,
@@ -106,8 +115,6 @@ impl Plan {
         };
         // A is packed anew for each block of columns.
         let columns = if a == PackedRows::Never { L::CUT.columns } else { L::CUT.columns.max(512) };
-        let Strip { vectors, rows } = L::strip(g.n);
-        let strip = vectors * L::N;
         let (all_tiles, all_strips) = (g.m.div_ceil(rows), g.n.min(columns).div_ceil(strip));
         let large = shared && g.m * g.n * g.k.min(L::CUT.depth) >= 2 * WORTH_A_THREAD;
         // Several blocks, so that a slow thread can leave some to the others.

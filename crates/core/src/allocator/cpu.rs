@@ -13,7 +13,8 @@ use std::ptr::{self, NonNull};
 pub struct CpuAllocator;
 
 impl CpuAllocator {
-    /// Keeps at most `bytes` bytes of freed blocks above 16 KiB; 1 GiB unless set.
+    /// Keeps at most `bytes` bytes of freed blocks above 16 KiB; 1 GiB unless set. Pages that blocks below 1 MiB were cut out of
+    /// are 32 MiB more at most.
     pub fn set_cache_limit(bytes: usize) {
         shared_cache::set_limit(bytes);
     }

@@ -4,7 +4,7 @@
 use super::shape::Conv;
 use super::unfold::{Images, unfold};
 use crate::gemm::{Gemm, GemmElement, Isa, Scratch, Shared, gemm};
-use crate::parallel::parallel_for;
+use crate::parallel::{num_threads, parallel_for};
 use flambeau_core::Element;
 use std::ops::Range;
 
@@ -12,6 +12,8 @@ use std::ops::Range;
 const TILE: usize = 1 << 17;
 /// Columns that fill the registers of a product well.
 const WIDE: usize = 96;
+/// From how many tiles a thread on threads take whole ones.
+const TILES_A_THREAD: usize = 4;
 /// Multiply-adds worth a thread.
 pub(super) const WORTH_A_THREAD: usize = 1 << 18;
 
@@ -84,14 +86,20 @@ pub(super) unsafe fn forward<T: GemmElement + Element>(
     let direct = conv.is_pointwise() && x.is_even(conv.input);
     let tiles = if direct { Tiles::whole(conv) } else { Tiles::new(conv).sharing() };
     let work = conv.filters * conv.depth() * tiles.columns();
-    parallel_for(0..tiles.count() * conv.groups, (WORTH_A_THREAD / work.max(1)).max(1), |part| {
-        for item in part {
+    let run = |items: Range<usize>| {
+        for item in items {
             let (images, pixels) = tiles.get(item / conv.groups);
             let tile = Tile { conv, x, w, bias, y, group: item % conv.groups, images, pixels };
             // SAFETY: the caller's conditions; tiles write different elements.
             unsafe { if direct { tile.run_direct() } else { tile.run() } }
         }
-    });
+    };
+    let items = tiles.count() * conv.groups;
+    if items < TILES_A_THREAD * num_threads() && work >= 2 * WORTH_A_THREAD {
+        // So few that threads would wait for the last: they share each, columns and product.
+        return run(0..items);
+    }
+    parallel_for(0..items, (WORTH_A_THREAD / work.max(1)).max(1), run);
 }
 
 struct Tile<'a, T> {
