@@ -13,7 +13,7 @@ const TILE: usize = 1 << 17;
 /// Columns that fill the registers of a product well.
 const WIDE: usize = 96;
 /// From how many tiles a thread on threads take whole ones.
-const TILES_A_THREAD: usize = 4;
+const TILES_A_THREAD: usize = 2;
 /// Multiply-adds worth a thread.
 pub(super) const WORTH_A_THREAD: usize = 1 << 18;
 
