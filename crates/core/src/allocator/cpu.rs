@@ -4,7 +4,7 @@
 
 use super::size_class::{REQUEST_MAX, SMALL_MAX, class_of};
 use super::switches::{self, Fill, MemoryEvent, MemoryReporter};
-use super::{Allocator, DataPtr, Deleter, MemoryStats, shared_cache, stats, system, thread_cache};
+use super::{Allocator, DataPtr, Deleter, MemoryStats, shared_cache, stats, thread_cache};
 use crate::{Error, ErrorKind, Result};
 use std::ptr::{self, NonNull};
 
@@ -65,9 +65,8 @@ impl Allocator for CpuAllocator {
 
     /// Returns what the shared cache and the calling thread keep; other threads keep up to 8 MiB each.
     fn empty_cache(&self) {
+        thread_cache::flush(); // Before the pages go that its blocks were cut out of.
         shared_cache::empty();
-        thread_cache::flush();
-        system::empty();
     }
 }
 

@@ -30,7 +30,6 @@ pub(super) fn allocate(bytes: usize, zeroed: bool) -> Option<NonNull<u8>> {
     let Some(block) = kept else {
         return system::allocate(class_bytes(class), zeroed).or_else(|| {
             empty(); // What other sizes keep may be what is lacking.
-            system::empty();
             system::allocate(class_bytes(class), zeroed)
         });
     };
@@ -51,10 +50,11 @@ pub(super) unsafe fn free(block: NonNull<u8>, bytes: usize) {
     drop(evicted); // After unlocking: returning pages takes the system long.
 }
 
-/// Returns all kept blocks to the system.
+/// Returns all kept blocks to the system, and has it keep nothing that is free.
 pub(super) fn empty() {
     let evicted = CACHE.lock().shrink_to(0);
     drop(evicted);
+    system::empty();
 }
 
 /// Keeps at most `bytes` from now on.

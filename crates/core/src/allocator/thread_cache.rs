@@ -185,7 +185,6 @@ impl Thread {
         self.register();
         system::allocate(class_bytes(class), false).or_else(|| {
             shared_cache::empty(); // What large blocks keep may be what is lacking.
-            system::empty();
             system::allocate(class_bytes(class), false)
         })
     }
