@@ -151,6 +151,8 @@ fn tiled_cases() -> Vec<Case> {
         case([3, 16, 13, 7], [100, 16, 3, 3], [1, 1]),
         case([5, 17, 10, 5], [16, 17, 3, 3], [0, 2]),
         case([40, 16, 3, 3], [16, 16, 3, 3], [1, 1]),
+        // As few tiles as pay, and more channels than are transformed at once.
+        case([1, 70, 7, 8], [67, 70, 3, 3], [1, 1]),
         // Blocks that begin and end inside images.
         case([11, 16, 10, 6], [16, 16, 3, 3], [1, 1]),
         case([1, 16, 5, 68], [120, 16, 3, 3], [2, 0]),

@@ -50,7 +50,7 @@ fn is_possible(conv: &Conv) -> bool {
 /// Whether the output of a convolution is made so: rows fill half of their vectors at least, and transforms do not pay.
 pub(super) fn suits(conv: &Conv) -> bool {
     let (width, padded) = (conv.output[2], conv.output[2].next_multiple_of(LINE));
-    is_possible(conv) && 2 * width >= padded && is_less(conv, 9 * padded / width.max(1), [100, 70])
+    is_possible(conv) && 2 * width >= padded && is_less(conv, 9 * padded / width.max(1), [120, 70])
 }
 
 /// Whether the gradient of the weights is made so: filters fill a fourth of their vectors at least, and transforms do not pay.

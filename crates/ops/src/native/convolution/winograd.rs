@@ -38,8 +38,8 @@ const VECTOR: usize = 16;
 /// Pixels each way that make a tile: of the input, and of the output's gradient.
 pub(super) const INPUT: usize = 4;
 pub(super) const GRADIENT: usize = 2;
-/// Tiles and channels from which on the transforms pay.
-const LEAST_TILES: usize = 64;
+/// Tiles and channels from which on the transforms pay: those of the weights too, which few tiles share.
+const LEAST_TILES: usize = VECTOR;
 const LEAST_CHANNELS: usize = 16;
 
 /// Whether a convolution is done so: three by three places one apart, over two dimensions, of many channels and tiles.
@@ -48,12 +48,13 @@ pub(super) fn suits(conv: &Conv) -> bool {
     let steps = conv.stride == [1; 3] && conv.dilation == [1; 3] && conv.groups == 1;
     let pads = conv.padding.iter().all(|&p| p <= 2);
     let channels = conv.channels.min(conv.filters);
+    let tiles = conv.output[1].div_ceil(2).saturating_mul(conv.output[2].div_ceil(2));
     is_flat
         && conv.kernel == [1, 3, 3]
         && steps
         && pads
         && channels >= LEAST_CHANNELS
-        && conv.images.saturating_mul(conv.pixels()) >= 4 * LEAST_TILES
+        && conv.images.saturating_mul(tiles) >= LEAST_TILES
 }
 
 /// How tiles are cut into blocks: by sizes alone. Rows of tiles are counted through all images, so small images share a block.
@@ -158,13 +159,12 @@ where
     // The distance between places: an odd number of lines, so that they do not compete for the same sets.
     let (pitch, plane) = (blocks.pitch(), pitch(f * c));
     let mut u = Scratch::new::<T>(PLACES * plane);
-    let u = Shared(u.as_mut_ptr::<T>());
+    let u = Planes { at: Shared(u.as_mut_ptr::<T>()), plane };
     let finite = AtomicBool::new(true);
     // SAFETY: the caller's conditions; rows of matrices, and blocks, are written by one thread each.
     unsafe {
         parallel_for(0..f, (WORTH_A_THREAD / (9 * PLACES * c)).max(1), |filters| {
-            let to = Planes { at: u.at().add(filters.start * c), plane };
-            from_weights(conv, w, filters, to);
+            from_weights(conv, w, filters.clone(), u.below(filters.start, c));
         });
         let work = PLACES * f * c * pitch;
         parallel_for(0..blocks.count(), (WORTH_A_THREAD / work).max(1), |part| {
@@ -172,7 +172,7 @@ where
             let [v, m] = room.planes();
             for block in part.map(|block| blocks.get(block)) {
                 from_images::<T, INPUT>(conv, c, x, &block, v, pitch);
-                multiply([f, block.tiles(), c], Planes { at: u.at(), plane }, v, m, pitch);
+                multiply([f, block.tiles(), c], u, v, m, pitch);
                 if !to_images(conv, 0..f, m, pitch, bias, &block, y) {
                     finite.store(false, Ordering::Relaxed);
                 }
@@ -207,11 +207,11 @@ where
     let mut tiles = Matrices::new([c, 0], pitch);
     let [v, _] = tiles.planes();
     let finite = AtomicBool::new(true);
-    let (v, parts) = (Shared(v.at), f.div_ceil(MOST).max(num_threads().min(f / LEAST)));
+    let parts = f.div_ceil(MOST).max(num_threads().min(f / LEAST));
     let most = f.div_ceil(parts);
     // SAFETY: the caller's conditions; each part writes its own filters.
     unsafe {
-        from_images::<T, INPUT>(conv, c, x, &block, Planes::of(v.at(), c * pitch), pitch);
+        from_images::<T, INPUT>(conv, c, x, &block, v, pitch);
         let work = PLACES * most * c * pitch;
         parallel_for(0..parts, (WORTH_A_THREAD / work).max(1), |range| {
             let (mut weights, mut products) = (Matrices::new([most, 0], c), Matrices::new([most, 0], pitch));
@@ -219,7 +219,7 @@ where
             for part in range {
                 let filters = part * f / parts..(part + 1) * f / parts;
                 from_weights(conv, w, filters.clone(), u);
-                multiply([filters.len(), block.tiles(), c], u, Planes::of(v.at(), c * pitch), m, pitch);
+                multiply([filters.len(), block.tiles(), c], u, v, m, pitch);
                 if !to_images(conv, filters, m, pitch, bias, &block, y) {
                     finite.store(false, Ordering::Relaxed);
                 }
@@ -232,18 +232,19 @@ where
 /// A matrix for each place.
 #[derive(Clone, Copy)]
 struct Planes<T> {
-    at: *mut T,
+    at: Shared<T>,
     /// From one place to the next: an odd number of lines, so that places do not compete for the same sets.
     plane: usize,
 }
 
 impl<T> Planes<T> {
-    fn of(at: *mut T, elements: usize) -> Self {
-        Planes { at, plane: pitch(elements) }
+    fn place(self, place: usize) -> *mut T {
+        self.at.at().wrapping_add(place * self.plane)
     }
 
-    fn place(self, place: usize) -> *mut T {
-        self.at.wrapping_add(place * self.plane)
+    /// From this row on, of rows of `width` elements.
+    fn below(self, row: usize, width: usize) -> Self {
+        Planes { at: Shared(self.at.at().wrapping_add(row * width)), ..self }
     }
 }
 
@@ -264,7 +265,8 @@ impl<T> Matrices<T> {
     fn planes(&mut self) -> [Planes<T>; 2] {
         let [first, second] = self.planes;
         let at = self.room.as_mut_ptr::<T>();
-        [Planes { at, plane: first }, Planes { at: at.wrapping_add(PLACES * first), plane: second }]
+        let both = [(at, first), (at.wrapping_add(PLACES * first), second)];
+        both.map(|(at, plane)| Planes { at: Shared(at), plane })
     }
 }
 
@@ -286,7 +288,7 @@ where
                 step: w.strides[1],
                 turned: w.turned,
                 count: c,
-                to: to.at.add(row * c),
+                to: to.at.at().add(row * c),
                 plane: to.plane,
             });
         }
@@ -331,7 +333,6 @@ unsafe fn from_images<T: Element, const SIDE: usize>(
     let pieces: SmallVec<[Halves; 8]> =
         block.pieces().map(|piece| Halves::new::<SIDE>(conv, piece, &mut len)).collect();
     let grain = (WORTH_A_THREAD / (8 * PLACES * block.tiles())).max(1);
-    let (to, plane) = (Shared(to.at), to.plane);
     parallel_for(0..channels, grain, |channels| {
         let mut room = Scratch::new::<T>(len);
         for channel in channels {
@@ -342,8 +343,8 @@ unsafe fn from_images<T: Element, const SIDE: usize>(
                     x,
                     channel,
                     room: room.as_mut_ptr(),
-                    to: to.at().add(channel * pitch),
-                    plane,
+                    to: to.at.at().add(channel * pitch),
+                    plane: to.plane,
                 });
             }
         }
@@ -367,7 +368,7 @@ where
     ToOutput<T>: EveryIsa<bool>,
 {
     let grain = (WORTH_A_THREAD / (8 * PLACES * block.tiles())).max(1);
-    let (at, plane, finite) = (Shared(from.at), from.plane, AtomicBool::new(true));
+    let finite = AtomicBool::new(true);
     parallel_for(0..filters.len(), grain, |rows| {
         for row in rows {
             let filter = filters.start + row;
@@ -379,8 +380,8 @@ where
                         None => T::from_scalar(Scalar::Int(0)),
                     };
                     dispatch(ToOutput {
-                        from: at.at().add(row * pitch + piece.tile).cast_const(),
-                        plane,
+                        from: from.at.at().add(row * pitch + piece.tile).cast_const(),
+                        plane: from.plane,
                         rows: piece.rows,
                         across: piece.across,
                         start,

@@ -425,6 +425,14 @@ unsafe fn interleave<T: Copy>(even: *const T, odd: *const T, to: *mut T, step: i
     }
 }
 
+/// Element `k` of each quad to column `k`.
+#[inline(always)]
+fn quads_to_columns<T: Copy, const N: usize>(quads: &[[T; 4]; N], [a, b, c, d]: [&mut [T; N]; 4]) {
+    for i in 0..N {
+        [a[i], b[i], c[i], d[i]] = quads[i];
+    }
+}
+
 /// A row of the transformed weights: nine of each of `count` columns, `step` apart.
 pub(in super::super) struct FromWeights<T> {
     pub(super) from: *const T,
@@ -447,8 +455,8 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for FromWeights<T> {
         let lanes = T::Vector::LANES;
         let zero = T::from_scalar(Scalar::Int(0));
         // Several vectors of columns at a time: what has just been written in pieces cannot be read whole at once.
-        let mut columns = [[zero; 64]; 9];
-        let row = 3 * columns[0].len();
+        let (mut quads, mut columns) = ([[[zero; 4]; 64]; 2], [[zero; 64]; 9]);
+        let column = |k: usize| if turned { 8 - k } else { k };
         let mut x = 0;
         while x < count {
             let n = columns[0].len().min(count - x);
@@ -456,15 +464,23 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for FromWeights<T> {
             unsafe {
                 for i in 0..n {
                     let from = from.add((x + i) * step);
-                    for k in 0..9 {
-                        columns[if turned { 8 - k } else { k }][i] = from.add(k).read();
-                    }
+                    I::prefetch(from.cast::<u8>().wrapping_add(AHEAD));
+                    quads[0][i] = from.cast::<[T; 4]>().read();
+                    quads[1][i] = from.add(4).cast::<[T; 4]>().read();
+                    columns[8][i] = from.add(8).read();
                 }
+                let [a, b, c, d, e, f, g, h, _] = &mut columns;
+                quads_to_columns(&quads[0], [a, b, c, d]);
+                quads_to_columns(&quads[1], [e, f, g, h]);
                 let mut i = 0;
                 while i < n {
-                    let a = of_weights(load::<I, T, 3>(columns[0].as_ptr().add(i), row, lanes));
-                    let b = of_weights(load::<I, T, 3>(columns[1].as_ptr().add(i), row, lanes));
-                    let c = of_weights(load::<I, T, 3>(columns[2].as_ptr().add(i), row, lanes));
+                    let [mut a, mut b, mut c] = [[T::Vector::zero(); 3]; 3];
+                    for k in 0..3 {
+                        a[k] = T::load(columns[column(3 * k)].as_ptr().add(i));
+                        b[k] = T::load(columns[column(3 * k + 1)].as_ptr().add(i));
+                        c[k] = T::load(columns[column(3 * k + 2)].as_ptr().add(i));
+                    }
+                    let (a, b, c) = (of_weights(a), of_weights(b), of_weights(c));
                     for p in 0..4 {
                         let line = of_weights([a[p], b[p], c[p]]);
                         for q in 0..4 {
