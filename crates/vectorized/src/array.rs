@@ -267,6 +267,14 @@ macro_rules! array_float {
             #[inline(always)]
             fn significand(self) -> Self { super::math::significand_by_bits(self) }
             #[inline(always)]
+            fn slide_up(self, before: Self) -> Self {
+                each_lane(self.0, #[inline(always)] |i| if i == 0 { before.0[N - 1] } else { self.0[i - 1] })
+            }
+            #[inline(always)]
+            fn slide_down(self, after: Self) -> Self {
+                each_lane(self.0, #[inline(always)] |i| if i + 1 == N { after.0[0] } else { self.0[i + 1] })
+            }
+            #[inline(always)]
             fn look_up(table: &'static [$float; 16], index: Self::Bits) -> Self {
                 index.map(#[inline(always)] |i| table[(i & 15) as usize])
             }

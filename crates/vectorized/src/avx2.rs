@@ -25,7 +25,7 @@ float_register! {
     min _mm256_min_ps; max _mm256_max_ps; sqrt _mm256_sqrt_ps; mul_add _mm256_fmadd_ps;
     floor _mm256_floor_ps; ceil _mm256_ceil_ps; round _mm256_round_ps::<HALF_EVEN>; trunc _mm256_round_ps::<TOWARDS_ZERO>;
     scale scale_in_two_steps; scale_floor scale_floored; exponent exponent_by_bits;
-    significand significand_by_bits; look_up look_up_f32;
+    significand significand_by_bits; look_up look_up_f32; slide_up slide_up_f32; slide_down slide_down_f32;
     to_bits _mm256_castps_si256; from_bits _mm256_castsi256_ps; bits_equal bits_equal_32;
 }
 
@@ -40,7 +40,7 @@ float_register! {
     min _mm256_min_pd; max _mm256_max_pd; sqrt _mm256_sqrt_pd; mul_add _mm256_fmadd_pd;
     floor _mm256_floor_pd; ceil _mm256_ceil_pd; round _mm256_round_pd::<HALF_EVEN>; trunc _mm256_round_pd::<TOWARDS_ZERO>;
     scale scale_in_two_steps; scale_floor scale_floored; exponent exponent_by_bits;
-    significand significand_by_bits; look_up look_up_f64;
+    significand significand_by_bits; look_up look_up_f64; slide_up slide_up_f64; slide_down slide_down_f64;
     to_bits _mm256_castpd_si256; from_bits _mm256_castsi256_pd; bits_equal bits_equal_64;
 }
 
@@ -184,6 +184,21 @@ on_registers! {
     }
     fn look_up_f64(table: &[f64; 16], index: __m256i) -> __m256d {
         _mm256_i64gather_pd::<8>(table.as_ptr(), _mm256_and_si256(index, _mm256_set1_epi64x(15)))
+    }
+    // The halves between the two first: what slides from one half into the other is then beside it.
+    fn slide_up_f32(x: __m256, before: __m256) -> __m256 {
+        let (x, before) = (_mm256_castps_si256(x), _mm256_castps_si256(before));
+        _mm256_castsi256_ps(_mm256_alignr_epi8::<12>(x, _mm256_permute2x128_si256::<0x21>(before, x)))
+    }
+    fn slide_up_f64(x: __m256d, before: __m256d) -> __m256d {
+        _mm256_shuffle_pd::<0b0101>(_mm256_permute2f128_pd::<0x21>(before, x), x)
+    }
+    fn slide_down_f32(x: __m256, after: __m256) -> __m256 {
+        let (x, after) = (_mm256_castps_si256(x), _mm256_castps_si256(after));
+        _mm256_castsi256_ps(_mm256_alignr_epi8::<4>(_mm256_permute2x128_si256::<0x21>(x, after), x))
+    }
+    fn slide_down_f64(x: __m256d, after: __m256d) -> __m256d {
+        _mm256_shuffle_pd::<0b0101>(x, _mm256_permute2f128_pd::<0x21>(x, after))
     }
     fn bits_equal_32(a: __m256i, b: __m256i) -> __m256 { _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b)) }
     fn bits_equal_64(a: __m256i, b: __m256i) -> __m256d { _mm256_castsi256_pd(_mm256_cmpeq_epi64(a, b)) }

@@ -25,7 +25,7 @@ float_register! {
     floor _mm512_roundscale_ps::<DOWN>; ceil _mm512_roundscale_ps::<UP>;
     round _mm512_roundscale_ps::<HALF_EVEN>; trunc _mm512_roundscale_ps::<TOWARDS_ZERO>;
     scale scale_f32; scale_floor scale_f32; exponent exponent_f32; significand significand_f32;
-    look_up look_up_f32;
+    look_up look_up_f32; slide_up slide_up_f32; slide_down slide_down_f32;
     to_bits _mm512_castps_si512; from_bits _mm512_castsi512_ps; bits_equal _mm512_cmpeq_epi32_mask;
 }
 
@@ -41,7 +41,7 @@ float_register! {
     floor _mm512_roundscale_pd::<DOWN>; ceil _mm512_roundscale_pd::<UP>;
     round _mm512_roundscale_pd::<HALF_EVEN>; trunc _mm512_roundscale_pd::<TOWARDS_ZERO>;
     scale scale_f64; scale_floor scale_f64; exponent exponent_f64; significand significand_f64;
-    look_up look_up_f64;
+    look_up look_up_f64; slide_up slide_up_f64; slide_down slide_down_f64;
     to_bits _mm512_castpd_si512; from_bits _mm512_castsi512_pd; bits_equal _mm512_cmpeq_epi64_mask;
 }
 
@@ -193,6 +193,18 @@ on_registers! {
     }
     fn look_up_f64(table: &[f64; 16], index: __m512i) -> __m512d {
         _mm512_permutex2var_pd(_mm512_loadu_pd(table.as_ptr()), index, _mm512_loadu_pd(table.as_ptr().add(8)))
+    }
+    fn slide_up_f32(x: __m512, before: __m512) -> __m512 {
+        _mm512_castsi512_ps(_mm512_alignr_epi32::<15>(_mm512_castps_si512(x), _mm512_castps_si512(before)))
+    }
+    fn slide_up_f64(x: __m512d, before: __m512d) -> __m512d {
+        _mm512_castsi512_pd(_mm512_alignr_epi64::<7>(_mm512_castpd_si512(x), _mm512_castpd_si512(before)))
+    }
+    fn slide_down_f32(x: __m512, after: __m512) -> __m512 {
+        _mm512_castsi512_ps(_mm512_alignr_epi32::<1>(_mm512_castps_si512(after), _mm512_castps_si512(x)))
+    }
+    fn slide_down_f64(x: __m512d, after: __m512d) -> __m512d {
+        _mm512_castsi512_pd(_mm512_alignr_epi64::<1>(_mm512_castpd_si512(after), _mm512_castpd_si512(x)))
     }
     fn neg_f32(x: __m512) -> __m512 { _mm512_xor_ps(x, _mm512_set1_ps(-0.0)) }
     fn neg_f64(x: __m512d) -> __m512d { _mm512_xor_pd(x, _mm512_set1_pd(-0.0)) }

@@ -201,6 +201,10 @@ pub trait Float: Number<Element: FloatElement> + Div<Output = Self> {
     fn exponent(self) -> Self;
     /// `self / 2^n`, of a positive normal number, with the `n` that brings it into 3/4 to 3/2.
     fn significand(self) -> Self;
+    /// Each lane moved up by one, and the last of `before` in the first.
+    fn slide_up(self, before: Self) -> Self;
+    /// Each lane moved down by one, and the first of `after` in the last.
+    fn slide_down(self, after: Self) -> Self;
     /// The elements of `table` that the low four bits of `index` name.
     fn look_up(table: &'static [Self::Element; 16], index: Self::Bits) -> Self;
 

@@ -24,7 +24,7 @@ float_register! {
     min min_f32; max max_f32; sqrt vsqrtq_f32; mul_add mul_add_f32;
     floor vrndmq_f32; ceil vrndpq_f32; round vrndnq_f32; trunc vrndq_f32; scale scale_in_two_steps;
     scale_floor scale_floored; exponent exponent_by_bits;
-    significand significand_by_bits; look_up look_up_f32;
+    significand significand_by_bits; look_up look_up_f32; slide_up slide_up_f32; slide_down slide_down_f32;
     to_bits vreinterpretq_u32_f32; from_bits vreinterpretq_f32_u32; bits_equal vceqq_u32;
 }
 
@@ -38,7 +38,7 @@ float_register! {
     min min_f64; max max_f64; sqrt vsqrtq_f64; mul_add mul_add_f64;
     floor vrndmq_f64; ceil vrndpq_f64; round vrndnq_f64; trunc vrndq_f64; scale scale_in_two_steps;
     scale_floor scale_floored; exponent exponent_by_bits;
-    significand significand_by_bits; look_up look_up_f64;
+    significand significand_by_bits; look_up look_up_f64; slide_up slide_up_f64; slide_down slide_down_f64;
     to_bits vreinterpretq_u64_f64; from_bits vreinterpretq_f64_u64; bits_equal vceqq_u64;
 }
 
@@ -180,6 +180,10 @@ on_registers! {
         let index = transmute::<uint64x2_t, [u64; 2]>(index);
         transmute::<[f64; 2], float64x2_t>(index.map(|i| table[(i & 15) as usize]))
     }
+    fn slide_up_f32(x: float32x4_t, before: float32x4_t) -> float32x4_t { vextq_f32::<3>(before, x) }
+    fn slide_up_f64(x: float64x2_t, before: float64x2_t) -> float64x2_t { vextq_f64::<1>(before, x) }
+    fn slide_down_f32(x: float32x4_t, after: float32x4_t) -> float32x4_t { vextq_f32::<1>(x, after) }
+    fn slide_down_f64(x: float64x2_t, after: float64x2_t) -> float64x2_t { vextq_f64::<1>(x, after) }
     // A shift to the left by a negative count is one to the right.
     fn shr_32(x: uint32x4_t, count: int32x4_t) -> uint32x4_t { vshlq_u32(x, vnegq_s32(count)) }
     fn shr_64(x: uint64x2_t, count: int64x2_t) -> uint64x2_t { vshlq_u64(x, vnegq_s64(count)) }

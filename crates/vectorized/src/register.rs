@@ -13,6 +13,7 @@ macro_rules! float_register {
         min $min:path; max $max:path; sqrt $sqrt:path; mul_add $mul_add:path;
         floor $floor:expr; ceil $ceil:expr; round $round:expr; trunc $trunc:expr; scale $scale:path;
         scale_floor $scale_floor:path; exponent $exponent:path; significand $significand:path; look_up $look_up:path;
+        slide_up $slide_up:path; slide_down $slide_down:path;
         to_bits $to_bits:path; from_bits $from_bits:path; bits_equal $bits_equal:path;
     ) => {
         $(#[$doc])*
@@ -156,6 +157,16 @@ macro_rules! float_register {
             fn exponent(self) -> Self { $exponent(self) }
             #[inline(always)]
             fn significand(self) -> Self { $significand(self) }
+            #[inline(always)]
+            fn slide_up(self, before: Self) -> Self {
+                // SAFETY: the set is there: note "Soundness".
+                Self(unsafe { $slide_up(self.0, before.0) })
+            }
+            #[inline(always)]
+            fn slide_down(self, after: Self) -> Self {
+                // SAFETY: the set is there: note "Soundness".
+                Self(unsafe { $slide_down(self.0, after.0) })
+            }
             #[inline(always)]
             fn look_up(table: &'static [$element; 16], index: $bits) -> Self {
                 // SAFETY: the set is there: note "Soundness".

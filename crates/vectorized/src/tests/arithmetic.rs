@@ -4,6 +4,52 @@ use half::{bf16, f16};
 
 use super::*;
 
+/// Vectors of `T`, each slid up and down beside a second one.
+struct Slide<'a, T> {
+    x: &'a [T; 32],
+    to: &'a mut [Vec<T>; 2],
+}
+
+impl<T> Placed for Slide<'_, T> {
+    type Home = Self;
+}
+
+impl<I: Isa, T: FloatLanes<I> + Default> Kernel<I> for Slide<'_, T> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        let lanes = T::Vector::LANES;
+        self.to.iter_mut().for_each(|to| to.resize(lanes, T::default()));
+        // SAFETY: no vector has more than 16 lanes, and each list as many elements as a vector has.
+        unsafe {
+            let (low, high) = (T::load(self.x.as_ptr()), T::load(self.x.as_ptr().add(lanes)));
+            T::store(high.slide_up(low), self.to[0].as_mut_ptr());
+            T::store(low.slide_down(high), self.to[1].as_mut_ptr());
+        }
+    }
+}
+
+#[test]
+fn slides_move_lanes_by_one() {
+    fn check<T: EveryLanes + Default + PartialEq + std::fmt::Debug>(of: fn(u8) -> T)
+    where
+        for<'a> Slide<'a, T>: EveryIsa,
+    {
+        let x: [T; 32] = std::array::from_fn(|i| of(i as u8));
+        for set in CpuCapability::available() {
+            let mut to = [vec![], vec![]];
+            let _guard = override_cpu_capability(set).unwrap();
+            // SAFETY: the kernel sizes what it writes.
+            unsafe { dispatch(Slide { x: &x, to: &mut to }) };
+            let lanes = to[0].len();
+            assert_eq!(to, [x[lanes - 1..][..lanes].to_vec(), x[1..][..lanes].to_vec()], "{set:?}");
+        }
+    }
+    check(f32::from);
+    check(f64::from);
+    check(f16::from);
+    check(bf16::from);
+}
+
 /// A formula on integers.
 trait IntegerFormula: Copy {
     fn call<V: Integer>(self, x: V, y: V) -> V;

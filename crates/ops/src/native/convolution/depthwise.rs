@@ -1,9 +1,10 @@
-//! Convolutions of each channel by itself, without columns: rows of the output are made of rows of the input, which lie padded in a
-//! tile that stays in cache.
+//! Convolutions of each channel by itself, without columns: rows of the output are made of rows of the input, which are read where they
+//! lie or from a tile that stays in cache.
 #![expect(unsafe_code, reason = "raw operands")]
 
 mod products;
 mod rows;
+mod source;
 
 pub(super) use products::Products;
 pub(super) use rows::{Rows, store};
@@ -16,6 +17,7 @@ use crate::gemm::Shared;
 use crate::parallel::parallel_for;
 use crate::vectorized::{EveryIsa, dispatch};
 use flambeau_core::{Element, Scalar};
+use source::Reader;
 
 /// Output rows that meet the same rows of the input at a time.
 const BLOCK: usize = 4;
@@ -48,16 +50,15 @@ pub(super) unsafe fn forward<T: Element>(
     for<'c> Fill<'c, T>: EveryIsa,
     for<'c> Rows<'c, T>: EveryIsa,
 {
-    let tile = Padded::new(conv);
+    let reader = Reader::new(conv, x);
     let work = conv.filters * conv.pixels() * conv.places();
     parallel_for(0..conv.images * conv.groups, (WORTH_A_THREAD / work.max(1)).max(1), |part| {
-        let mut scratch = tile.room::<T>(1);
-        let from = scratch.as_mut_ptr::<T>();
+        let mut room = reader.room();
         for item in part {
             let (image, group) = (item / conv.groups, item % conv.groups);
-            // SAFETY: the caller's conditions; the scratch has room, and items write different channels.
+            // SAFETY: the caller's conditions; items write different channels.
             unsafe {
-                tile.fill(conv, 1, x.channel(image, group), inner(&x), from);
+                let from = reader.channel(image, group, &mut room);
                 for channel in group * conv.filters..(group + 1) * conv.filters {
                     let start = match bias {
                         Some((bias, step)) => *bias.at().offset(channel as isize * step),
@@ -65,7 +66,7 @@ pub(super) unsafe fn forward<T: Element>(
                     };
                     let (weight, to) = (w.at().add(channel * conv.places()), y.channel(image, channel));
                     let strides = [y.strides[3], y.strides[4]];
-                    dispatch(Rows { conv, tile, from, weight, start, to, strides });
+                    dispatch(Rows { conv, from, weight, start, to, strides });
                 }
             }
         }
@@ -82,30 +83,29 @@ where
     for<'c> Fill<'c, T>: EveryIsa,
     for<'c> Products<'c, T>: EveryIsa,
 {
-    let (tile, places) = (Padded::new(conv), conv.places());
+    let (reader, places) = (Reader::new(conv, x), conv.places());
     // Where pixels of the gradient are apart they are copied.
     let pixels = Conv { input: conv.output, padding: [0; 3], kernel: [1; 3], stride: [1; 3], ..*conv };
-    let (room, is_dense) = (Padded::new(&pixels), gy.strides[4] == 1);
+    let (copied, is_dense) = (Padded::new(&pixels), gy.strides[4] == 1);
     let channels = conv.groups * conv.filters;
     parallel_for(0..channels, CHANNELS, |part| {
-        let (mut a, mut b) = (tile.room::<T>(1), (!is_dense).then(|| room.room::<T>(1)));
-        let from = a.as_mut_ptr::<T>();
+        let (mut room, mut grads) = (reader.room(), (!is_dense).then(|| copied.room::<T>(1)));
         let size = places * products::LANES;
         let mut sums = vec![0.0; part.len() * size];
         // Images outside: channels lie side by side.
         for item in 0..conv.images * part.len() {
             let (image, channel) = (item / part.len(), part.start + item % part.len());
             let sums = &mut sums[(channel - part.start) * size..][..size];
-            // SAFETY: the caller's conditions; the scratches have room.
+            // SAFETY: the caller's conditions; the scratch has room.
             unsafe {
-                tile.fill(conv, 1, x.channel(image, channel / conv.filters), inner(&x), from);
+                let from = reader.channel(image, channel / conv.filters, &mut room);
                 let (mut grad, mut row) = (gy.channel(image, channel).cast_const(), gy.strides[3]);
-                if let Some(copy) = &mut b {
+                if let Some(copy) = &mut grads {
                     let copy = copy.as_mut_ptr::<T>();
-                    room.fill(&pixels, 1, grad, inner(&gy), copy);
-                    (grad, row) = (copy, room.pitch as isize);
+                    copied.fill(&pixels, 1, grad, inner(&gy), copy);
+                    (grad, row) = (copy, copied.pitch as isize);
                 }
-                dispatch(Products { conv, tile, from, grad, row, sums });
+                dispatch(Products { conv, from, grad, row, sums });
             }
         }
         for (k, lanes) in sums.chunks_exact(products::LANES).enumerate() {

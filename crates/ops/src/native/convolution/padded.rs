@@ -54,12 +54,7 @@ impl Padded {
 
     /// Room for so many channels, all zeros.
     pub(super) fn room<T: Element>(self, channels: usize) -> Scratch {
-        let len = channels * self.len() + SLACK;
-        let mut scratch = Scratch::new::<T>(len);
-        let zero = MaybeUninit::new(T::from_scalar(Scalar::Int(0)));
-        // SAFETY: the scratch has room for `len` elements.
-        unsafe { std::slice::from_raw_parts_mut(scratch.as_mut_ptr::<MaybeUninit<T>>(), len) }.fill(zero);
-        scratch
+        zeros::<T>(channels * self.len() + SLACK)
     }
 
     /// Where the element of a padded column is in its row.
@@ -96,6 +91,15 @@ impl Padded {
         // SAFETY: by this function's condition.
         unsafe { dispatch(Fill { conv, tile: self, channels, from, strides, to }) }
     }
+}
+
+/// So many zeros.
+pub(super) fn zeros<T: Element>(len: usize) -> Scratch {
+    let mut scratch = Scratch::new::<T>(len);
+    let zero = MaybeUninit::new(T::from_scalar(Scalar::Int(0)));
+    // SAFETY: the scratch has room for `len` elements.
+    unsafe { std::slice::from_raw_parts_mut(scratch.as_mut_ptr::<MaybeUninit<T>>(), len) }.fill(zero);
+    scratch
 }
 
 /// The rows of some channels.

@@ -4,9 +4,13 @@
 use super::super::padded::Padded;
 use super::super::shape::Conv;
 use super::BLOCK;
-use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Number, Placed, Vector};
+use super::source::{Channel, InTile, Source};
+use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Lanes, Mask, Number, Placed, Vector};
 use flambeau_core::Element;
 use std::mem::MaybeUninit;
+
+/// A truth value for each lane.
+type Inside<I, T> = <<T as Lanes<I>>::Vector as Vector>::Mask;
 
 /// Lanes of a sum; vectors have as many or less.
 pub(super) const LANES: usize = 16;
@@ -14,9 +18,7 @@ pub(super) const LANES: usize = 16;
 /// The share of one channel of an image: summed in lanes, then added to `sums`, of which each place has [`LANES`].
 pub(in super::super) struct Products<'c, T> {
     pub(super) conv: &'c Conv,
-    pub(super) tile: Padded,
-    /// The padded input.
-    pub(super) from: *const T,
+    pub(super) from: Channel<T>,
     /// Dense rows, `row` apart.
     pub(super) grad: *const T,
     pub(super) row: isize,
@@ -30,15 +32,20 @@ impl<T> Placed for Products<'_, T> {
 impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for Products<'_, T> {
     #[inline(always)]
     unsafe fn run(self) {
-        let [_, ky, kx] = self.conv.kernel;
+        let conv = self.conv;
+        let [_, ky, kx] = conv.kernel;
         // SAFETY: by this function's condition.
         unsafe {
-            match (ky, kx, self.conv.stride[1], self.conv.dilation[1]) {
-                (3, 3, 1, 1) => square::<I, T, 3, 1>(self),
-                (3, 3, 2, 1) => square::<I, T, 3, 2>(self),
-                (5, 5, 1, 1) => square::<I, T, 5, 1>(self),
-                (5, 5, 2, 1) => square::<I, T, 5, 2>(self),
-                _ => any::<I, T>(self),
+            let (tile, at) = match self.from {
+                Channel::Bare(bare) => return square::<I, T, 3, 1>(self, bare),
+                Channel::Tile(tile, at) => (tile, at),
+            };
+            match (ky, kx, conv.stride[1], conv.dilation[1]) {
+                (3, 3, 1, 1) => square::<I, T, 3, 1>(self, InTile::new(tile, at, conv)),
+                (3, 3, 2, 1) => square::<I, T, 3, 2>(self, InTile::new(tile, at, conv)),
+                (5, 5, 1, 1) => square::<I, T, 5, 1>(self, InTile::new(tile, at, conv)),
+                (5, 5, 2, 1) => square::<I, T, 5, 2>(self, InTile::new(tile, at, conv)),
+                _ => any::<I, T>(self, tile, at),
             }
         }
     }
@@ -47,31 +54,27 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for Products<'_, T> {
 /// Kernels of `K` by `K` places that move `S` rows at a time.
 ///
 /// # Safety
-/// - Tile and gradient are those of the convolution, which has such a kernel.
+/// - Input and gradient are those of the convolution, which has such a kernel.
 #[inline(always)]
 unsafe fn square<I: Isa, T: FloatLanes<I> + Element, const K: usize, const S: usize>(
     products: Products<'_, T>,
+    from: impl Source<I, T, K>,
 ) {
-    let Products { conv, tile, from, grad, row, sums } = products;
+    let Products { conv, grad, row, sums, .. } = products;
     let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
-    let columns = tile.columns::<K>(conv.dilation[2]);
     let mut made = [[T::Vector::zero(); K]; K];
     for x in (0..width).step_by(lanes) {
         let left = lanes.min(width - x);
         let mut y = 0;
         while y < height {
-            // SAFETY: rows of the tile and of the gradient.
+            let is_block = y + BLOCK <= height;
+            // SAFETY: rows of the input and of the gradient.
             unsafe {
-                let (from, grad) = (from.add(y * S * tile.pitch + x), grad.offset(y as isize * row).add(x));
-                let (pitch, is_block) = (tile.pitch, y + BLOCK <= height);
+                let (at, grad) = ([y * S, x], grad.offset(y as isize * row).add(x));
                 made = match (is_block, left == lanes) {
-                    (true, true) => {
-                        block::<I, T, K, S, BLOCK, true>(from, pitch, columns, grad, row, left, made)
-                    }
-                    (true, false) => {
-                        block::<I, T, K, S, BLOCK, false>(from, pitch, columns, grad, row, left, made)
-                    }
-                    (false, _) => block::<I, T, K, S, 1, false>(from, pitch, columns, grad, row, left, made),
+                    (true, true) => block::<I, T, K, S, BLOCK, true>(from, at, grad, row, left, made),
+                    (true, false) => block::<I, T, K, S, BLOCK, false>(from, at, grad, row, left, made),
+                    (false, _) => block::<I, T, K, S, 1, false>(from, at, grad, row, left, made),
                 };
                 y += if is_block { BLOCK } else { 1 };
             }
@@ -87,8 +90,8 @@ unsafe fn square<I: Isa, T: FloatLanes<I> + Element, const K: usize, const S: us
 /// The products of `R` rows of the gradient, of a vector's first `left` columns, added to those of `sums`.
 ///
 /// # Safety
-/// - From `from` on lie `S * (R - 1) + K` rows, `pitch` apart, of which `left` elements may be read at each of `columns`; from
-///   `grad` on `R` rows, `row` apart, of as many elements. `left` is the number of lanes where the vector is `WHOLE`.
+/// - The input has `S * (R - 1) + K` rows from `y` on, and `left` outputs from `x` on; from `grad` on lie `R` rows, `row` apart, of
+///   as many elements. `left` is the number of lanes where the vector is `WHOLE`.
 #[inline(always)]
 unsafe fn block<
     I: Isa,
@@ -98,23 +101,24 @@ unsafe fn block<
     const R: usize,
     const WHOLE: bool,
 >(
-    from: *const T,
-    pitch: usize,
-    columns: [usize; K],
+    from: impl Source<I, T, K>,
+    [y, x]: [usize; 2],
     grad: *const T,
     row: isize,
     left: usize,
     mut sums: [[T::Vector; K]; K],
 ) -> [[T::Vector; K]; K] {
-    let mut grads = [T::Vector::zero(); R];
+    let (zero, inside) = (T::Vector::zero(), Inside::<I, T>::first(left));
+    let mut grads = [zero; R];
     // SAFETY: by this function's condition. Lanes past `left` are 0 in both, whatever lies there.
     unsafe {
         for (r, to) in grads.iter_mut().enumerate() {
             *to = load::<I, T, WHOLE>(grad.offset(r as isize * row), left);
         }
         for i in 0..S * (R - 1) + K {
+            let [pixels] = from.read::<1>(y + i, x);
             for k in 0..K {
-                let pixels = load::<I, T, WHOLE>(from.add(i * pitch + columns[k]), left);
+                let pixels = if WHOLE { pixels[k] } else { Vector::select(inside, pixels[k], zero) };
                 for r in 0..R {
                     if i >= S * r && i < S * r + K {
                         sums[i - S * r][k] = pixels.mul_add(grads[r], sums[i - S * r][k]);
@@ -139,8 +143,8 @@ unsafe fn load<I: Isa, T: FloatLanes<I>, const WHOLE: bool>(from: *const T, left
 /// # Safety
 /// - As [`square`].
 #[inline(always)]
-unsafe fn any<I: Isa, T: FloatLanes<I> + Element>(products: Products<'_, T>) {
-    let Products { conv, tile, from, grad, row, sums } = products;
+unsafe fn any<I: Isa, T: FloatLanes<I> + Element>(products: Products<'_, T>, tile: Padded, from: *const T) {
+    let Products { conv, grad, row, sums, .. } = products;
     let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
     for (place, total) in sums.chunks_exact_mut(LANES).enumerate() {
         let (ky, kx) = (place / conv.kernel[2], place % conv.kernel[2]);

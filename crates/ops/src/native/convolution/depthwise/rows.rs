@@ -4,16 +4,16 @@
 use super::super::padded::{AHEAD, Padded};
 use super::super::shape::Conv;
 use super::BLOCK;
-use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Number, Placed, Vector};
+use super::source::{Channel, InTile, Source};
+use crate::vectorized::{CpuCapability, Float, FloatLanes, Isa, Kernel, Number, Placed, Vector};
 use flambeau_core::Element;
 use std::mem::MaybeUninit;
 
 /// One channel of the output.
+#[derive(Clone, Copy)]
 pub(in super::super) struct Rows<'c, T> {
     pub(super) conv: &'c Conv,
-    pub(super) tile: Padded,
-    /// The padded input.
-    pub(super) from: *const T,
+    pub(super) from: Channel<T>,
     pub(super) weight: *const T,
     /// What the sums begin with.
     pub(super) start: T,
@@ -29,15 +29,20 @@ impl<T> Placed for Rows<'_, T> {
 impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for Rows<'_, T> {
     #[inline(always)]
     unsafe fn run(self) {
-        let [_, ky, kx] = self.conv.kernel;
+        let conv = self.conv;
+        let [_, ky, kx] = conv.kernel;
         // SAFETY: by this function's condition.
         unsafe {
-            match (ky, kx, self.conv.stride[1], self.conv.dilation[1]) {
-                (3, 3, 1, 1) => square::<I, T, 3, 1>(self),
-                (3, 3, 2, 1) => square::<I, T, 3, 2>(self),
-                (5, 5, 1, 1) => square::<I, T, 5, 1>(self),
-                (5, 5, 2, 1) => square::<I, T, 5, 2>(self),
-                _ => any::<I, T>(self),
+            let (tile, at) = match self.from {
+                Channel::Bare(bare) => return square::<I, T, 3, 1>(self, bare),
+                Channel::Tile(tile, at) => (tile, at),
+            };
+            match (ky, kx, conv.stride[1], conv.dilation[1]) {
+                (3, 3, 1, 1) => square::<I, T, 3, 1>(self, InTile::new(tile, at, conv)),
+                (3, 3, 2, 1) => square::<I, T, 3, 2>(self, InTile::new(tile, at, conv)),
+                (5, 5, 1, 1) => square::<I, T, 5, 1>(self, InTile::new(tile, at, conv)),
+                (5, 5, 2, 1) => square::<I, T, 5, 2>(self, InTile::new(tile, at, conv)),
+                _ => any::<I, T>(self, tile, at),
             }
         }
     }
@@ -46,64 +51,108 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for Rows<'_, T> {
 /// Kernels of `K` by `K` places that move `S` rows at a time.
 ///
 /// # Safety
-/// - The tile is the input of the convolution, which has such a kernel; the weights lie side by side, and `to` has its pixels.
+/// - `from` is the input of the convolution, which has such a kernel; the weights lie side by side, and `to` has its pixels.
 #[inline(always)]
-unsafe fn square<I: Isa, T: FloatLanes<I>, const K: usize, const S: usize>(rows: Rows<'_, T>) {
-    let Rows { conv, tile, from, weight, start, to, strides: [row, pixel] } = rows;
-    let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
+unsafe fn square<I: Isa, T: FloatLanes<I>, const K: usize, const S: usize>(
+    rows: Rows<'_, T>,
+    from: impl Source<I, T, K>,
+) {
+    let (lanes, width, weight) = (T::Vector::LANES, rows.conv.output[2], rows.weight);
     let mut factors = [[T::Vector::zero(); K]; K];
-    let columns = tile.columns::<K>(conv.dilation[2]);
     for k in 0..K {
         for (i, factors) in factors.iter_mut().enumerate() {
             // SAFETY: one of `K * K` weights.
             factors[k] = T::Vector::splat(unsafe { *weight.add(i * K + k) }.widen());
         }
     }
-    let start = T::Vector::splat(start.widen());
-    for x in (0..width).step_by(lanes) {
-        let left = lanes.min(width - x);
-        let mut y = 0;
-        while y < height {
-            // SAFETY: rows of the tile and of the output; what vectors read past a row is not stored, and the tile has slack.
-            unsafe {
-                let from = from.add(y * S * tile.pitch + x);
-                let to = to.offset(y as isize * row + x as isize * pixel);
-                if y + BLOCK <= height {
-                    let sums = block::<I, T, K, S, BLOCK>(from, tile.pitch, columns, factors, start);
-                    for (r, sum) in sums.into_iter().enumerate() {
-                        store::<I, T>(sum, to.offset(r as isize * row), pixel, left);
-                    }
-                    y += BLOCK;
-                } else {
-                    let [sum] = block::<I, T, K, S, 1>(from, tile.pitch, columns, factors, start);
-                    store::<I, T>(sum, to, pixel, left);
-                    y += 1;
-                }
+    // Whether registers are left for the sums of two vectors.
+    let (has_room, mut x) = (K == 3 && I::CAPABILITY == CpuCapability::Avx512, 0);
+    while x < width {
+        // SAFETY: by this function's condition.
+        x += unsafe {
+            if has_room && x + lanes < width {
+                columns::<I, T, K, S, 2>(rows, from, factors, x)
+            } else {
+                columns::<I, T, K, S, 1>(rows, from, factors, x)
             }
-        }
+        };
     }
 }
 
-/// `R` rows of a vector of outputs.
+/// All rows of `V` vectors of columns from `x` on; gives the number of columns.
 ///
 /// # Safety
-/// - From `from` on lie `S * (R - 1) + K` rows, `pitch` apart, of which a vector may be read at each of `columns`.
+/// - As [`square`], and the last vector has a column.
 #[inline(always)]
-unsafe fn block<I: Isa, T: FloatLanes<I>, const K: usize, const S: usize, const R: usize>(
-    from: *const T,
-    pitch: usize,
-    columns: [usize; K],
+unsafe fn columns<I: Isa, T: FloatLanes<I>, const K: usize, const S: usize, const V: usize>(
+    rows: Rows<'_, T>,
+    from: impl Source<I, T, K>,
+    factors: [[T::Vector; K]; K],
+    x: usize,
+) -> usize {
+    let Rows { conv, start, to, strides: [row, pixel], .. } = rows;
+    let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
+    let (start, mut y) = (T::Vector::splat(start.widen()), 0);
+    let mut left = [lanes; V];
+    left[V - 1] = lanes.min(width - x - (V - 1) * lanes);
+    while y < height {
+        // SAFETY: rows of the input and of the output.
+        unsafe {
+            let to = to.offset(y as isize * row + x as isize * pixel);
+            if y + BLOCK <= height {
+                let sums = block::<I, T, K, S, V, BLOCK>(from, factors, start, [y * S, x]);
+                for (r, sums) in sums.into_iter().enumerate() {
+                    put::<I, T, V>(sums, to.offset(r as isize * row), pixel, left);
+                }
+                y += BLOCK;
+            } else {
+                let [sums] = block::<I, T, K, S, V, 1>(from, factors, start, [y * S, x]);
+                put::<I, T, V>(sums, to, pixel, left);
+                y += 1;
+            }
+        }
+    }
+    V * lanes
+}
+
+/// Writes `V` vectors that follow one another.
+///
+/// # Safety
+/// - As [`store`], of each.
+#[inline(always)]
+unsafe fn put<I: Isa, T: FloatLanes<I>, const V: usize>(
+    vectors: [T::Vector; V],
+    to: *mut T,
+    step: isize,
+    counts: [usize; V],
+) {
+    for (v, vector) in vectors.into_iter().enumerate() {
+        // SAFETY: by this function's condition.
+        unsafe { store::<I, T>(vector, to.offset((v * T::Vector::LANES) as isize * step), step, counts[v]) };
+    }
+}
+
+/// `R` rows of `V` vectors of outputs.
+///
+/// # Safety
+/// - The input has `S * (R - 1) + K` rows from `y` on, and each vector an output from `x` on.
+#[inline(always)]
+unsafe fn block<I: Isa, T: FloatLanes<I>, const K: usize, const S: usize, const V: usize, const R: usize>(
+    from: impl Source<I, T, K>,
     factors: [[T::Vector; K]; K],
     start: T::Vector,
-) -> [T::Vector; R] {
-    let mut sums = [start; R];
+    [y, x]: [usize; 2],
+) -> [[T::Vector; V]; R] {
+    let mut sums = [[start; V]; R];
     for i in 0..S * (R - 1) + K {
+        // SAFETY: by this function's condition.
+        let pixels = unsafe { from.read::<V>(y + i, x) };
         for k in 0..K {
-            // SAFETY: row `i`, by this function's condition.
-            let pixels = unsafe { T::load(from.add(i * pitch + columns[k])) };
             for r in 0..R {
                 if i >= S * r && i < S * r + K {
-                    sums[r] = pixels.mul_add(factors[i - S * r][k], sums[r]);
+                    for v in 0..V {
+                        sums[r][v] = pixels[v][k].mul_add(factors[i - S * r][k], sums[r][v]);
+                    }
                 }
             }
         }
@@ -116,8 +165,8 @@ unsafe fn block<I: Isa, T: FloatLanes<I>, const K: usize, const S: usize, const 
 /// # Safety
 /// - As [`square`].
 #[inline(always)]
-unsafe fn any<I: Isa, T: FloatLanes<I>>(rows: Rows<'_, T>) {
-    let Rows { conv, tile, from, weight, start, to, strides: [row, pixel] } = rows;
+unsafe fn any<I: Isa, T: FloatLanes<I>>(rows: Rows<'_, T>, tile: Padded, from: *const T) {
+    let Rows { conv, weight, start, to, strides: [row, pixel], .. } = rows;
     let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
     for y in 0..height {
         for x in (0..width).step_by(2 * lanes) {
