@@ -245,8 +245,14 @@ impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for
     }
 }
 
-/// Room for one vector.
-type Spread = [MaybeUninit<u64>; 8];
+/// Room for one vector, in one line.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Spread([MaybeUninit<u64>; 8]);
+
+impl Spread {
+    const EMPTY: Self = Self([const { MaybeUninit::uninit() }; 8]);
+}
 
 /// One of the rows, from `from` to `to`. The formula stands here once, for whole vectors and for the last elements: it is the larger part of the code of
 /// most kernels, and there are thousands of them. So that its loop asks for no count, the last elements are moved to whole
@@ -268,8 +274,8 @@ where
     let Rows { repeated, n, streams, ahead, .. } = *rows;
     let lanes = T::Vector::LANES;
     let (mut streams, asks) = (streams && F::STREAMS, ahead != [0; N]);
-    let mut spread: [Spread; N] = [const { [MaybeUninit::uninit(); 8] }; N];
-    let mut last: Spread = [MaybeUninit::uninit(); 8];
+    let mut spread = [Spread::EMPTY; N];
+    let mut last = Spread::EMPTY;
     let mut step = [lanes * size_of::<T>(); N];
     let (mut whole, rest, mut count) = (n / lanes, n % lanes, lanes);
     let end = to.wrapping_add((n - rest) * F::OUTPUT_SIZE);
@@ -278,7 +284,7 @@ where
     unsafe {
         for i in 0..N {
             if repeated[i] {
-                let full = spread[i].as_mut_ptr().cast::<T>();
+                let full = (&raw mut spread[i]).cast::<T>();
                 T::store(T::Vector::splat(from[i].cast::<T>().read_unaligned().widen()), full);
                 (from[i], step[i]) = (full.cast_const().cast(), 0);
             }
@@ -293,10 +299,10 @@ where
                     }
                     from[i] = from[i].wrapping_add(step[i]);
                 }
-                let mut line: Spread = [MaybeUninit::uninit(); 8];
-                formula.apply(args, if streams { line.as_mut_ptr().cast() } else { to }, count);
+                let mut line = Spread::EMPTY;
+                formula.apply(args, if streams { (&raw mut line).cast() } else { to }, count);
                 if streams {
-                    I::stream_line(line.as_ptr().cast(), to);
+                    I::stream_line((&raw const line).cast(), to);
                 }
                 to = to.wrapping_add(lanes * F::OUTPUT_SIZE);
             }
@@ -304,16 +310,16 @@ where
                 return;
             }
             if count == rest {
-                return F::copy(last.as_ptr().cast(), end, rest);
+                return F::copy((&raw const last).cast(), end, rest);
             }
             for i in 0..N {
                 if !repeated[i] {
-                    let full = spread[i].as_mut_ptr().cast::<T>();
+                    let full = (&raw mut spread[i]).cast::<T>();
                     T::store(T::load_partial(from[i].cast(), rest), full);
                     from[i] = full.cast_const().cast();
                 }
             }
-            to = last.as_mut_ptr().cast();
+            to = (&raw mut last).cast();
             (whole, count, streams) = (1, rest, false);
         }
     }
