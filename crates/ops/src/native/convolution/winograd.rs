@@ -288,7 +288,7 @@ where
                 step: w.strides[1],
                 turned: w.turned,
                 count: c,
-                to: to.at.at().add(row * c),
+                to: to.below(row, c).place(0),
                 plane: to.plane,
             });
         }
@@ -343,7 +343,7 @@ unsafe fn from_images<T: Element, const SIDE: usize>(
                     x,
                     channel,
                     room: room.as_mut_ptr(),
-                    to: to.at.at().add(channel * pitch),
+                    to: to.below(channel, pitch).place(0),
                     plane: to.plane,
                 });
             }

@@ -456,7 +456,8 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for FromWeights<T> {
         let zero = T::from_scalar(Scalar::Int(0));
         // Several vectors of columns at a time: what has just been written in pieces cannot be read whole at once.
         let (mut quads, mut columns) = ([[[zero; 4]; 64]; 2], [[zero; 64]; 9]);
-        let column = |k: usize| if turned { 8 - k } else { k };
+        // Turning a kernel exchanges the ends of what it becomes, and leaves the sums between them.
+        let places = if turned { [3, 1, 2, 0] } else { [0, 1, 2, 3] };
         let mut x = 0;
         while x < count {
             let n = columns[0].len().min(count - x);
@@ -474,17 +475,13 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for FromWeights<T> {
                 quads_to_columns(&quads[1], [e, f, g, h]);
                 let mut i = 0;
                 while i < n {
-                    let [mut a, mut b, mut c] = [[T::Vector::zero(); 3]; 3];
-                    for k in 0..3 {
-                        a[k] = T::load(columns[column(3 * k)].as_ptr().add(i));
-                        b[k] = T::load(columns[column(3 * k + 1)].as_ptr().add(i));
-                        c[k] = T::load(columns[column(3 * k + 2)].as_ptr().add(i));
-                    }
-                    let (a, b, c) = (of_weights(a), of_weights(b), of_weights(c));
+                    let from = columns.as_ptr().cast::<T>().add(i);
+                    let [a, b, c, d, e, f, g, h, l] = load::<I, T, 9>(from, columns[0].len(), lanes);
+                    let (a, b, c) = (of_weights([a, d, g]), of_weights([b, e, h]), of_weights([c, f, l]));
                     for p in 0..4 {
                         let line = of_weights([a[p], b[p], c[p]]);
                         for q in 0..4 {
-                            let to = to.add(x + i + (4 * p + q) * plane);
+                            let to = to.add(x + i + (4 * places[p] + places[q]) * plane);
                             T::store_up_to(line[q], to, lanes.min(n - i));
                         }
                     }
