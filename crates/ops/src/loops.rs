@@ -60,13 +60,22 @@ pub trait FloatComparison<const N: usize>: Copy + Sync {
     fn call<V: Float>(self, args: [V; N]) -> <V as Vector>::Mask;
 }
 
-/// Evaluates a floating point formula over an iterator of one output and `N` inputs. f16 and bf16 pass through tiles of f32: such
-/// formulas are long, and a tile in cache costs them little.
+/// Evaluates a floating point formula over an iterator of one output and `N` inputs. f16 and bf16 pass through tiles of f32: most
+/// such formulas are long, and code for two more types costs more than a tile in cache.
 ///
 /// # Errors
 /// `NotImplemented` for other types, `Busy` or `Aliasing` where an operand may not be touched.
 pub fn float_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl FloatFormula<N>) -> Result<()> {
     dispatch_all_types!(wide_floats, computing_type(iter.common_dtype()), iter.name(), T => run::<T, _, N>(iter, Floats(formula), T::SCALAR_TYPE))
+}
+
+/// The same without tiles, which take nearly as long as an exponential: for formulas that networks of half precision spend their
+/// time in, since each is compiled for two more types.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn half_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl FloatFormula<N>) -> Result<()> {
+    dispatch_all_types!(floats, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Floats(formula), T::SCALAR_TYPE))
 }
 
 /// Evaluates a formula of numbers; bool is refused, as PyTorch refuses `-` on it.

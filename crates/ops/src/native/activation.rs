@@ -18,7 +18,7 @@ formulas! { number_kernel(NumberFormula, Number) -> V:
         V::select(x.le(V::scalar(threshold)), V::zero(), g);
 }
 
-formulas! { float_kernel(FloatFormula, Float) -> V:
+formulas! { half_kernel(FloatFormula, Float) -> V:
     /// x sigmoid(x).
     fn silu, silu_meta = build_unary_op(self_: x) => x * x.sigmoid();
     /// The gradient of `silu`.
@@ -26,6 +26,27 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
         let s = x.sigmoid();
         chained(g, s * (V::one() + x * (V::one() - s)))
     };
+    /// The gradient of `sigmoid`, from its result.
+    fn sigmoid_backward, sigmoid_backward_meta = build_binary_op(grad_output: g, output: y) => chained(g, (V::one() - y) * y);
+    /// The gradient of `tanh`, from its result.
+    fn tanh_backward, tanh_backward_meta = build_binary_op(grad_output: g, output: y) => chained(g, V::one() - y * y);
+    /// x times the normal distribution's probability of less than x.
+    fn gelu_exact, gelu_exact_meta = build_unary_op(self_: x) => x.gelu();
+    /// The same with a hyperbolic tangent for the probability.
+    fn gelu_tanh, gelu_tanh_meta = build_unary_op(self_: x) => x * tanh_cdf(x);
+    /// The gradient of `gelu`.
+    fn gelu_exact_backward, gelu_exact_backward_meta = build_binary_op(grad_output: g, self_: x) => {
+        chained(g, x.gelu_slope())
+    };
+    /// The gradient of `gelu` with a hyperbolic tangent.
+    fn gelu_tanh_backward, gelu_tanh_backward_meta = build_binary_op(grad_output: g, self_: x) => {
+        let cdf = tanh_cdf(x);
+        let slope = V::constant(TANH_SCALE) * (V::one() + V::constant(3.0 * TANH_CUBIC) * x * x);
+        chained(g, cdf + x * cdf * (V::one() - cdf) * slope)
+    };
+}
+
+formulas! { float_kernel(FloatFormula, Float) -> V:
     /// log(1 + e^(beta x)) / beta, and x above the threshold.
     fn softplus, softplus_meta = build_unary_op(self_: x; beta: Scalar, threshold: Scalar) => {
         let scaled = x * V::scalar(beta);
@@ -59,10 +80,6 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
         x.minimum(V::zero()) - (-x.abs()).exp().log1p();
     /// The gradient of `log_sigmoid`, from its input.
     fn log_sigmoid_slope, log_sigmoid_slope_meta = build_binary_op(grad_output: g, self_: x) => chained(g, (-x).sigmoid());
-    /// The gradient of `sigmoid`, from its result.
-    fn sigmoid_backward, sigmoid_backward_meta = build_binary_op(grad_output: g, output: y) => chained(g, (V::one() - y) * y);
-    /// The gradient of `tanh`, from its result.
-    fn tanh_backward, tanh_backward_meta = build_binary_op(grad_output: g, output: y) => chained(g, V::one() - y * y);
     /// The gradient of `hardtanh`: 0 outside and at the limits.
     fn hardtanh_backward, hardtanh_backward_meta = build_binary_op(grad_output: g, self_: x; min_val: Scalar, max_val: Scalar) =>
         V::select(x.le(V::scalar(min_val)) | x.ge(V::scalar(max_val)), V::zero(), g);
@@ -75,20 +92,6 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     fn elu_of_result, elu_of_result_meta = build_binary_op(grad_output: g, result: y; alpha: Scalar, scale: Scalar, input_scale: Scalar) => {
         let below = V::scalar(input_scale) * (y + V::scalar(alpha) * V::scalar(scale));
         chained(g, V::select(y.le(V::zero()), below, V::scalar(scale)))
-    };
-    /// x times the normal distribution's probability of less than x.
-    fn gelu_exact, gelu_exact_meta = build_unary_op(self_: x) => x.gelu();
-    /// The same with a hyperbolic tangent for the probability.
-    fn gelu_tanh, gelu_tanh_meta = build_unary_op(self_: x) => x * tanh_cdf(x);
-    /// The gradient of `gelu`.
-    fn gelu_exact_backward, gelu_exact_backward_meta = build_binary_op(grad_output: g, self_: x) => {
-        chained(g, x.gelu_slope())
-    };
-    /// The gradient of `gelu` with a hyperbolic tangent.
-    fn gelu_tanh_backward, gelu_tanh_backward_meta = build_binary_op(grad_output: g, self_: x) => {
-        let cdf = tanh_cdf(x);
-        let slope = V::constant(TANH_SCALE) * (V::one() + V::constant(3.0 * TANH_CUBIC) * x * x);
-        chained(g, cdf + x * cdf * (V::one() - cdf) * slope)
     };
 }
 

@@ -8,6 +8,11 @@ use crate::tensor_iterator::{Config, TensorIterator};
 use crate::vectorized::{Integer, Mask};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
 
+formulas! { half_kernel(FloatFormula, Float) -> V:
+    /// x^2.
+    fn square, square_meta = build_converted_op(self_: x) => x * x;
+}
+
 formulas! { float_kernel(FloatFormula, Float) -> V:
     /// The power of floating point numbers.
     fn pow_floats, pow_floats_meta = build_binary_op(self_: x, exponent: y) => x.pow(y);
@@ -15,8 +20,6 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     fn pow_by, pow_by_meta = build_converted_op(self_: x; exponent: Scalar) => x.pow(V::scalar(exponent));
     /// x^3.
     fn cube, cube_meta = build_converted_op(self_: x) => x * x * x;
-    /// x^2.
-    fn square, square_meta = build_converted_op(self_: x) => x * x;
     /// x^-2.
     fn inverse_square, inverse_square_meta = build_converted_op(self_: x) => (x * x).recip();
 }

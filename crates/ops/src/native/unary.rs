@@ -7,25 +7,11 @@ use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar};
 
 // Floating point numbers; integers are converted to the default floating point type first.
-formulas! { float_kernel(FloatFormula, Float) -> V:
+formulas! { half_kernel(FloatFormula, Float) -> V:
     /// e^x.
     fn exp, exp_meta = build_unary_float_op(self_: x) => x.exp();
-    /// Degrees as radians.
-    fn deg2rad, deg2rad_meta = build_unary_float_op(self_: x) => x * V::constant(std::f64::consts::PI / 180.0);
-    /// Radians as degrees.
-    fn rad2deg, rad2deg_meta = build_unary_float_op(self_: x) => x * V::constant(180.0 / std::f64::consts::PI);
-    /// 2^x.
-    fn exp2, exp2_meta = build_unary_float_op(self_: x) => x.exp2();
-    /// e^x - 1, without cancellation near 0.
-    fn expm1, expm1_meta = build_unary_float_op(self_: x) => x.expm1();
     /// The natural logarithm.
     fn log, log_meta = build_unary_float_op(self_: x) => x.log();
-    /// log(1 + x), without cancellation near 0.
-    fn log1p, log1p_meta = build_unary_float_op(self_: x) => x.log1p();
-    /// The logarithm to base 2.
-    fn log2, log2_meta = build_unary_float_op(self_: x) => x.log2();
-    /// The logarithm to base 10.
-    fn log10, log10_meta = build_unary_float_op(self_: x) => x.log10();
     /// The square root.
     fn sqrt, sqrt_meta = build_unary_float_op(self_: x) => x.sqrt();
     /// 1 / sqrt(x).
@@ -36,6 +22,29 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     fn sin, sin_meta = build_unary_float_op(self_: x) => x.sin();
     /// The cosine.
     fn cos, cos_meta = build_unary_float_op(self_: x) => x.cos();
+    /// The hyperbolic tangent.
+    fn tanh, tanh_meta = build_unary_float_op(self_: x) => x.tanh();
+    /// 1 / (1 + e^-x).
+    fn sigmoid, sigmoid_meta = build_unary_float_op(self_: x) => x.sigmoid();
+    /// The error function.
+    fn erf, erf_meta = build_unary_float_op(self_: x) => x.erf();
+}
+
+formulas! { float_kernel(FloatFormula, Float) -> V:
+    /// Degrees as radians.
+    fn deg2rad, deg2rad_meta = build_unary_float_op(self_: x) => x * V::constant(std::f64::consts::PI / 180.0);
+    /// Radians as degrees.
+    fn rad2deg, rad2deg_meta = build_unary_float_op(self_: x) => x * V::constant(180.0 / std::f64::consts::PI);
+    /// 2^x.
+    fn exp2, exp2_meta = build_unary_float_op(self_: x) => x.exp2();
+    /// e^x - 1, without cancellation near 0.
+    fn expm1, expm1_meta = build_unary_float_op(self_: x) => x.expm1();
+    /// log(1 + x), without cancellation near 0.
+    fn log1p, log1p_meta = build_unary_float_op(self_: x) => x.log1p();
+    /// The logarithm to base 2.
+    fn log2, log2_meta = build_unary_float_op(self_: x) => x.log2();
+    /// The logarithm to base 10.
+    fn log10, log10_meta = build_unary_float_op(self_: x) => x.log10();
     /// The tangent.
     fn tan, tan_meta = build_unary_float_op(self_: x) => x.tan();
     /// The angle whose sine is x.
@@ -48,18 +57,12 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     fn sinh, sinh_meta = build_unary_float_op(self_: x) => x.sinh();
     /// The hyperbolic cosine.
     fn cosh, cosh_meta = build_unary_float_op(self_: x) => x.cosh();
-    /// The hyperbolic tangent.
-    fn tanh, tanh_meta = build_unary_float_op(self_: x) => x.tanh();
     /// The number whose hyperbolic sine is x.
     fn asinh, asinh_meta = build_unary_float_op(self_: x) => x.asinh();
     /// The number of at least 0 whose hyperbolic cosine is x.
     fn acosh, acosh_meta = build_unary_float_op(self_: x) => x.acosh();
     /// The number whose hyperbolic tangent is x.
     fn atanh, atanh_meta = build_unary_float_op(self_: x) => x.atanh();
-    /// 1 / (1 + e^-x).
-    fn sigmoid, sigmoid_meta = build_unary_float_op(self_: x) => x.sigmoid();
-    /// The error function.
-    fn erf, erf_meta = build_unary_float_op(self_: x) => x.erf();
     /// 1 - erf(x), without cancellation.
     fn erfc, erfc_meta = build_unary_float_op(self_: x) => x.erfc();
     /// The angle in the complex plane: 0, or pi where x is negative; NaN stays.
