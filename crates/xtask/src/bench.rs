@@ -28,7 +28,8 @@ pub(crate) struct Options {
     /// A tenth of a second a workload instead of half a second.
     #[arg(long)]
     quick: bool,
-    /// How often the sides run each workload in turn, there and back: more are steadier where other work shares the machine.
+    /// How often the sides run each workload in turn, there and back, each time in new processes: more are steadier where other work
+    /// shares the machine.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
     rounds: u8,
     /// Times the workloads also beside a process that is always busy, and prints how much slower they are then.
@@ -137,35 +138,39 @@ pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-/// Runs all, one workload after another and the sides in turn, there and back, so that neither has the warmer or the busier machine;
-/// the machine is measured beside each workload.
+/// Runs all, one workload after another and the sides in turn, there and back, so that neither has the warmer or the busier machine.
+/// Each round has new processes, since where one's memory lies makes it faster or slower throughout. The machine is measured beside
+/// each workload.
 fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn Error>> {
     let mut sides = vec![OURS];
     sides.extend(options.against.as_ref().map(|_| THEIRS));
     sides.extend(options.keep.then_some(KEEPING));
     sides.extend(options.busy.then_some(BESIDE));
-    let turns = there_and_back(sides.len()).repeat(options.rounds.into());
     let names = output(ours().arg("--list").arg(&options.filter))?;
     let names: Vec<&str> = names.lines().collect();
-    let bar = progress(names.len())?;
+    let bar = progress(names.len() * usize::from(options.rounds))?;
     let mut runs = Runs::from([(OURS, BTreeMap::new())]);
     for names in names.chunk_by(|a, b| family(a) == family(b)) {
-        let workers = sides.iter().map(|who| Worker::start(&mut command(who, options)));
-        let mut workers = workers.collect::<Result<Vec<_>, _>>()?;
         let mut machines = Vec::new();
-        for &name in names {
-            bar.set_message(name.to_owned());
-            for &side in &turns {
-                let who = sides[side];
-                let _busy = (who == BESIDE).then(Busy::start);
-                if let Some(one) = workers[side].measure(name)? {
-                    runs.entry(who).or_default().entry(name.to_owned()).or_default().push(one);
+        for round in 0..options.rounds {
+            let workers = sides.iter().map(|who| Worker::start(&mut command(who, options)));
+            let mut workers = workers.collect::<Result<Vec<_>, _>>()?;
+            for &name in names {
+                bar.set_message(name.to_owned());
+                for side in there_and_back(sides.len()) {
+                    let who = sides[side];
+                    let _busy = (who == BESIDE).then(Busy::start);
+                    if let Some(one) = workers[side].measure(name)? {
+                        runs.entry(who).or_default().entry(name.to_owned()).or_default().push(one);
+                    }
                 }
+                if round == 0 {
+                    let machine = machine(options)?;
+                    floors.set_machine(name, machine);
+                    machines.push(machine);
+                }
+                bar.inc(1);
             }
-            let machine = machine(options)?;
-            floors.set_machine(name, machine);
-            machines.push(machine);
-            bar.inc(1);
         }
         if let Some(machine) = Machine::median(&machines) {
             bar.suspend(|| println!("machine at {}: {}", family(names[0]), machine.describe()));
