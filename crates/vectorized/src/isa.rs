@@ -16,7 +16,7 @@ pub trait Isa: Copy + Send + Sync + 'static {
     #[inline(always)]
     fn prefetch(_address: *const u8) {}
 
-    /// Whether [`stream_line`](Self::stream_line) is one store.
+    /// Whether [`stream_line`](Self::stream_line) is one store, and [`stream_half_line`](Self::stream_half_line).
     const STREAMS_LINES: bool = false;
 
     /// Writes a line past the caches, where one store does it. A fence comes before other threads may read it.
@@ -28,6 +28,17 @@ pub trait Isa: Copy + Send + Sync + 'static {
     unsafe fn stream_line(line: *const u8, to: *mut u8) {
         // SAFETY: by this function's condition.
         unsafe { to.copy_from_nonoverlapping(line, 64) }
+    }
+
+    /// The same for half a line; the processor joins it with the other half, which should come next.
+    ///
+    /// # Safety
+    ///
+    /// - `half` is valid for reading and `to` for writing 32 bytes; `to` is a multiple of 32. The processor has this set.
+    #[inline(always)]
+    unsafe fn stream_half_line(half: *const u8, to: *mut u8) {
+        // SAFETY: by this function's condition.
+        unsafe { to.copy_from_nonoverlapping(half, 32) }
     }
 }
 
@@ -80,6 +91,13 @@ impl Isa for Avx512 {
         use std::arch::x86_64::{_mm512_loadu_si512, _mm512_stream_si512};
         // SAFETY: by this function's condition.
         unsafe { _mm512_stream_si512(to.cast(), _mm512_loadu_si512(line.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn stream_half_line(half: *const u8, to: *mut u8) {
+        use std::arch::x86_64::{_mm256_loadu_si256, _mm256_stream_si256};
+        // SAFETY: by this function's condition.
+        unsafe { _mm256_stream_si256(to.cast(), _mm256_loadu_si256(half.cast())) }
     }
 }
 

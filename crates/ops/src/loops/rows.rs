@@ -86,7 +86,7 @@ unsafe impl<const N: usize> Sync for Rows<N> {}
 pub(super) trait LaneFormula<I: Isa, T: Lanes<I>, const N: usize>: Copy + Placed {
     /// Bytes of one result.
     const OUTPUT_SIZE: usize;
-    /// Whether the loop can write past the caches: vectors of results are lines.
+    /// Whether the loop can write past the caches: vectors of results are lines or halves of them.
     const STREAMS: bool = false;
 
     /// Evaluates all lanes, of which the first `count` matter, and writes their results.
@@ -114,7 +114,7 @@ macro_rules! store_lanes {
         impl<I: Isa, T: $lanes<I>, F: $formula<N>, const N: usize> LaneFormula<I, T, N> for $wrapper<F> {
             const OUTPUT_SIZE: usize = size_of::<T>();
             const STREAMS: bool =
-                I::STREAMS_LINES && T::Vector::LANES * size_of::<T>() == LINE && N <= STREAMED;
+                I::STREAMS_LINES && T::Vector::LANES * size_of::<T>() >= LINE / 2 && N <= STREAMED;
 
             #[inline(always)]
             unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
@@ -138,10 +138,10 @@ store_lanes!(Integers, IntegerFormula, IntegerLanes);
 /// Arguments of kernels whose results may go past the caches.
 pub(super) const STREAMED: usize = 3;
 
-/// Whether loops over these types [stream](LaneFormula::STREAMS) where there are such stores: vectors of other types do not fill
-/// a line.
+/// Whether loops over these types [stream](LaneFormula::STREAMS) where there are such stores: truth values of wider numbers do not
+/// fill half a line.
 pub(super) fn streams(from: ScalarType, to: ScalarType) -> bool {
-    from == to && matches!(to, ScalarType::F32 | ScalarType::F64)
+    from == to
 }
 
 /// A formula of two integers, and a note of whether some second one was 0.
@@ -301,8 +301,10 @@ where
                 }
                 let mut line = Spread::EMPTY;
                 formula.apply(args, if streams { (&raw mut line).cast() } else { to }, count);
-                if streams {
+                if streams && lanes * F::OUTPUT_SIZE == LINE {
                     I::stream_line((&raw const line).cast(), to);
+                } else if streams {
+                    I::stream_half_line((&raw const line).cast(), to);
                 }
                 to = to.wrapping_add(lanes * F::OUTPUT_SIZE);
             }

@@ -1,7 +1,7 @@
 //! Large results go past the caches: what is written first would have left them before anybody reads it, and a line that is
 //! written whole need not be read from memory before.
 //!
-//! Most loops over floats [do that by themselves](super::rows::LaneFormula::STREAMS). For others, and where rows do not begin where
+//! Most loops [do that by themselves](super::rows::LaneFormula::STREAMS). For others, and where rows do not begin where
 //! lines do, a piece of the result is computed into a tile that stays in the nearest cache, and copied from there by stores that
 //! wait for no line.
 #![expect(unsafe_code, reason = "moves bytes of rows whose guards the iterator holds")]

@@ -65,6 +65,13 @@ fn elements_and_copies() -> Result<()> {
     check("copy", &[&x], |t| ops::clone(&t[0], None))?;
     check("cast", &[&x], |t| ops::to_dtype(&t[0], ScalarType::F64, false, false, None))?;
     check("exp of bf16", &[&half], |t| ops::exp(&t[0]))?;
+    check("add of bf16", &[&half, &half], |t| ops::add_tensor(&t[0], &t[1], ONE))?;
+    let column = ops::narrow(&half, 1, 5, 1)?;
+    check("product with a column of bf16", &[&half, &column], |t| ops::mul_tensor(&t[0], &t[1]))?;
+    for dtype in [ScalarType::I32, ScalarType::I64] {
+        let integers = ops::to_dtype(&x, dtype, false, false, None)?;
+        check("add of integers", &[&integers, &integers], |t| ops::add_tensor(&t[0], &t[1], ONE))?;
+    }
     check("into memory that begins in a line", &[&x], |t| {
         let room = ops::empty_like(&ops::view(&t[0], &[-1])?, None, None, None, None, None)?;
         let all = ops::cat(&[room.clone(), ops::narrow(&room, 0, 0, 1)?], 0)?;
