@@ -69,8 +69,8 @@ pub fn float_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl Flo
     dispatch_all_types!(wide_floats, computing_type(iter.common_dtype()), iter.name(), T => run::<T, _, N>(iter, Floats(formula), T::SCALAR_TYPE))
 }
 
-/// The same without tiles, which take nearly as long as an exponential: for formulas that networks of half precision spend their
-/// time in, since each is compiled for two more types.
+/// The same without tiles, which for f16 take half as long as an exponential: for formulas that networks of half precision spend
+/// their time in, since each is compiled for two more types.
 ///
 /// # Errors
 /// As [`float_kernel`].
