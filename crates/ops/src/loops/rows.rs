@@ -154,6 +154,7 @@ impl<F> Placed for Divides<'_, F> {
 
 impl<I: Isa, T: IntegerLanes<I>, F: IntegerFormula<2>> LaneFormula<I, T, 2> for Divides<'_, F> {
     const OUTPUT_SIZE: usize = size_of::<T>();
+    const STREAMS: bool = <Integers<F> as LaneFormula<I, T, 2>>::STREAMS;
 
     #[inline(always)]
     unsafe fn apply(self, args: [T::Vector; 2], to: *mut u8, count: usize) {
@@ -185,6 +186,7 @@ macro_rules! store_masks {
 
         impl<I: Isa, T: $lanes<I>, F: $formula<N>, const N: usize> LaneFormula<I, T, N> for $wrapper<F> {
             const OUTPUT_SIZE: usize = size_of::<bool>();
+            const STREAMS: bool = I::STREAMS_LINES && T::Vector::LANES >= LINE / 2 && N <= STREAMED;
 
             #[inline(always)]
             unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {

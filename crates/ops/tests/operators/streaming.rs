@@ -71,7 +71,13 @@ fn elements_and_copies() -> Result<()> {
     for dtype in [ScalarType::I32, ScalarType::I64] {
         let integers = ops::to_dtype(&x, dtype, false, false, None)?;
         check("add of integers", &[&integers, &integers], |t| ops::add_tensor(&t[0], &t[1], ONE))?;
+        let divisor = ops::add_scalar(&ops::abs(&integers)?, ONE, ONE)?;
+        check("quotient of integers", &[&integers, &divisor], |t| ops::floor_divide(&t[0], &t[1]))?;
     }
+    let positive = ops::gt_scalar(&x, Scalar::Int(0))?;
+    let truths = ops::cat(&[positive.clone(), positive.clone(), positive.clone(), positive], 0)?;
+    let column = ops::narrow(&truths, 1, 9, 1)?;
+    check("comparison of truth values", &[&truths, &column], |t| ops::eq_tensor(&t[0], &t[1]))?;
     check("into memory that begins in a line", &[&x], |t| {
         let room = ops::empty_like(&ops::view(&t[0], &[-1])?, None, None, None, None, None)?;
         let all = ops::cat(&[room.clone(), ops::narrow(&room, 0, 0, 1)?], 0)?;
