@@ -16,6 +16,10 @@ pub trait Isa: Copy + Send + Sync + 'static {
     #[inline(always)]
     fn prefetch(_address: *const u8) {}
 
+    /// The same, no nearer than the second-level cache: it leaves the first to what is being computed with, and waits in no queue of its.
+    #[inline(always)]
+    fn prefetch_second(_address: *const u8) {}
+
     /// Whether [`stream_line`](Self::stream_line) is one store, and [`stream_half_line`](Self::stream_half_line).
     const STREAMS_LINES: bool = false;
 
@@ -73,6 +77,11 @@ impl Isa for Avx2 {
     fn prefetch(address: *const u8) {
         prefetch_line(address);
     }
+
+    #[inline(always)]
+    fn prefetch_second(address: *const u8) {
+        prefetch_line_second(address);
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -82,6 +91,11 @@ impl Isa for Avx512 {
     #[inline(always)]
     fn prefetch(address: *const u8) {
         prefetch_line(address);
+    }
+
+    #[inline(always)]
+    fn prefetch_second(address: *const u8) {
+        prefetch_line_second(address);
     }
 
     const STREAMS_LINES: bool = true;
@@ -104,6 +118,15 @@ impl Isa for Avx512 {
 #[cfg(target_arch = "aarch64")]
 impl Isa for Neon {
     const CAPABILITY: CpuCapability = CpuCapability::Neon;
+}
+
+/// [`Isa::prefetch_second`], of the processor.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn prefetch_line_second(address: *const u8) {
+    use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+    // SAFETY: a hint, which every x86-64 processor has and which touches nothing.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) }
 }
 
 /// [`Isa::prefetch`], of the processor.

@@ -30,7 +30,7 @@ pub(crate) use cascade::Cascade;
 pub(crate) use exponentials::{log_sum_exp, log_sum_exp_parts};
 pub(crate) use floats::{LineFloat, SHORT_LINE};
 pub(crate) use folds::*;
-pub(crate) use moments::{MomentElement, Moments, four, moments, moments_ahead, moments_of, total};
+pub(crate) use moments::{MomentElement, Moments, four, moments, moments_asking, moments_of, total};
 pub(crate) use source::{Source, first_element};
 pub(crate) use steps::Steps;
 

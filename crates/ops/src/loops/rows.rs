@@ -27,7 +27,8 @@ pub(super) struct Rows<const N: usize> {
     pub(super) rows: usize,
     /// Past the caches: `to` and all rows begin where a line does. Only for formulas that [stream](LaneFormula::STREAMS).
     pub(super) streams: bool,
-    /// How many bytes ahead arguments are asked for, if any is; 0 for those that are near.
+    /// How many bytes ahead arguments are asked for, if any is; 0 for those that are near. Where results do not stream, they want the
+    /// nearest cache for themselves, and arguments are asked for into the second.
     pub(super) ahead: [usize; N],
 }
 
@@ -295,10 +296,14 @@ where
             for _ in 0..whole {
                 let mut args = [T::Vector::zero(); N];
                 for i in 0..N {
-                    args[i] = T::load(from[i].cast());
-                    if asks {
+                    if streams {
                         I::prefetch(from[i].wrapping_add(ahead[i]));
+                        touch_middle::<I, T>(from[i]);
+                    } else if asks {
+                        I::prefetch_second(from[i].wrapping_add(ahead[i]));
+                        touch_middle::<I, T>(from[i]);
                     }
+                    args[i] = T::load(from[i].cast());
                     from[i] = from[i].wrapping_add(step[i]);
                 }
                 let mut line = Spread::EMPTY;
@@ -326,6 +331,18 @@ where
             to = (&raw mut last).cast();
             (whole, count, streams) = (1, rest, false);
         }
+    }
+}
+
+/// Reads from the middle of a vector that is a line: lines that are read in halves the processor fetches further ahead by itself.
+///
+/// # Safety
+/// - `line` holds a vector.
+#[inline(always)]
+pub(super) unsafe fn touch_middle<I: Isa, T: Lanes<I>>(line: *const u8) {
+    if T::Vector::LANES * size_of::<T>() == LINE {
+        // SAFETY: inside the vector.
+        unsafe { line.add(LINE / 2).read_volatile() };
     }
 }
 

@@ -330,7 +330,7 @@ pub(crate) fn ask_for<T>(elements: &[T]) {
 }
 
 /// The same for bytes, which need not be there.
-pub(super) fn ask_for_bytes(start: *const u8, bytes: usize) {
+pub(crate) fn ask_for_bytes(start: *const u8, bytes: usize) {
     (0..bytes).step_by(LINE).for_each(|at| prefetch_line(start.wrapping_add(at)));
 }
 

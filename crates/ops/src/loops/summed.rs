@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "element access behind the guards that are taken here")]
 
 use super::FloatFormula;
+use super::ahead::Asking;
 use super::reduce::{Finish, Sum, fold_dense};
 use super::rows::{Floats, Rows, dispatch_rows};
 use crate::{Tensor, dispatch_all_types};
@@ -50,7 +51,7 @@ pub(crate) fn sum_few<const N: usize>(
         let from = args.map(|arg| arg.data_ptr().cast_const());
         dispatch_rows::<T, _, N>(&Rows { to: terms.as_mut_ptr().cast(), from, ..Rows::empty(n) }, Floats(formula));
         // SAFETY: `n` terms were written; `out` is guarded and has one element of this type.
-        unsafe { out.data_ptr().cast::<T>().write(finish.apply(fold_dense(terms.as_ptr().cast::<T>(), n, 0, Sum))) };
+        unsafe { out.data_ptr().cast::<T>().write(finish.apply(fold_dense(terms.as_ptr().cast::<T>(), n, Asking::NONE, Sum))) };
     }))
     .map_err(|e| e.context(name))?;
     Ok(true)

@@ -2,7 +2,7 @@
 //! rows of one type.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
-use super::ahead::{AHEAD, NEXT_LINES};
+use super::ahead::{AHEAD, AHEAD_IN_PLACE};
 use super::rows::{self, Rows};
 use super::streaming::{self, stream_rows};
 use super::turned;
@@ -114,7 +114,7 @@ impl<'k, const N: usize> Sink<'k, N> {
             return self;
         }
         let streams = N <= rows::STREAMED && apart();
-        Sink { streams, ahead: if streams { AHEAD } else { NEXT_LINES }, ..self }
+        Sink { streams, ahead: if streams { AHEAD } else { AHEAD_IN_PLACE }, ..self }
     }
 
     /// Computes rows whose results stand in memory as the kernel writes them.

@@ -66,7 +66,7 @@ pub(super) fn at_least_1d(tensor: &Tensor) -> (DimVec, DimVec) {
     (sizes, strides)
 }
 
-/// Lines of which nearly all is read, and what is asked for ahead: while one is picked from, the next one comes.
+/// Lines of which nearly all is met, in no order: while one is, the next one comes.
 #[derive(Default)]
 struct Ahead {
     last: Option<i64>,
@@ -74,24 +74,45 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// The line after the one of `n` elements from `at` on, if they go on as they did; that one too is asked for if it was not.
-    fn meet<'a, B>(&mut self, from: &'a [B], at: i64, n: usize) -> &'a [B] {
-        let line = |at: i64| usize::try_from(at).ok().and_then(|at| from.get(at..at + n)).unwrap_or(&[]);
-        if self.expected != Some(at) {
-            streaming::ask_for(line(at));
+    /// What to ask for while `n` elements are met of the line of `named` that begins at `at`, counted from `first`: the line after it, if
+    /// they go on as they did. The line itself is asked for if it was not.
+    fn meet<B>(&mut self, first: *const B, at: i64, named: usize, n: usize) -> Soon {
+        if n * LINE < named || named > AT_ONCE {
+            return Soon::NOTHING;
         }
-        let next = at + self.last.map_or(n as i64, |last| at - last);
+        let (line, bytes) =
+            (|at: i64| first.wrapping_offset(at as isize).cast::<u8>(), named * size_of::<B>());
+        if self.expected != Some(at) {
+            streaming::ask_for_bytes(line(at), bytes);
+        }
+        let next = at + self.last.map_or(named as i64, |last| at - last);
         (self.last, self.expected) = (Some(at), Some(next));
-        line(next)
+        Soon { from: line(next), left: bytes, share: (bytes * LINE).div_ceil(n).next_multiple_of(64) }
     }
 }
 
-/// `row[j] = line[index[j] * stride]`; meanwhile asks for all of `soon`, a little at a time.
-fn pick_line<B: bytemuck::Pod>(row: &mut [B], line: &[B], index: &[i64], stride: i64, soon: &[B]) {
-    let share = (soon.len() * LINE).div_ceil(row.len()).max(LINE);
-    let mut soon = soon.chunks(share);
+/// Bytes to be asked for, a share at a time; they need not be there.
+struct Soon {
+    from: *const u8,
+    left: usize,
+    share: usize,
+}
+
+impl Soon {
+    const NOTHING: Self = Soon { from: std::ptr::null(), left: 0, share: 0 };
+
+    /// Once for every [`LINE`] elements of the present line.
+    fn ask(&mut self) {
+        let share = self.share.min(self.left);
+        streaming::ask_for_bytes(self.from, share);
+        (self.from, self.left) = (self.from.wrapping_add(share), self.left - share);
+    }
+}
+
+/// `row[j] = line[index[j] * stride]`; meanwhile asks for what is met `soon`.
+fn pick_line<B: bytemuck::Pod>(row: &mut [B], line: &[B], index: &[i64], stride: i64, mut soon: Soon) {
     for (row, index) in row.chunks_mut(LINE).zip(index.chunks(LINE)) {
-        streaming::ask_for(soon.next().unwrap_or(&[]));
+        soon.ask();
         for (to, i) in row.iter_mut().zip(index) {
             *to = line[(i * stride) as usize];
         }
@@ -161,10 +182,10 @@ impl Places<'_> {
                 }
                 if index_step == 1 && step == 0 {
                     let (line, index) = (&from[at as usize..], &index[index_at as usize..][..n]);
-                    let named = (self.size as usize).min(line.len());
-                    // Nearly all of it will be read, in no order.
-                    let is_read = stride == 1 && n * LINE >= named && named <= AT_ONCE;
-                    let soon = if is_read { lines.meet(from, at, named) } else { &[] };
+                    let soon = match stride {
+                        1 => lines.meet(from.as_ptr(), at, self.size as usize, n),
+                        _ => Soon::NOTHING,
+                    };
                     return pick_line(row, line, index, stride, soon);
                 }
                 for (to, j) in row.iter_mut().zip(0i64..) {

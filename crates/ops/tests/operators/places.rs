@@ -126,7 +126,10 @@ fn added_rows_arrive_in_order() -> Result<()> {
 #[test]
 fn a_wrong_index_is_named_and_changes_nothing() -> Result<()> {
     let (x, src) = (numbers(&[600, 30], 1)?, numbers(&[600, 90], 2)?);
-    for (place, wrong) in [(53_999, 30), (0, -1), (20_000, i64::MAX)] {
+    // At the ends, in the middle, and anywhere among the last elements of a line.
+    let wrong_ones =
+        [(53_999, 30), (0, -1), (20_000, i64::MAX)].into_iter().chain((53_970..53_999).map(|at| (at, 30)));
+    for (place, wrong) in wrong_ones {
         let mut places = indices(&[600, 90], 30)?.to_vec::<i64>()?;
         places[place] = wrong;
         let index = Tensor::from_vec(places, &[600, 90])?;

@@ -6,7 +6,8 @@
 
 use super::norm::{Affine, Normalize, Shared, parameter, storages};
 use super::{row, streaming, write_row};
-use crate::loops::reduce::{Cascade, MomentElement, Moments, computing_type, moments_ahead};
+use crate::loops::ahead::Asking;
+use crate::loops::reduce::{Cascade, MomentElement, Moments, computing_type, moments_asking};
 use crate::loops::rows::{Floats, RowKernel, Rows};
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::GRAIN;
@@ -64,7 +65,9 @@ impl Channels {
         let of_row = |image: usize| {
             let ahead = self.next(image, channel) * size_of::<T>() as isize;
             // SAFETY: a row, by this function's condition.
-            unsafe { moments_ahead(from.add(self.start(image, channel)), self.n, ahead as usize) }
+            unsafe {
+                moments_asking(from.add(self.start(image, channel)), self.n, Asking::near(ahead as usize))
+            }
         };
         Cascade::of((0..self.images).map(of_row), Moments::join).unwrap_or_default()
     }

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
 use super::{Greatest, Least, LineFold, NumberFold, computing_type, fold_dense, line_fold};
-use crate::loops::ahead::AHEAD;
+use crate::loops::ahead::Asking;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{Convert, EveryIsa, Isa, Kernel, Lanes, Mask, Placed, Vector, dispatch};
 use crate::{Tensor, dispatch_all_types};
@@ -66,7 +66,7 @@ impl<T: Element + Convert> ArgFold<T> {
     {
         // SAFETY: the callers' `from` is valid for `n` elements.
         unsafe {
-            let value = fold_dense(from, n, AHEAD, fold);
+            let value = fold_dense(from, n, Asking::of_fold(), fold);
             Extreme { value, index: first + dispatch(Find { from, n, value }) }
         }
     }

@@ -3,8 +3,8 @@
 
 use super::accumulator::{Accumulator, AnyFold};
 use super::{BLOCK, CHUNK, Finish, FloatFold, NumberFold};
-use crate::loops::ahead::ahead_of_fold;
-use crate::loops::rows::LINE;
+use crate::loops::ahead::Asking;
+use crate::loops::rows::touch_middle;
 use crate::vectorized::{
     Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, Placed, Vector, dispatch,
 };
@@ -109,8 +109,7 @@ where
     }
 }
 
-/// Folds `n` dense elements with a [`NumberFold`], asking for those that come `ahead` bytes later; or, where that is 0, reading twice
-/// from each line, as if by halves.
+/// Folds `n` dense elements with a [`NumberFold`].
 ///
 /// # Safety
 /// - `from` is valid for reading `n` elements.
@@ -118,14 +117,14 @@ where
 pub(crate) unsafe fn fold_dense<T: Element + Convert, F: NumberFold>(
     from: *const T,
     n: usize,
-    ahead: usize,
+    asking: Asking,
     fold: F,
 ) -> T
 where
     FoldKernel<T, Numbers<F>>: EveryIsa<T>,
 {
     // SAFETY: this function's condition.
-    unsafe { dispatch(FoldKernel { from, n, ahead, lanes: Numbers(fold) }) }
+    unsafe { dispatch(FoldKernel { from, n, asking, lanes: Numbers(fold) }) }
 }
 
 /// The same with a [`FloatFold`].
@@ -136,22 +135,21 @@ where
 pub(crate) unsafe fn fold_dense_floats<T: Element + Convert, F: FloatFold>(
     from: *const T,
     n: usize,
-    ahead: usize,
+    asking: Asking,
     fold: F,
 ) -> T
 where
     FoldKernel<T, Floats<F>>: EveryIsa<T>,
 {
     // SAFETY: this function's condition.
-    unsafe { dispatch(FoldKernel { from, n, ahead, lanes: Floats(fold) }) }
+    unsafe { dispatch(FoldKernel { from, n, asking, lanes: Floats(fold) }) }
 }
 
 /// Folds `n` elements.
 pub(crate) struct FoldKernel<T, F> {
     from: *const T,
     n: usize,
-    /// As of [`fold_dense`].
-    ahead: usize,
+    asking: Asking,
     lanes: F,
 }
 
@@ -163,7 +161,7 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I, T> for FoldKernel<T, F> {
     #[inline(always)]
     unsafe fn run(self) -> T {
         // SAFETY: `from` holds `n` elements.
-        first_lane::<I, T>(unsafe { fold_lanes::<I, T, F>(self.from, self.n, self.ahead, self.lanes) })
+        first_lane::<I, T>(unsafe { fold_lanes::<I, T, F>(self.from, self.n, self.asking, self.lanes) })
     }
 }
 
@@ -187,7 +185,7 @@ impl<T, F: Placed> Placed for FoldLines<T, F> {
 impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldLines<T, F> {
     #[inline(always)]
     unsafe fn run(self) {
-        let ahead = ahead_of_fold();
+        let asking = Asking::of_fold();
         for line in 0..self.count {
             let from = self.from.wrapping_byte_offset(line as isize * self.apart);
             // SAFETY: each line holds `n` elements, and `to` takes one of each.
@@ -196,7 +194,7 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldLines<T, F> {
                     let [a, b] = [0, 1].map(|i| T::Vector::splat(from.add(i).read_unaligned().widen()));
                     self.lanes.combine(a, b)
                 } else {
-                    fold_lanes::<I, T, F>(from, self.n, ahead, self.lanes)
+                    fold_lanes::<I, T, F>(from, self.n, asking, self.lanes)
                 };
                 self.to.add(line).write_unaligned(first_lane::<I, T>(acc));
             }
@@ -215,20 +213,20 @@ const LEVELS: usize = 5;
 pub(super) unsafe fn fold_lanes<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
     from: *const T,
     n: usize,
-    ahead: usize,
+    asking: Asking,
     f: F,
 ) -> T::Vector {
     debug_assert!(n <= CHUNK);
     // SAFETY: each block lies within the `n` elements.
     unsafe {
-        let mut all = fold_block::<I, T, F>(from, n.min(BLOCK), ahead, f);
+        let mut all = fold_block::<I, T, F>(from, n.min(BLOCK), asking, f);
         if n > BLOCK {
             // Whole vectors are combined as the carries of a binary counter: `partials[level]` of 2^level blocks.
             let mut partials = [all; LEVELS];
             let blocks = n.div_ceil(BLOCK);
             for number in 1..blocks {
                 let start = number * BLOCK;
-                let mut part = fold_block::<I, T, F>(from.add(start), BLOCK.min(n - start), ahead, f);
+                let mut part = fold_block::<I, T, F>(from.add(start), BLOCK.min(n - start), asking, f);
                 let mut level = 0;
                 while number >> level & 1 == 1 {
                     part = f.combine(partials[level], part);
@@ -261,7 +259,7 @@ pub(super) unsafe fn fold_lanes<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
 pub(super) unsafe fn fold_block<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
     from: *const T,
     n: usize,
-    ahead: usize,
+    asking: Asking,
     f: F,
 ) -> T::Vector {
     let lanes = T::Vector::LANES;
@@ -273,11 +271,14 @@ pub(super) unsafe fn fold_block<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
         while at + 4 * lanes <= n {
             for (i, acc) in acc.iter_mut().enumerate() {
                 let from = from.add(at + i * lanes);
-                if ahead != 0 {
-                    I::prefetch(from.cast::<u8>().wrapping_add(ahead));
-                } else if lanes * size_of::<T>() == LINE {
-                    // The middle of the line.
-                    from.add(lanes / 2).cast::<u8>().read_volatile();
+                let soon = from.cast::<u8>().wrapping_add(asking.bytes);
+                if !asking.by_halves {
+                    I::prefetch(soon);
+                } else {
+                    if asking.bytes != 0 {
+                        I::prefetch_second(soon);
+                    }
+                    touch_middle::<I, T>(from.cast());
                 }
                 *acc = f.step(*acc, T::load(from));
             }

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
 use super::{Exponentials, Greatest, LineFold, fold_dense, fold_dense_floats, line_fold};
+use crate::loops::ahead::Asking;
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar, ScalarType};
@@ -65,8 +66,8 @@ macro_rules! log_sum_exp {
                 let next = n * size_of::<$float>();
                 // SAFETY: `from` is valid for `n` elements.
                 unsafe {
-                    let greatest = f64::from(fold_dense(from, n, 0, Greatest::of(ScalarType::$dtype)));
-                    let sum = f64::from(fold_dense_floats(from, n, next, Exponentials(Peak::shift(greatest))));
+                    let greatest = f64::from(fold_dense(from, n, Asking::NONE, Greatest::of(ScalarType::$dtype)));
+                    let sum = f64::from(fold_dense_floats(from, n, Asking::near(next), Exponentials(Peak::shift(greatest))));
                     Peak { greatest, sum }
                 }
             }

@@ -2,15 +2,15 @@
 #![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
 use super::{BLOCK, FloatFold, NumberFold, Sum, fold_dense, fold_dense_floats};
-use crate::loops::ahead::ahead_of_fold;
+use crate::loops::ahead::Asking;
 
 /// Bytes of a line that the nearest cache holds beside the next: it is met again by later passes, and the last of them, which
 /// computes least, asks for the next line. To ask while it is folded would only make the fold wait.
 pub(crate) const SHORT_LINE: usize = 16 << 10;
 
-/// How far ahead the fold of a line of `n` elements asks for more, in bytes.
-pub(super) fn ahead_of_line<T>(n: usize) -> usize {
-    if n * size_of::<T>() <= SHORT_LINE { 0 } else { ahead_of_fold() }
+/// How the fold of a line of `n` elements asks for more.
+pub(super) fn asking_of_line<T>(n: usize) -> Asking {
+    if n * size_of::<T>() <= SHORT_LINE { Asking::NONE } else { Asking::of_fold() }
 }
 
 /// f32 and f64, of which whole lines are folded.
@@ -50,16 +50,17 @@ macro_rules! line_floats {
                 fold: F,
                 join: fn(f64, f64) -> f64,
             ) -> f64 {
-                let ahead = ahead_of_line::<Self>(n);
+                let asking = Asking::NONE;
                 // SAFETY: blocks lie within the line.
-                let block = |at: usize| f64::from(unsafe { fold_dense(from.add(at), BLOCK.min(n - at), ahead, fold) });
+                let block = |at: usize| f64::from(unsafe { fold_dense(from.add(at), BLOCK.min(n - at), asking, fold) });
                 (0..n).step_by(BLOCK).map(block).reduce(join).unwrap_or(fold.identity().to_f64())
             }
             #[inline]
             unsafe fn line_float_fold<F: FloatFold>(from: *const Self, n: usize, fold: F) -> f64 {
-                let ahead = ahead_of_line::<Self>(n);
+                // Folds of this kind are not the first to meet a line.
+                let asking = Asking::NONE;
                 // SAFETY: blocks lie within the line.
-                let block = |at: usize| f64::from(unsafe { fold_dense_floats(from.add(at), BLOCK.min(n - at), ahead, fold) });
+                let block = |at: usize| f64::from(unsafe { fold_dense_floats(from.add(at), BLOCK.min(n - at), asking, fold) });
                 (0..n).step_by(BLOCK).map(block).sum()
             }
         }

@@ -3,9 +3,9 @@
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
 use super::blocks::{Numbers, fold_block};
-use super::floats::ahead_of_line;
+use super::floats::asking_of_line;
 use super::{BLOCK, Cascade, LineFold, Sum, line_fold};
-use crate::loops::ahead::AHEAD;
+use crate::loops::ahead::Asking;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{
     Convert, Float, FloatElement, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector, dispatch,
@@ -49,8 +49,8 @@ impl Moments {
 struct Distances<T> {
     from: *const T,
     n: usize,
-    /// How far ahead the first pass asks for more, in bytes.
-    ahead: usize,
+    /// How the first pass asks for more.
+    asking: Asking,
 }
 
 impl<T> Placed for Distances<T> {
@@ -63,7 +63,7 @@ impl<I: Isa, T: FloatLanes<I>> Kernel<I, [f64; 3]> for Distances<T> {
         let (lanes, zero) = (T::Vector::LANES, T::Vector::zero());
         // SAFETY: the fold reads `n` elements; below, whole vectors end at or before `n`, and the last is read only up to it.
         unsafe {
-            let sum = fold_block::<I, T, _>(self.from, self.n, self.ahead, Numbers(Sum));
+            let sum = fold_block::<I, T, _>(self.from, self.n, self.asking, Numbers(Sum));
             let centre = T::Vector::constant(total(sum) / self.n as f64);
             let (mut plain, mut squares) = ([zero; 4], [zero; 4]);
             let mut at = 0;
@@ -122,24 +122,24 @@ pub(crate) fn total<V: Float>(v: V) -> f64 {
 
 /// f32 and f64, whose moments there are kernels for.
 pub(crate) trait MomentElement: Element + Convert + FloatElement {
-    /// Of at most [`BLOCK`] dense elements, asking for those that come `ahead` bytes later.
+    /// Of at most [`BLOCK`] dense elements.
     ///
     /// # Safety
     /// - `from` is valid for reading `n` elements.
-    unsafe fn block(from: *const Self, n: usize, ahead: usize) -> Moments;
+    unsafe fn block(from: *const Self, n: usize, asking: Asking) -> Moments;
 }
 
 macro_rules! moment_element {
     ($($float:ident)*) => {$(
         impl MomentElement for $float {
             #[inline]
-            unsafe fn block(from: *const Self, n: usize, ahead: usize) -> Moments {
+            unsafe fn block(from: *const Self, n: usize, asking: Asking) -> Moments {
                 if n == 0 {
                     return Moments::default();
                 }
                 let count = n as f64;
                 // SAFETY: this function's condition.
-                let [centre, off, squares] = unsafe { dispatch(Distances { from, n, ahead }) };
+                let [centre, off, squares] = unsafe { dispatch(Distances { from, n, asking }) };
                 let squares = squares - off * off / count;
                 // Not `max`, which would take a NaN for nothing.
                 Moments { count, mean: centre + off / count, squares: if squares < 0.0 { 0.0 } else { squares } }
@@ -157,17 +157,17 @@ moment_element!(f32 f64);
 #[inline]
 pub(crate) unsafe fn moments_of<T: MomentElement>(from: *const T, n: usize) -> Moments {
     // SAFETY: this function's condition.
-    unsafe { moments_ahead(from, n, ahead_of_line::<T>(n)) }
+    unsafe { moments_asking(from, n, asking_of_line::<T>(n)) }
 }
 
-/// The same, asking for what is read `ahead` bytes later.
+/// The same, with a way of asking for more.
 ///
 /// # Safety
 /// - As [`moments_of`].
 #[inline]
-pub(crate) unsafe fn moments_ahead<T: MomentElement>(from: *const T, n: usize, ahead: usize) -> Moments {
+pub(crate) unsafe fn moments_asking<T: MomentElement>(from: *const T, n: usize, asking: Asking) -> Moments {
     // SAFETY: this function's condition.
-    let block = |start: usize| unsafe { T::block(from.add(start), BLOCK.min(n - start), ahead) };
+    let block = |start: usize| unsafe { T::block(from.add(start), BLOCK.min(n - start), asking) };
     if n <= BLOCK {
         return block(0);
     }
@@ -198,7 +198,7 @@ impl<T: MomentElement> LineFold<2> for MomentFold<T> {
     #[inline]
     unsafe fn block(self, from: *const u8, n: usize, _: usize) -> Moments {
         // SAFETY: `from` is valid for `n` elements.
-        unsafe { T::block(from.cast(), n, AHEAD) }
+        unsafe { T::block(from.cast(), n, Asking::of_fold()) }
     }
     fn combine(self, a: Moments, b: Moments) -> Moments {
         a.join(b)
