@@ -32,6 +32,9 @@ pub(crate) struct Options {
     /// shares the machine.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
     rounds: u8,
+    /// Further rounds, up to so many in all, for workloads whose ratios still scatter: until their standard error is below 2 %.
+    #[arg(long, default_value_t = 0)]
+    most_rounds: u8,
     /// Times the workloads also beside a process that is always busy, and prints how much slower they are then.
     #[arg(long, conflicts_with = "against")]
     busy: bool,
@@ -151,11 +154,18 @@ fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn Error>> {
     let bar = progress(names.len() * usize::from(options.rounds))?;
     let mut runs = Runs::from([(OURS, BTreeMap::new())]);
     for names in names.chunk_by(|a, b| family(a) == family(b)) {
-        let mut machines = Vec::new();
-        for round in 0..options.rounds {
+        let family = family(names[0]);
+        let (mut machines, mut names) = (Vec::new(), names.to_vec());
+        for round in 0..options.rounds.max(options.most_rounds) {
+            if round >= options.rounds {
+                names.retain(|name| !has_settled(&runs, name));
+            }
+            if names.is_empty() {
+                break;
+            }
             let workers = sides.iter().map(|who| Worker::start(&mut command(who, options)));
             let mut workers = workers.collect::<Result<Vec<_>, _>>()?;
-            for &name in names {
+            for &name in &names {
                 bar.set_message(name.to_owned());
                 for side in there_and_back(sides.len()) {
                     let who = sides[side];
@@ -169,15 +179,36 @@ fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn Error>> {
                     floors.set_machine(name, machine);
                     machines.push(machine);
                 }
-                bar.inc(1);
+                bar.inc(u64::from(round < options.rounds));
             }
         }
         if let Some(machine) = Machine::median(&machines) {
-            bar.suspend(|| println!("machine at {}: {}", family(names[0]), machine.describe()));
+            bar.suspend(|| println!("machine at {family}: {}", machine.describe()));
         }
     }
     bar.finish_and_clear();
     Ok(runs)
+}
+
+/// Whether more rounds would hardly change the ratios of a workload: each round, there and back, counts as one measurement of their
+/// logarithm. How many rounds there are depends on the scatter alone, and not on who is ahead.
+fn has_settled(runs: &Runs, name: &str) -> bool {
+    let of = |who: &str| runs.get(who).and_then(|all| all.get(name)).map_or(&[][..], Vec::as_slice);
+    runs.keys().filter(|who| **who != OURS).all(|who| {
+        let ratios =
+            of(who).iter().zip(of(OURS)).map(|(theirs, ours)| (theirs.median_ns / ours.median_ns).ln());
+        let ratios: Vec<f64> = ratios.collect();
+        let rounds: Vec<f64> =
+            ratios.chunks(2).map(|round| round.iter().sum::<f64>() / round.len() as f64).collect();
+        standard_error(&rounds) < 0.02
+    })
+}
+
+/// Of the mean of these values.
+fn standard_error(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / ((n - 1.0) * n)).sqrt()
 }
 
 /// The first part of a workload's name: those of a family run in the same processes.
