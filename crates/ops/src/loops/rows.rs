@@ -257,6 +257,18 @@ impl Spread {
     const EMPTY: Self = Self([const { MaybeUninit::uninit() }; 8]);
 }
 
+/// Reads from the middle of a vector that is a line: lines that are read in halves the processor fetches further ahead by itself.
+///
+/// # Safety
+/// - `line` holds a vector.
+#[inline(always)]
+pub(super) unsafe fn touch_middle<I: Isa, T: Lanes<I>>(line: *const u8) {
+    if T::Vector::LANES * size_of::<T>() == LINE {
+        // SAFETY: inside the vector.
+        unsafe { line.add(LINE / 2).read_volatile() };
+    }
+}
+
 /// One of the rows, from `from` to `to`. The formula stands here once, for whole vectors and for the last elements: it is the larger part of the code of
 /// most kernels, and there are thousands of them. So that its loop asks for no count, the last elements are moved to whole
 /// vectors, and the loop is entered again; where it [streams](LaneFormula::STREAMS), a vector of results goes past the caches at
@@ -296,6 +308,7 @@ where
             for _ in 0..whole {
                 let mut args = [T::Vector::zero(); N];
                 for i in 0..N {
+                    // One choice inside the other: of two that stand apart the compiler makes a loop for each at small formulas only.
                     if streams {
                         I::prefetch(from[i].wrapping_add(ahead[i]));
                         touch_middle::<I, T>(from[i]);
@@ -331,18 +344,6 @@ where
             to = (&raw mut last).cast();
             (whole, count, streams) = (1, rest, false);
         }
-    }
-}
-
-/// Reads from the middle of a vector that is a line: lines that are read in halves the processor fetches further ahead by itself.
-///
-/// # Safety
-/// - `line` holds a vector.
-#[inline(always)]
-pub(super) unsafe fn touch_middle<I: Isa, T: Lanes<I>>(line: *const u8) {
-    if T::Vector::LANES * size_of::<T>() == LINE {
-        // SAFETY: inside the vector.
-        unsafe { line.add(LINE / 2).read_volatile() };
     }
 }
 

@@ -325,7 +325,7 @@ pub(crate) fn stream_slice<T: bytemuck::Pod>(from: &[T], to: &mut [T]) {
 }
 
 /// Asks for the lines of elements before they are needed in an order that the processor does not see coming.
-pub(crate) fn ask_for<T>(elements: &[T]) {
+fn ask_for<T>(elements: &[T]) {
     ask_for_bytes(elements.as_ptr().cast(), size_of_val(elements));
 }
 

@@ -8,9 +8,9 @@ use crate::loops::ahead::Asking;
 /// computes least, asks for the next line. To ask while it is folded would only make the fold wait.
 pub(crate) const SHORT_LINE: usize = 16 << 10;
 
-/// How the fold of a line of `n` elements asks for more.
+/// How the fold of a line of `n` elements, which is met again, asks for more.
 pub(super) fn asking_of_line<T>(n: usize) -> Asking {
-    if n * size_of::<T>() <= SHORT_LINE { Asking::NONE } else { Asking::of_fold() }
+    if n * size_of::<T>() <= SHORT_LINE { Asking::NONE } else { Asking::of_first_pass() }
 }
 
 /// f32 and f64, of which whole lines are folded.
@@ -50,15 +50,14 @@ macro_rules! line_floats {
                 fold: F,
                 join: fn(f64, f64) -> f64,
             ) -> f64 {
-                let asking = Asking::NONE;
+                let asking = asking_of_line::<Self>(n);
                 // SAFETY: blocks lie within the line.
                 let block = |at: usize| f64::from(unsafe { fold_dense(from.add(at), BLOCK.min(n - at), asking, fold) });
                 (0..n).step_by(BLOCK).map(block).reduce(join).unwrap_or(fold.identity().to_f64())
             }
             #[inline]
             unsafe fn line_float_fold<F: FloatFold>(from: *const Self, n: usize, fold: F) -> f64 {
-                // Folds of this kind are not the first to meet a line.
-                let asking = Asking::NONE;
+                let asking = asking_of_line::<Self>(n);
                 // SAFETY: blocks lie within the line.
                 let block = |at: usize| f64::from(unsafe { fold_dense_floats(from.add(at), BLOCK.min(n - at), asking, fold) });
                 (0..n).step_by(BLOCK).map(block).sum()

@@ -242,13 +242,13 @@ impl Places<'_> {
             let (walk, first) = self.part(strides, dim, part);
             let ([step, index_step, from_step], mut ahead) = (walk.steps(), Ahead::default());
             walk.stretches(0..walk.numel(), |[at, index_at, from_at], n| {
+                if outside.load(Ordering::Relaxed) {
+                    return;
+                }
                 let reach = Reach { at: first[0] + at, step, n, stride: self.stride, size: self.size };
                 let (index, from) =
                     (&index[(first[1] + index_at) as usize..], &from[(first[2] + from_at) as usize..]);
                 let arriving = Arriving { index, index_step, from, from_step };
-                if outside.load(Ordering::Relaxed) {
-                    return;
-                }
                 // SAFETY: (own): parts differ in their places along `dim`.
                 if !unsafe { to.put(&reach, &arriving, &mut ahead, &combine) } {
                     outside.store(true, Ordering::Relaxed);
