@@ -163,8 +163,7 @@ fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn Error>> {
             if names.is_empty() {
                 break;
             }
-            let workers = sides.iter().map(|who| Worker::start(&mut command(who, options)));
-            let mut workers = workers.collect::<Result<Vec<_>, _>>()?;
+            let mut workers = Worker::start_all(sides.iter().map(|who| command(who, options)))?;
             for &name in &names {
                 bar.set_message(name.to_owned());
                 for side in there_and_back(sides.len()) {

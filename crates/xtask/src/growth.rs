@@ -43,8 +43,7 @@ type Curves = BTreeMap<String, Vec<Curve>>;
 pub(crate) fn run(options: &Options) -> Outcome {
     let names = output(ours().args(["--growth", "--list", &filter(options)]))?;
     let sides = 1 + usize::from(options.against.is_some());
-    let workers = (0..sides).map(|side| Worker::start(&mut command(options, side)));
-    let mut workers = workers.collect::<Result<Vec<_>, _>>()?;
+    let mut workers = Worker::start_all((0..sides).map(|side| command(options, side)))?;
     let bar = progress(names.lines().count())?;
     let mut curves = Curves::new();
     for name in names.lines() {

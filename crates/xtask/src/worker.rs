@@ -27,7 +27,18 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn start(command: &mut Command) -> Result<Self, Box<dyn Error>> {
+    /// Starts all, and waits until each answers: while one still loads itself, no other has the machine.
+    pub(crate) fn start_all(commands: impl Iterator<Item = Command>) -> Result<Vec<Self>, Box<dyn Error>> {
+        let workers = commands.map(|mut command| Self::start(&mut command));
+        let mut workers = workers.collect::<Result<Vec<_>, _>>()?;
+        for worker in &mut workers {
+            const NO_WORKLOAD: &str = "";
+            worker.measure(NO_WORKLOAD)?;
+        }
+        Ok(workers)
+    }
+
+    fn start(command: &mut Command) -> Result<Self, Box<dyn Error>> {
         command.arg("--serve").current_dir(root()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let name = format!("{command:?}");
         let mut child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
@@ -110,6 +121,20 @@ mod tests {
             let error = worker.measure("end").err().unwrap().to_string();
             assert!(error.contains("ended at end: exit status: 3"), "{error}");
         }
+    }
+
+    #[test]
+    fn all_have_loaded_before_one_is_asked() {
+        let loads = |seconds: &str, program: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("sleep {seconds}; {program}")]);
+            command
+        };
+        let started = std::time::Instant::now();
+        let mut workers = Worker::start_all([loads("0", SIDE), loads("0.3", SIDE)].into_iter()).unwrap();
+        assert!(started.elapsed().as_secs_f64() >= 0.3);
+        assert!(workers[0].measure("known").unwrap().is_some());
+        assert!(Worker::start_all([loads("0", "exit 3")].into_iter()).is_err());
     }
 
     #[test]
