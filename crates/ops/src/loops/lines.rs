@@ -205,6 +205,8 @@ impl Groups {
                 });
             }
         }
+        // For lines that went past the caches.
+        streaming::fence();
     }
 }
 
@@ -215,7 +217,7 @@ fn streams_to(out: &Tensor, mask: DimMask, kernel: ScalarType, arguments: usize)
     is_direct && streaming::pays(out.numel() as usize * kernel.size(), || arguments)
 }
 
-/// Runs `formula` over a row whose result is not read again soon.
+/// Runs `formula` over a row whose result is not read again soon; [`streaming::fence`] before another thread may read it.
 ///
 /// # Safety
 /// - The elements of the row are valid, of type `T`.

@@ -127,7 +127,10 @@ impl<'k, const N: usize> Sink<'k, N> {
         let ahead = |i: usize| if rows.rows > 1 && rows.from_row[i] == 0 { 0 } else { self.ahead };
         let rows = Rows { ahead: std::array::from_fn(ahead), ..*rows };
         match self.streams {
-            true => stream_rows(&rows, self.inputs, self.output, self.heeds_streams, self.run),
+            true => {
+                stream_rows(&rows, self.inputs, self.output, self.heeds_streams, self.run);
+                streaming::fence();
+            }
             false => (self.run)(&rows),
         }
     }
@@ -428,6 +431,7 @@ impl StridedConvert {
             // SAFETY: a piece of both sides, or a tile for as many.
             unsafe { (port.convert)(piece.from[0], piece.to, piece.n) }
         });
+        streaming::fence();
     }
 
     /// From elements of one type to elements of another.

@@ -94,6 +94,7 @@ impl Channels {
                 write_row::<T, _, 3>(Rows { repeated: [false, true, true], ..rows }, normalize, streams);
             }
         }
+        streaming::fence();
     }
 }
 
