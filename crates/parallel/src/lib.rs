@@ -16,6 +16,7 @@
 mod chunks;
 mod place;
 mod pool;
+mod seats;
 mod tasks;
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,9 @@
 //! The helper threads: one open job, seats that helpers take, and a caller that works beside them.
 //!
-//! The caller publishes a job that lives on its stack and opens a number of seats. A helper takes a seat under the
-//! lock, which counts it as active; from then on it may look at the job. The caller claims chunks too. When none are
-//! left it closes the remaining seats and waits for the active helpers only, each of which is inside its last chunk.
+//! The caller publishes a job that lives on its stack and opens a number of [seats](Seats). A helper that takes one may look at the
+//! job. The caller claims chunks too. When none are left it closes the remaining seats and waits for the helpers that have one, each
+//! of which is inside its last chunk. Locks are for those that sleep: between threads that are awake a job goes over and comes back
+//! in the fewest lines of cache, which take longer to pass between cores than all else.
 //!
 //! Beside other programs a helper leaves its caller's core, where the kernel may have woken it, and a caller that waits lends its
 //! own to a helper that has lost it: see [`place`].
@@ -22,7 +23,7 @@ use std::{
     panic::{self, AssertUnwindSafe},
     ptr,
     sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, Once, PoisonError,
         atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering},
     },
     thread,
@@ -33,6 +34,7 @@ use super::{
     chunks::Chunks,
     num_threads,
     place::{self, Thread},
+    seats::Seats,
 };
 
 /// How long an idle helper polls before it sleeps in the kernel: about as long as the kernel takes to wake it, so that a helper whose
@@ -43,6 +45,9 @@ const SPIN: Duration = Duration::from_micros(50);
 /// How long a caller polls for the last chunks of others: longer than one takes. A caller that slept would wake when the helper
 /// sleeps already, wake it late for the next call, and have to wait for it again.
 const PATIENCE: Duration = Duration::from_micros(50);
+
+/// How long a helper polls that has said that it sleeps.
+const LAST_LOOK: Duration = Duration::from_micros(1);
 
 thread_local! {
     static IN_REGION: Cell<bool> = const { Cell::new(false) };
@@ -68,6 +73,9 @@ type Payload = Box<dyn Any + Send>;
 
 /// Chunks to be claimed: a share for each thread to begin with.
 struct Job<'a> {
+    /// What the caller runs before it claims anything: a helper has looked at the shares of the last job, and their lines are slow
+    /// to come back.
+    first: Range<usize>,
     shares: Box<[Share]>,
     f: &'a (dyn Fn(usize) + Sync),
     panic: Mutex<Option<Payload>>,
@@ -77,14 +85,19 @@ impl<'a> Job<'a> {
     fn new(count: usize, threads: usize, f: &'a (dyn Fn(usize) + Sync)) -> Self {
         let (each, rest) = (count / threads, count % threads);
         let start = |i: usize| each * i + rest.min(i);
-        let shares = (0..threads).map(|i| Share { next: AtomicUsize::new(start(i)), end: start(i + 1) });
-        Self { shares: shares.collect(), f, panic: Mutex::new(None) }
+        let first = 0..stretch(start(1));
+        let next = |i: usize| AtomicUsize::new(if i == 0 { first.end } else { start(i) });
+        let shares = (0..threads).map(|i| Share { next: next(i), end: start(i + 1) }).collect();
+        Self { first, shares, f, panic: Mutex::new(None) }
     }
 
     /// Claims and runs chunks until none are left, or one panics: the first payload is kept, the rest of the work is
     /// not handed out.
     fn work(&self, seat: usize) {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
+            if seat == 0 {
+                self.first.clone().for_each(self.f);
+            }
             while let Some(indices) = self.claim(seat) {
                 indices.for_each(self.f);
             }
@@ -105,90 +118,111 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Neighbouring chunks.
+/// A quarter of the chunks that are left: long stretches, which are read faster than scattered chunks, and short ones at the end, so
+/// that all threads end together. A thread that loses its core keeps the others waiting for one stretch only.
+fn stretch(left: usize) -> usize {
+    left.div_ceil(4)
+}
+
+/// Neighbouring chunks, on lines of their own: they are claimed by one thread until the end.
+#[repr(align(128))]
 struct Share {
     next: AtomicUsize,
     end: usize,
 }
 
 impl Share {
-    /// A quarter of what is left: long stretches, which are read faster than scattered chunks, and short ones at the end, so that
-    /// all threads end together. A thread that loses its core keeps the others waiting for one stretch only.
+    /// A [stretch] of what is left.
     ///
-    /// Relaxed: what chunks write is ordered by the lock that each helper takes when it leaves.
+    /// Relaxed: what chunks write is ordered by the seats.
     fn claim(&self) -> Option<Range<usize>> {
-        let stretch = |next: usize| self.end.saturating_sub(next).div_ceil(4);
-        let taken = |next: usize| (next < self.end).then(|| next + stretch(next));
+        let end = |next: usize| next + stretch(self.end - next);
+        let taken = |next: usize| (next < self.end).then(|| end(next));
         let first = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).ok()?;
-        Some(first..first + stretch(first))
+        Some(first..end(first))
     }
 }
 
-/// A job whose lifetime the pool vouches for.
-#[derive(Clone, Copy)]
-struct OpenJob(*const Job<'static>);
-
-// SAFETY: a `Job` is shared by the threads that work on it (all its fields are `Sync`); the pointer only carries it.
-unsafe impl Send for OpenJob {}
-
-/// What changes together, under the lock.
-struct State {
-    job: Option<OpenJob>,
-    helpers: usize,
-    asleep: usize,
-    /// Those that have a seat.
-    at_work: Vec<Helper>,
-}
-
-/// A helper inside a job.
+/// A helper as a caller sees it that waits.
 struct Helper {
     thread: Thread,
-    /// For how long it had run when a waiting caller last looked.
-    time: Option<Duration>,
+    /// Whether it has a seat.
+    is_at_work: AtomicBool,
 }
 
 /// The helpers of one process. Never freed: its threads refer to it for as long as the process lives.
 struct Pool {
-    process: u32,
     /// Held by the one caller whose job is open.
     busy: AtomicBool,
-    /// Seats not yet taken; written under the lock, polled outside it.
-    seats: AtomicUsize,
-    /// Helpers that may be looking at the job, as many as are at work; written under the lock, polled outside it.
-    active: AtomicUsize,
-    /// Where the caller was when it opened the job, for helpers to stay away from.
-    core: AtomicUsize,
-    state: Mutex<State>,
+    /// Threads that were started; those that run are in the list.
+    started: AtomicUsize,
+    helpers: Mutex<Vec<Arc<Helper>>>,
+    call: Call,
+    /// Helpers that sleep.
+    asleep: AtomicUsize,
+    /// Held by those that fall asleep and those that wake them.
+    sleep: Mutex<()>,
     opened: Condvar,
     finished: Condvar,
 }
 
+/// What the caller tells the helpers, on lines of its own.
+#[repr(align(128))]
+struct Call {
+    seats: Seats,
+    /// Kept on the caller's stack while seats are open or taken.
+    job: AtomicPtr<Job<'static>>,
+    /// Where the caller was when it opened the job, for helpers to stay away from.
+    core: AtomicUsize,
+}
+
 static POOL: AtomicPtr<Pool> = AtomicPtr::new(ptr::null_mut());
 
+/// Has forked children start with no pool: they do not have the threads of their parent's. To compare numbers of processes would be a
+/// call of the system at each job, which takes longer than a helper's answer (146 ns where a word passes between cores in 140).
+#[cfg(all(unix, not(miri)))]
+fn leave_to_parent() {
+    extern "C" fn forget() {
+        POOL.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handler stores a word. Where there is no memory for it, a child works alone.
+        unsafe { libc::pthread_atfork(None, None, Some(forget)) };
+    });
+}
+
+#[cfg(not(all(unix, not(miri))))]
+fn leave_to_parent() {}
+
 impl Pool {
-    fn new(process: u32) -> Self {
+    fn new() -> Self {
         Self {
-            process,
             busy: AtomicBool::new(false),
-            seats: AtomicUsize::new(0),
-            active: AtomicUsize::new(0),
-            core: AtomicUsize::new(usize::MAX),
-            state: Mutex::new(State { job: None, helpers: 0, asleep: 0, at_work: Vec::new() }),
+            started: AtomicUsize::new(0),
+            helpers: Mutex::new(Vec::new()),
+            call: Call {
+                seats: Seats::default(),
+                job: AtomicPtr::new(ptr::null_mut()),
+                core: AtomicUsize::new(usize::MAX),
+            },
+            asleep: AtomicUsize::new(0),
+            sleep: Mutex::new(()),
             opened: Condvar::new(),
             finished: Condvar::new(),
         }
     }
 
-    /// The pool of this process. A forked child finds its parent's, whose threads it does not have, and leaves it.
+    /// The pool of this process.
     fn current() -> &'static Self {
-        let process = std::process::id();
         loop {
             let found = POOL.load(Ordering::Acquire);
             // SAFETY: null, or a pool that was leaked below.
-            if let Some(pool) = unsafe { found.as_ref() }.filter(|pool| pool.process == process) {
+            if let Some(pool) = unsafe { found.as_ref() } {
                 return pool;
             }
-            let fresh = Box::into_raw(Box::new(Self::new(process)));
+            leave_to_parent();
+            let fresh = Box::into_raw(Box::new(Self::new()));
             if POOL.compare_exchange(found, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
                 // SAFETY: made four lines above and shown to nobody, since the exchange failed.
                 drop(unsafe { Box::from_raw(fresh) });
@@ -216,28 +250,25 @@ impl Pool {
     }
 
     fn open(&'static self, job: &Job<'_>, wanted: usize) {
-        let mut state = lock(&self.state);
-        while state.helpers < wanted && self.spawn() {
-            state.helpers += 1;
+        while self.started.load(Ordering::Relaxed) < wanted && self.spawn() {
+            self.started.fetch_add(1, Ordering::Relaxed);
         }
         // `close` runs before `job` goes: nothing between the two unwinds, since `work` catches panics.
-        self.core.store(place::core().unwrap_or(usize::MAX), Ordering::Relaxed);
-        state.job = Some(OpenJob(ptr::from_ref(job).cast()));
-        self.seats.store(wanted, Ordering::Release);
-        let sleepers = state.asleep.min(wanted);
-        drop(state);
-        for _ in 0..sleepers {
-            self.opened.notify_one();
+        self.call.core.store(place::core().unwrap_or(usize::MAX), Ordering::Relaxed);
+        self.call.job.store(ptr::from_ref(job).cast_mut().cast(), Ordering::Relaxed);
+        self.call.seats.open(wanted);
+        let sleepers = self.asleep.load(Ordering::Relaxed).min(wanted);
+        if sleepers > 0 {
+            // Those that were about to sleep do so before they are woken.
+            drop(lock(&self.sleep));
+            (0..sleepers).for_each(|_| self.opened.notify_one());
         }
     }
 
     /// Takes the job back: no helper can find it any more, and those that did have left it.
     fn close(&self) {
-        let mut state = lock(&self.state);
-        state.job = None;
-        self.seats.store(0, Ordering::Relaxed);
-        drop(state);
-        if !spin_until(PATIENCE, || self.active.load(Ordering::Acquire) == 0) {
+        self.call.seats.close();
+        if !spin_until(PATIENCE, || !self.call.seats.are_taken()) {
             self.sleep_until_finished();
         }
     }
@@ -245,19 +276,21 @@ impl Pool {
     /// Sleeps, and lends the core meanwhile to helpers whose clocks stand still: they have lost theirs to a stranger, and may not
     /// have it back for milliseconds.
     fn sleep_until_finished(&self) {
-        let mut state = lock(&self.state);
-        let mut nap = PATIENCE;
-        while self.active.load(Ordering::Relaxed) > 0 {
-            for Helper { thread, time } in &mut state.at_work {
-                let before = mem::replace(time, thread.time());
-                if let Some(core) = place::core().filter(|_| before.is_some() && before == *time) {
+        let mut clocks = Clocks::default();
+        let mut asleep = lock(&self.sleep);
+        let (mut nap, mut waits) = (PATIENCE, self.call.seats.caller_sleeps());
+        while waits {
+            for thread in clocks.standing(&lock(&self.helpers)) {
+                if let Some(core) = place::core() {
                     thread.join(core);
                 }
             }
-            let waited = self.finished.wait_timeout(state, nap);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let woken = self.finished.wait_timeout(asleep, nap);
+            asleep = woken.unwrap_or_else(PoisonError::into_inner).0;
             nap *= 2;
+            waits = self.call.seats.are_taken();
         }
+        self.call.seats.caller_wakes();
     }
 
     /// False if the system has no thread to give: the call then runs with fewer, and to the same result.
@@ -267,51 +300,66 @@ impl Pool {
 
     fn help(&self) {
         IN_REGION.set(true);
-        let me = Thread::current();
+        let thread = Thread::current();
+        let me = Arc::new(Helper { thread, is_at_work: AtomicBool::new(false) });
+        lock(&self.helpers).push(Arc::clone(&me));
         loop {
-            if !spin_until(SPIN, || self.seats.load(Ordering::Relaxed) > 0) {
+            if !spin_until(SPIN, || self.call.seats.are_open()) {
                 self.sleep_until_opened();
             }
             // Before it takes a seat, for then nobody waits for it yet: another core may be a stranger's for milliseconds.
-            let core = self.core.load(Ordering::Relaxed);
+            let core = self.call.core.load(Ordering::Relaxed);
             if place::core() == Some(core) {
-                me.leave(core, num_threads());
+                thread.leave(core, num_threads());
             }
-            if let Some((job, seat)) = self.take_seat(me) {
-                // SAFETY: the seat was taken while the job was open, so `close` waits for `leave` before the job goes.
-                unsafe { &*job.0 }.work(seat);
-                self.leave(me);
+            if let Some(seat) = self.call.seats.take() {
+                me.is_at_work.store(true, Ordering::Relaxed);
+                let job = self.call.job.load(Ordering::Relaxed);
+                // SAFETY: the seat was taken while this job was open, so `close` waits for `leave` before the job goes.
+                unsafe { &*job }.work(seat);
+                me.is_at_work.store(false, Ordering::Relaxed);
+                self.leave();
             }
         }
     }
 
+    /// A caller does not wait until its seats are seen before it looks for sleepers, so it may miss one that falls asleep at this
+    /// moment: that one looks for seats a little longer than a store is on its way. One that is missed yet sleeps through the call,
+    /// which needs nobody.
     fn sleep_until_opened(&self) {
-        let mut state = lock(&self.state);
-        state.asleep += 1;
-        while self.seats.load(Ordering::Relaxed) == 0 {
-            state = wait(&self.opened, state);
+        let mut asleep = lock(&self.sleep);
+        self.asleep.fetch_add(1, Ordering::SeqCst);
+        let mut waits = !spin_until(LAST_LOOK, || self.call.seats.are_open());
+        while waits {
+            asleep = self.opened.wait(asleep).unwrap_or_else(PoisonError::into_inner);
+            waits = !self.call.seats.are_open();
         }
-        state.asleep -= 1;
+        self.asleep.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A job and the number of the seat, from 1 on: the caller has seat 0. `None` if others have taken all seats meanwhile.
-    fn take_seat(&self, me: Thread) -> Option<(OpenJob, usize)> {
-        let mut state = lock(&self.state);
-        let seats = self.seats.load(Ordering::Relaxed);
-        let job = state.job.filter(|_| seats > 0)?;
-        self.seats.store(seats - 1, Ordering::Relaxed);
-        self.active.fetch_add(1, Ordering::Relaxed);
-        state.at_work.push(Helper { thread: me, time: None });
-        Some((job, seats))
-    }
-
-    fn leave(&self, me: Thread) {
-        let mut state = lock(&self.state);
-        state.at_work.retain(|helper| helper.thread != me);
-        if self.active.fetch_sub(1, Ordering::Release) == 1 {
+    fn leave(&self) {
+        if self.call.seats.leave() {
+            // The caller was about to sleep, and does so before it is woken.
+            drop(lock(&self.sleep));
             self.finished.notify_one();
         }
-        drop(state);
+    }
+}
+
+/// For how long helpers had run when a waiting caller last looked.
+#[derive(Default)]
+struct Clocks(Vec<Option<Duration>>);
+
+impl Clocks {
+    /// Those at work that have not run since.
+    fn standing(&mut self, helpers: &[Arc<Helper>]) -> Vec<Thread> {
+        self.0.resize(helpers.len(), None);
+        let mut stands = |(helper, time): (&Arc<Helper>, &mut Option<Duration>)| {
+            let now = helper.is_at_work.load(Ordering::Relaxed).then(|| helper.thread.time()).flatten();
+            let before = mem::replace(time, now);
+            (before.is_some() && before == now).then_some(helper.thread)
+        };
+        helpers.iter().zip(&mut self.0).filter_map(&mut stands).collect()
     }
 }
 
@@ -335,8 +383,4 @@ fn spin_until(most: Duration, condition: impl Fn() -> bool) -> bool {
 /// No code that panics runs under these locks, so a poisoned one is as good as another.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-    condvar.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }

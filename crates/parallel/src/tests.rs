@@ -114,6 +114,17 @@ fn helpers_do_help() {
 }
 
 #[test]
+fn helpers_that_are_about_to_sleep_miss_nothing() {
+    let _turn = with_threads(4);
+    // Around the time that an idle helper polls.
+    for pause in (30..80).chain((30..80).rev()) {
+        let start = std::time::Instant::now();
+        while start.elapsed() < Duration::from_micros(pause) {}
+        assert_eq!(visits(40, 1), [1; 40]);
+    }
+}
+
+#[test]
 fn nested_calls_run_on_the_thread_that_makes_them() {
     let _turn = with_threads(3);
     assert!(!in_parallel_region());
