@@ -80,10 +80,16 @@ pub(crate) fn miri() -> Outcome {
 }
 
 pub(crate) fn loom() -> Outcome {
-    let mut command = cargo(&["test", "--package", "flambeau-core", "--release", "--test", "loom"]);
-    // A folder of its own, so that the flag does not rebuild everything else.
-    command.env("RUSTFLAGS", "--cfg loom").arg("--target-dir").arg(root().join("target/loom"));
-    Ok(if command.status()?.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    for tests in [["flambeau-core", "--test", "loom"], ["flambeau-parallel", "--lib", "seats"]] {
+        let mut command = cargo(&["test", "--release", "--package"]);
+        command.args(tests);
+        // A folder of its own, so that the flag does not rebuild everything else.
+        command.env("RUSTFLAGS", "--cfg loom").arg("--target-dir").arg(root().join("target/loom"));
+        if !command.status()?.success() {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn cargo(arguments: &[&str]) -> Command {
