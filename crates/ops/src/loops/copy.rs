@@ -151,4 +151,7 @@ fn convert_rows(
             }
         }
     }
+    if streams {
+        streaming::fence();
+    }
 }

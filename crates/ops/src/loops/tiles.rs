@@ -420,7 +420,7 @@ pub(super) unsafe fn copy_strided(
 pub(super) struct StridedConvert(Port);
 
 impl StridedConvert {
-    /// Converts `count` elements that lie side by side, past the caches.
+    /// Converts `count` elements that lie side by side, past the caches; [`streaming::fence`] before another thread may read them.
     ///
     /// # Safety
     /// - As [`StridedConvert::run`], with the elements of both sides dense.
@@ -431,7 +431,6 @@ impl StridedConvert {
             // SAFETY: a piece of both sides, or a tile for as many.
             unsafe { (port.convert)(piece.from[0], piece.to, piece.n) }
         });
-        streaming::fence();
     }
 
     /// From elements of one type to elements of another.

@@ -94,7 +94,9 @@ impl Channels {
                 write_row::<T, _, 3>(Rows { repeated: [false, true, true], ..rows }, normalize, streams);
             }
         }
-        streaming::fence();
+        if streams {
+            streaming::fence();
+        }
     }
 }
 
