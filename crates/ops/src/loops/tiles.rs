@@ -2,7 +2,7 @@
 //! rows of one type.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
-use super::ahead::{AHEAD, AHEAD_IN_PLACE};
+use super::ahead::{AHEAD, AHEAD_IN_CACHE};
 use super::rows::{self, Rows};
 use super::streaming::{self, stream_rows};
 use super::turned;
@@ -110,11 +110,13 @@ impl<'k, const N: usize> Sink<'k, N> {
 
     /// The same for a result of so many bytes, `apart` from all arguments, of which so many are `read` side by side.
     fn sized(self, bytes: usize, apart: impl Fn() -> bool, read: impl Fn() -> usize) -> Self {
-        if !streaming::pays(bytes, read) {
-            return self;
-        }
-        let streams = N <= rows::STREAMED && apart();
-        Sink { streams, ahead: if streams { AHEAD } else { AHEAD_IN_PLACE }, ..self }
+        let streams = N <= rows::STREAMED && streaming::pays(bytes, read) && apart();
+        let ahead = match streams {
+            true => AHEAD,
+            false if streaming::crowds(bytes) => AHEAD_IN_CACHE,
+            false => 0,
+        };
+        Sink { streams, ahead, ..self }
     }
 
     /// Computes rows whose results stand in memory as the kernel writes them.
@@ -304,8 +306,11 @@ fn tiled_rows<const N: usize>(
                     in_tiles[i].as_ptr().cast()
                 };
             }
-            if to.is_direct(p.inner[0], count) {
+            if to.is_direct(p.inner[0], count) && sink.streams {
                 sink.compute(&made);
+            } else if to.is_direct(p.inner[0], count) {
+                // Most arguments are in tiles: there is nothing to ask ahead for.
+                (sink.run)(&made);
             } else {
                 made.to = out_tile.as_mut_ptr().cast();
                 (sink.run)(&made);
