@@ -22,6 +22,12 @@ pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
     let sooner = if turned_dim.is_some() { 2 } else { 1 };
     let streams = streaming::pays(sooner * iter.numel() as usize * to.size(), || 1)
         && !iter.operands()[0].shares_storage(&iter.operands()[1]);
+    // What a block wrote past the caches, before another thread may read it.
+    let wait = || {
+        if streams {
+            streaming::fence();
+        }
+    };
     if let Some(dim) = turned_dim {
         let rows = turned::rows_of_block(from.size());
         // Along the input's rows, whose lines are so asked for ahead by the processor; lines of the output need not be.
@@ -31,10 +37,12 @@ pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
             if let Some(columns) = turned::squares(result, data[0]).filter(|_| streams && from == to) {
                 return iter.for_each_block(data, dim, [columns, usize::MAX], Along::Rows, &|p, n, rows| {
                     stream_squares(&p, n, rows, to.size());
+                    wait();
                 });
             }
             iter.for_each_block(data, dim, [turned::COLUMNS, rows], along, &|p, n, rows| {
                 copy_turned(&p, n, rows, [from.size(), to.size()], (from != to).then_some(convert), streams);
+                wait();
             });
         });
     }
@@ -45,6 +53,7 @@ pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
             } else {
                 convert_rows(&p, n, rows, [from.size(), to.size()], convert, streams);
             }
+            wait();
         });
     })
 }
@@ -68,9 +77,6 @@ fn copy_rows(p: &Pointers<'_>, n: usize, rows: usize, size: usize, streams: bool
                 copy_strided(from, p.inner[1], to, p.inner[0], n, size);
             }
         }
-    }
-    if streams {
-        streaming::fence();
     }
 }
 
@@ -100,9 +106,6 @@ fn copy_turned(
             }
         }
     }
-    if streams {
-        streaming::fence();
-    }
 }
 
 /// A block whose squares are turned in registers, and the rest of it by way of a tile.
@@ -112,7 +115,6 @@ fn stream_squares(p: &Pointers<'_>, n: usize, rows: usize, size: usize) {
         Squares { from: p.data[1], row: p.inner[1] as isize, rows: whole(n), len: whole(rows), size };
     // SAFETY: the walk lies inside both operands; that the output is streamed says that there is AVX-512.
     unsafe { gemm::stream_turned(&squares, p.data[0], p.outer[0] as isize) };
-    streaming::fence();
     copy_blocks(p, 0..squares.rows, squares.len..rows, size);
     copy_blocks(p, squares.rows..n, 0..rows, size);
 }
@@ -150,8 +152,5 @@ fn convert_rows(
                 convert.run(from, p.inner[1], to, p.inner[0], n);
             }
         }
-    }
-    if streams {
-        streaming::fence();
     }
 }

@@ -281,6 +281,8 @@ fn tiled_rows<const N: usize>(
     from: [Port; N],
     sink: Sink<'_, N>,
 ) {
+    // Most arguments are in tiles: what follows there is not worth asking for.
+    let sink = Sink { ahead: if sink.streams { sink.ahead } else { 0 }, ..sink };
     let mut out_tile: Tile = [MaybeUninit::uninit(); TILE];
     let mut in_tiles: [Tile; N] = [[MaybeUninit::uninit(); TILE]; N];
     for row in 0..rows as i64 {
@@ -306,11 +308,8 @@ fn tiled_rows<const N: usize>(
                     in_tiles[i].as_ptr().cast()
                 };
             }
-            if to.is_direct(p.inner[0], count) && sink.streams {
+            if to.is_direct(p.inner[0], count) {
                 sink.compute(&made);
-            } else if to.is_direct(p.inner[0], count) {
-                // Most arguments are in tiles: there is nothing to ask ahead for.
-                (sink.run)(&made);
             } else {
                 made.to = out_tile.as_mut_ptr().cast();
                 (sink.run)(&made);
