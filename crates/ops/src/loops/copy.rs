@@ -20,7 +20,9 @@ pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
     let turned_dim = turned::turned_dim(iter);
     // A block that is turned writes a few lines in each of many rows, for which the processor cannot ask ahead: it gains sooner.
     let sooner = if turned_dim.is_some() { 2 } else { 1 };
-    let streams = streaming::pays(sooner * iter.numel() as usize * to.size(), || 1)
+    // A conversion to a lesser type fills the caches with what it reads.
+    let size = to.size().max(from.size());
+    let streams = streaming::pays(sooner * iter.numel() as usize * size, || 1)
         && !iter.operands()[0].shares_storage(&iter.operands()[1]);
     // What a block wrote past the caches, before another thread may read it.
     let wait = || {

@@ -85,6 +85,8 @@ pub trait FloatElement: Lane + Div<Output = Self> {
     const NORMAL_PIECES: Option<[&'static [[Self; 16]; 7]; 2]>;
     /// `piece_tables::TANH`, the same way.
     const TANH: Option<&'static [[Self; 16]; 8]>;
+    /// `piece_tables::SIGMOID`, the same way.
+    const SIGMOID: Option<&'static [[Self; 16]; 8]>;
     /// `(e^r - 1 - r) / r^2` for `|r| <= ln 2 / 2`.
     const EXP: &'static [Self];
     /// The same for `|r| <= ln 2 / 32`, with its error weighed by `r^2`.
@@ -201,6 +203,7 @@ float_element! { f32:
     );
     const NORMAL_PIECES: Option<[&[[Self; 16]; 7]; 2]> = Some([&piece_tables::TAIL, &piece_tables::SLOPE]);
     const TANH: Option<&[[Self; 16]; 8]> = Some(&piece_tables::TANH);
+    const SIGMOID: Option<&[[Self; 16]; 8]> = Some(&piece_tables::SIGMOID);
     const EXP: &[Self] = &[
         0.5, 0.16666667, 0.041666463, 0.0083333105, 0.0013933731, 0.0001989108,
     ];
@@ -313,6 +316,7 @@ float_element! { f64:
     const NORMAL_TAIL: (&[Self], &[Self]) = (&[], &[]);
     const NORMAL_PIECES: Option<[&[[Self; 16]; 7]; 2]> = None;
     const TANH: Option<&[[Self; 16]; 8]> = None;
+    const SIGMOID: Option<&[[Self; 16]; 8]> = None;
     const EXP: &[Self] = &[
         0.5, 0.1666666666666667, 0.04166666666666667, 0.008333333333326084, 0.0013888888888883711,
         0.0001984126987500228, 2.480158732567746e-5, 2.755725517000089e-6, 2.755727347871858e-7,

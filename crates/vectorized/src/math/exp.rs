@@ -1,7 +1,8 @@
-//! Exponentials, and what is close to them.
+//! Exponentials, and what is close to them; the sigmoid of f32 in pieces.
 
 use super::super::lanes::{Bits, Float};
-use super::{FloatElement, Pair, clamp, polynomial};
+use super::pieces::Piece;
+use super::{FloatElement, Pair, clamp, or_beyond, polynomial};
 
 /// `e^x` as `2^n (1 + high + low)`, with `|high|` about `ln 2 / 2` at most.
 pub(super) struct Exponential<V> {
@@ -170,10 +171,35 @@ pub(in super::super) fn expm1<V: Float>(x: V) -> V {
     V::select(x.abs().lt(V::splat(V::Element::MIN_NORMAL) * V::constant(4.0)), x, result)
 }
 
+/// In f32 1/2 and what the table has at the nearest point, with the sign of `x`, and last and least what the distance adds.
+#[inline(always)]
+pub(in super::super) fn sigmoid<V: Float>(x: V) -> V {
+    let Some([points, values, slopes @ ..]) = V::Element::SIGMOID else {
+        return sigmoid_by_exponential(x);
+    };
+    let z = x.abs();
+    let piece = Piece::of(z, 2.0, points);
+    let at_point = V::constant(0.5) + piece.look_up(values).copysign(x);
+    let distance = V::from_bits(piece.distance.to_bits() ^ sign_of(x));
+    let near = piece.polynomial(slopes).mul_add(distance, at_point);
+    or_beyond(
+        z.lt(V::constant(15.5 / 2.0)),
+        near,
+        #[inline(always)]
+        || sigmoid_by_exponential(x),
+    )
+}
+
+/// The bit of the sign.
+#[inline(always)]
+fn sign_of<V: Float>(x: V) -> V::Bits {
+    x.to_bits() & V::Bits::splat(V::Element::SIGN_MASK)
+}
+
 /// With `n` a multiple of 1/16 near `x log2(e)`, `p = 2^(floor(n) + 1)` and `e^-x = t / p` it is `p / (p + t)`. A table holds `t` but
 /// for a small part, so that only the quotient needs more than working precision; its remainder is summed from the greatest term on.
 #[inline(always)]
-pub(in super::super) fn sigmoid<V: Float>(x: V) -> V {
+fn sigmoid_by_exponential<V: Float>(x: V) -> V {
     let x = clamp(x, (V::Element::EXP_RANGE.0, V::Element::NEGLIGIBLE));
     let (n, index) = sixteenths(x, V::splat(V::Element::LOG2_E));
     let first = n.mul_add(V::splat(V::Element::LN_2), -x);

@@ -1,27 +1,50 @@
-//! Functions that are a short polynomial in each of 16 pieces of 0 to 31/8, and something longer beyond.
+//! Functions that are a short polynomial in each of 16 pieces of a range from 0 on, and something longer beyond.
 
 use super::super::lanes::Float;
-
-/// Where the pieces end.
-const END: f64 = 31.0 / 8.0;
 
 /// `1.5 * 2^21`: adding it to an f32 rounds to a multiple of 1/4, and the low bits hold how many.
 const ROUND_QUARTER: f64 = 3_145_728.0;
 
-/// By a table of `piece_tables`, of `z` in 0 to `END`, in f32.
-#[inline(always)]
-pub(super) fn by_pieces<V: Float, const N: usize>(z: V, table: &'static [[V::Element; 16]; N]) -> V {
-    let index = (z + V::constant(ROUND_QUARTER)).to_bits();
-    let distance = z - V::look_up(&table[0], index);
-    let mut sum = V::look_up(&table[N - 1], index);
-    for coefficients in table[1..N - 1].iter().rev() {
-        sum = sum.mul_add(distance, V::look_up(coefficients, index));
-    }
-    sum
+/// The piece of a number, by the bits of the float that has its number at the end, and the distance from the piece's point.
+pub(super) struct Piece<V: Float> {
+    index: V::Bits,
+    pub(super) distance: V,
 }
 
-/// Where the pieces have `z`.
+impl<V: Float> Piece<V> {
+    /// Of pieces of a quarter, or of that `times`, around `points`.
+    #[inline(always)]
+    pub(super) fn of(z: V, times: f64, points: &'static [V::Element; 16]) -> Self {
+        let index = (z + V::constant(times * ROUND_QUARTER)).to_bits();
+        Self { index, distance: z - V::look_up(points, index) }
+    }
+
+    /// What the piece has in a table.
+    #[inline(always)]
+    pub(super) fn look_up(&self, table: &'static [V::Element; 16]) -> V {
+        V::look_up(table, self.index)
+    }
+
+    /// The polynomial in the distance whose coefficients are in these tables, from the constant on.
+    #[inline(always)]
+    pub(super) fn polynomial(&self, coefficients: &'static [[V::Element; 16]]) -> V {
+        let mut sum = V::zero();
+        for (i, table) in coefficients.iter().rev().enumerate() {
+            let coefficient = self.look_up(table);
+            sum = if i == 0 { coefficient } else { sum.mul_add(self.distance, coefficient) };
+        }
+        sum
+    }
+}
+
+/// By a table of `piece_tables`, of `z` where [`in_pieces`] holds, in f32.
+#[inline(always)]
+pub(super) fn by_pieces<V: Float, const N: usize>(z: V, table: &'static [[V::Element; 16]; N]) -> V {
+    Piece::of(z, 1.0, &table[0]).polynomial(&table[1..])
+}
+
+/// Where 16 quarters around their multiples have `z`.
 #[inline(always)]
 pub(super) fn in_pieces<V: Float>(z: V) -> V::Mask {
-    z.lt(V::constant(END))
+    z.lt(V::constant(15.5 / 4.0))
 }
