@@ -220,10 +220,23 @@ on_registers! {
     // As `round_to_bf16`. The BF16 instruction would do, but it takes denormals for zero.
     fn narrow_bf16_lanes(x: __m512) -> [u16; 16] {
         let bits = _mm512_castps_si512(x);
-        let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
-        let rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+        let odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x1_0000));
+        let raised = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+        let rounded = _mm512_mask_add_epi32(raised, odd, raised, _mm512_set1_epi32(1));
+        let halves = _mm512_permutexvar_epi16(_mm512_loadu_si512(UPPER.as_ptr().cast()), rounded);
         let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
-        let wide = _mm512_mask_blend_epi32(nan, _mm512_srli_epi32::<16>(rounded), _mm512_set1_epi32(0x7fc0));
-        transmute::<__m256i, [u16; 16]>(_mm512_cvtepi32_epi16(wide))
+        let halves = _mm512_castsi512_si256(halves);
+        transmute::<__m256i, [u16; 16]>(_mm256_mask_blend_epi16(nan, halves, _mm256_set1_epi16(0x7fc0)))
     }
 }
+
+/// The places of the upper halves of sixteen numbers, twice.
+const UPPER: [u16; 32] = {
+    let mut places = [0; 32];
+    let mut i = 0;
+    while i < 32 {
+        places[i] = (2 * i as u16 + 1) % 32;
+        i += 1;
+    }
+    places
+};

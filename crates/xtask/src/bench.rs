@@ -97,28 +97,45 @@ fn machine(options: &Options) -> Result<Machine, Box<dyn Error>> {
     Ok(serde_json::from_str(&output(ours().arg("--machine").args(arguments(options)))?)?)
 }
 
-/// Prints how much of the machine the large elementwise workloads and the product of 1024 use.
+/// A copy of 1.6 times 10^7 elements.
+const COPY: &str = "copy.contiguous_transposed";
+const PRODUCT: &str = "linalg.matmul_f32.1024";
+
+/// Prints how much of the machine the large elementwise workloads and copies, and the product of 1024 use.
 fn shares(ours: &BTreeMap<String, Vec<Measured>>, floors: &Floors) {
-    let all: Vec<(&String, f64)> = ours
-        .iter()
-        .filter(|(name, _)| name.starts_with("elementwise.") && name.ends_with(".1e7"))
-        .filter_map(|(name, runs)| Some((name, floors.bandwidth(name, time(runs))?.1)))
-        .collect();
-    if let Some((least, share)) = all.iter().min_by(|a, b| a.1.total_cmp(&b.1)) {
-        let mean = all.iter().map(|(_, share)| share.ln()).sum::<f64>() / all.len() as f64;
+    let large = |name: &str| name.starts_with("elementwise.") && name.ends_with(".1e7") || name == COPY;
+    let shares = ours.iter().filter(|(name, _)| large(name));
+    let shares: Vec<(&String, f64)> =
+        shares.filter_map(|(name, runs)| Some((name, floors.bandwidth(name, time(runs))?.1))).collect();
+    if !shares.is_empty() {
+        let mean = shares.iter().map(|(_, share)| share.ln()).sum::<f64>() / shares.len() as f64;
         println!(
-            "elementwise of 1e7: {:.0} % of memory's bandwidth (geometric mean of {}), least {:.0} % ({least})",
+            "elementwise of 1e7: {:.0} % of memory's bandwidth (geometric mean of {} with the copy){}",
             100.0 * mean.exp(),
-            all.len(),
-            100.0 * share
+            shares.len(),
+            below(&shares, ours)
         );
     }
-    const PRODUCT: &str = "linalg.matmul_f32.1024";
     if let Some(runs) = ours.get(PRODUCT)
         && let Some((rate, share)) = floors.arithmetic(PRODUCT, time(runs))
     {
         println!("{PRODUCT}: {rate:.0} GFLOP/s, {:.0} % of the peak", 100.0 * share);
     }
+}
+
+/// The workloads that use little of memory's bandwidth, with the pace of the same in cache, where there is no memory to wait for: who
+/// keeps that is bound by arithmetic.
+fn below(shares: &[(&String, f64)], ours: &BTreeMap<String, Vec<Measured>>) -> String {
+    let mut few: Vec<_> = shares.iter().filter(|(_, share)| *share < 0.85).collect();
+    few.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let of = |(name, share): &(&String, f64)| {
+        let in_cache = ours.get(&name.replace(".1e7", ".1e5")).filter(|_| name.ends_with(".1e7"));
+        let pace = in_cache.zip(ours.get(*name)).map(|(small, large)| 100.0 * time(small) / time(large));
+        let pace =
+            pace.map(|pace| format!(", {:.0} % of its pace in cache", 100.0 * pace)).unwrap_or_default();
+        format!("; {name} {:.0} %{pace}", 100.0 * share)
+    };
+    few.into_iter().map(of).collect()
 }
 
 /// The median of the runs' medians.

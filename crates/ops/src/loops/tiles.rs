@@ -119,7 +119,7 @@ impl<'k, const N: usize> Sink<'k, N> {
         Sink { streams, ahead, ..self }
     }
 
-    /// Computes rows whose results stand in memory as the kernel writes them.
+    /// Computes rows whose results stand in memory as the kernel writes them; [`wait`](Self::wait) before another thread may read them.
     #[inline]
     fn compute(&self, rows: &Rows<N>) {
         if self.ahead == 0 {
@@ -129,11 +129,16 @@ impl<'k, const N: usize> Sink<'k, N> {
         let ahead = |i: usize| if rows.rows > 1 && rows.from_row[i] == 0 { 0 } else { self.ahead };
         let rows = Rows { ahead: std::array::from_fn(ahead), ..*rows };
         match self.streams {
-            true => {
-                stream_rows(&rows, self.inputs, self.output, self.heeds_streams, self.run);
-                streaming::fence();
-            }
+            true => stream_rows(&rows, self.inputs, self.output, self.heeds_streams, self.run),
             false => (self.run)(&rows),
+        }
+    }
+
+    /// Until all that this thread computed is there for others.
+    #[inline]
+    fn wait(&self) {
+        if self.streams {
+            streaming::fence();
         }
     }
 }
@@ -190,6 +195,7 @@ fn walk_rows<const N: usize>(iter: &TensorIterator<'_>, kernel: &Kernel<'_, N>) 
             } else {
                 tiled_rows(&p, n, rows, to, from, sink)
             }
+            sink.wait();
         });
     })
 }
@@ -233,7 +239,10 @@ fn plain_rows<const N: usize>(whole: Rows<N>, kernel: &Kernel<'_, N>) {
     let sink = sink.sized(n * sink.output, apart, read);
     // A few grains are cut finer, so that all threads end together.
     let grain = if n < 8 * GRAIN { GRAIN / 2 } else { GRAIN };
-    parallel_for(0..n, grain, |range| sink.compute(&whole.part(range, sink.inputs, sink.output)));
+    parallel_for(0..n, grain, |range| {
+        sink.compute(&whole.part(range, sink.inputs, sink.output));
+        sink.wait();
+    });
 }
 
 /// The same where the input at `place` is a number, which is converted once.
@@ -317,9 +326,6 @@ fn tiled_rows<const N: usize>(
                 unsafe { drain(&out_tile, at(0), p.inner[0], count, to, sink.streams) };
             }
         }
-    }
-    if sink.streams {
-        streaming::fence();
     }
 }
 
