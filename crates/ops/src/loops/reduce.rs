@@ -34,6 +34,7 @@ pub(crate) use moments::{MomentElement, Moments, four, moments, moments_asking, 
 pub(crate) use source::{Source, first_element};
 pub(crate) use steps::Steps;
 
+use crate::loops::ahead::Asking;
 use crate::structured::{TensorSpec, with_guards};
 use crate::tensor_iterator::{DimMask, Reduction};
 use crate::vectorized::{EveryIsa, Float, Number};
@@ -247,7 +248,13 @@ where
     FoldLines<T, F>: EveryIsa,
     FoldRows<T, F>: EveryIsa,
 {
-    run_any(input, out, mask, T::SCALAR_TYPE, &Folding::<T, F>::new(lanes, finish, identity))
+    run_any(
+        input,
+        out,
+        mask,
+        T::SCALAR_TYPE,
+        &Folding::<T, F>::new(lanes, finish, identity, Asking::of_fold(input)),
+    )
 }
 
 /// Folds elements of type `kernel`, over whichever walk suits the geometry.

@@ -47,6 +47,12 @@ pub(super) fn crowds(bytes: usize) -> bool {
     bytes >= LEAST && bytes >= last_cache() / 4
 }
 
+/// Whether most of so many bytes comes from memory, however often it is read.
+#[inline]
+pub(super) fn outgrows(bytes: usize) -> bool {
+    bytes >= LEAST && bytes > last_cache() / 2 * 3
+}
+
 /// Bytes of a result below which there is no time to ask for the size of the cache.
 const LEAST: usize = 1 << 20;
 

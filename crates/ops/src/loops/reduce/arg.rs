@@ -50,10 +50,11 @@ struct Extreme<T> {
     index: usize,
 }
 
-/// Which extreme, and whether its value is asked for.
+/// Which extreme, and how what comes next is asked for.
 #[derive(Clone, Copy)]
 struct ArgFold<T> {
     largest: bool,
+    asking: Asking,
     element: PhantomData<fn() -> T>,
 }
 
@@ -66,7 +67,7 @@ impl<T: Element + Convert> ArgFold<T> {
     {
         // SAFETY: the callers' `from` is valid for `n` elements.
         unsafe {
-            let value = fold_dense(from, n, Asking::of_fold(), fold);
+            let value = fold_dense(from, n, self.asking, fold);
             Extreme { value, index: first + dispatch(Find { from, n, value }) }
         }
     }
@@ -131,7 +132,7 @@ unsafe fn put<T>(to: *mut u8, value: T) {
 pub(crate) fn arg_extreme(input: &Tensor, out: &Tensor, mask: DimMask, largest: bool) -> Result<()> {
     let kernel = computing_type(input.dtype());
     dispatch_all_types!(computing, kernel, "argmax", T => {
-        let fold = ArgFold::<T> { largest, element: PhantomData };
+        let fold = ArgFold::<T> { largest, asking: Asking::of_fold(input), element: PhantomData };
         line_fold(input, [out], mask, kernel, [ScalarType::I64], fold)
     })
 }
@@ -149,7 +150,7 @@ pub(crate) fn extreme_with_index(
 ) -> Result<()> {
     let kernel = computing_type(input.dtype());
     dispatch_all_types!(computing, kernel, "max", T => {
-        let fold = ArgFold::<T> { largest, element: PhantomData };
+        let fold = ArgFold::<T> { largest, asking: Asking::of_fold(input), element: PhantomData };
         line_fold(input, [values, indices], mask, kernel, [kernel, ScalarType::I64], fold)
     })
 }

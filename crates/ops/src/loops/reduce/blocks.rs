@@ -54,11 +54,12 @@ pub(crate) struct Folding<T, F> {
     lanes: F,
     finish: Finish,
     identity: T,
+    asking: Asking,
 }
 
 impl<T: Element, F> Folding<T, F> {
-    pub(super) fn new(lanes: F, finish: Finish, identity: Scalar) -> Self {
-        Folding { lanes, finish, identity: T::from_scalar(identity) }
+    pub(super) fn new(lanes: F, finish: Finish, identity: Scalar, asking: Asking) -> Self {
+        Folding { lanes, finish, identity: T::from_scalar(identity), asking }
     }
 }
 
@@ -76,7 +77,18 @@ where
     unsafe fn lines(&self, from: *const u8, n: usize, apart: isize, to: *mut u8, count: usize) {
         let (from, to) = (from.cast(), to.cast());
         // SAFETY: the lines hold `n` elements each, and `to` takes one of each.
-        unsafe { dispatch(FoldLines { from, n, apart, to, count, pairs: false, lanes: self.lanes }) }
+        unsafe {
+            dispatch(FoldLines {
+                from,
+                n,
+                apart,
+                to,
+                count,
+                pairs: false,
+                asking: self.asking,
+                lanes: self.lanes,
+            })
+        }
     }
 
     fn combine(&self, a: Accumulator, b: Accumulator) -> Accumulator {
@@ -85,7 +97,17 @@ where
             let pair = [a, b].map(|acc| acc.as_ptr().cast::<T>().read_unaligned());
             let (from, mut result) = (pair.as_ptr(), self.identity);
             let to = &raw mut result;
-            dispatch(FoldLines { from, n: 2, apart: 0, to, count: 1, pairs: true, lanes: self.lanes });
+            let asking = Asking::NONE;
+            dispatch(FoldLines {
+                from,
+                n: 2,
+                apart: 0,
+                to,
+                count: 1,
+                pairs: true,
+                asking,
+                lanes: self.lanes,
+            });
             Accumulator::of(result)
         }
     }
@@ -175,6 +197,7 @@ pub(crate) struct FoldLines<T, F> {
     to: *mut T,
     count: usize,
     pairs: bool,
+    asking: Asking,
     lanes: F,
 }
 
@@ -185,7 +208,6 @@ impl<T, F: Placed> Placed for FoldLines<T, F> {
 impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldLines<T, F> {
     #[inline(always)]
     unsafe fn run(self) {
-        let asking = Asking::of_fold();
         for line in 0..self.count {
             let from = self.from.wrapping_byte_offset(line as isize * self.apart);
             // SAFETY: each line holds `n` elements, and `to` takes one of each.
@@ -194,7 +216,7 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldLines<T, F> {
                     let [a, b] = [0, 1].map(|i| T::Vector::splat(from.add(i).read_unaligned().widen()));
                     self.lanes.combine(a, b)
                 } else {
-                    fold_lanes::<I, T, F>(from, self.n, asking, self.lanes)
+                    fold_lanes::<I, T, F>(from, self.n, self.asking, self.lanes)
                 };
                 self.to.add(line).write_unaligned(first_lane::<I, T>(acc));
             }
@@ -272,13 +294,13 @@ pub(super) unsafe fn fold_block<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
             for (i, acc) in acc.iter_mut().enumerate() {
                 let from = from.add(at + i * lanes);
                 let soon = from.cast::<u8>().wrapping_add(asking.bytes);
-                if !asking.by_halves {
-                    I::prefetch(soon);
-                } else {
+                if asking.by_halves {
                     if asking.bytes != 0 {
                         I::prefetch_second(soon);
                     }
                     touch_middle::<I, T>(from.cast());
+                } else if asking.bytes != 0 {
+                    I::prefetch(soon);
                 }
                 *acc = f.step(*acc, T::load(from));
             }

@@ -179,6 +179,7 @@ pub(crate) unsafe fn moments_asking<T: MomentElement>(from: *const T, n: usize, 
 struct MomentFold<T> {
     correction: f64,
     root: bool,
+    asking: Asking,
     element: PhantomData<fn() -> T>,
 }
 
@@ -198,7 +199,7 @@ impl<T: MomentElement> LineFold<2> for MomentFold<T> {
     #[inline]
     unsafe fn block(self, from: *const u8, n: usize, _: usize) -> Moments {
         // SAFETY: `from` is valid for `n` elements.
-        unsafe { T::block(from.cast(), n, Asking::of_fold()) }
+        unsafe { T::block(from.cast(), n, self.asking) }
     }
     fn combine(self, a: Moments, b: Moments) -> Moments {
         a.join(b)
@@ -226,7 +227,7 @@ pub(crate) fn moments(
 ) -> Result<()> {
     let kernel = super::computing_type(input.dtype());
     dispatch_all_types!(wide_floats, kernel, "var", T => {
-        let fold = MomentFold::<T> { correction, root, element: PhantomData };
+        let fold = MomentFold::<T> { correction, root, asking: Asking::of_fold(input), element: PhantomData };
         line_fold(input, [spread, mean], mask, kernel, [kernel; 2], fold)
     })
 }
