@@ -152,7 +152,9 @@ fn map_lines<const N: usize>(
     let tile = Tile { n, size: kernel.size(), pitch: n + 16 };
     let work = Groups { ports, width, row, tile };
     let groups = lines / row * row.div_ceil(width);
-    let grain = (GRAIN / (n * width)).max(1);
+    // A line takes several times as long as its elements do elsewhere, so fewer are worth another thread.
+    let elements = if out.numel() < 8 * GRAIN as i64 { GRAIN / 4 } else { GRAIN };
+    let grain = (elements / (n * width)).max(1);
     parallel_for(0..groups, grain, |range| work.run(range, &body));
     Ok(())
 }
