@@ -63,6 +63,13 @@ impl<T: Element, F> Folding<T, F> {
     }
 }
 
+impl<T, F: Copy> Folding<T, F> {
+    /// The kernel for a single line of `n` elements.
+    fn one_line(&self, from: *const T, n: usize, to: *mut T) -> FoldLines<T, F> {
+        FoldLines { from, n, apart: 0, to, count: 1, pairs: false, asking: self.asking, lanes: self.lanes }
+    }
+}
+
 impl<T, F> AnyFold for Folding<T, F>
 where
     T: Element + Convert,
@@ -77,18 +84,7 @@ where
     unsafe fn lines(&self, from: *const u8, n: usize, apart: isize, to: *mut u8, count: usize) {
         let (from, to) = (from.cast(), to.cast());
         // SAFETY: the lines hold `n` elements each, and `to` takes one of each.
-        unsafe {
-            dispatch(FoldLines {
-                from,
-                n,
-                apart,
-                to,
-                count,
-                pairs: false,
-                asking: self.asking,
-                lanes: self.lanes,
-            })
-        }
+        unsafe { dispatch(FoldLines { apart, count, ..self.one_line(from, n, to) }) }
     }
 
     fn combine(&self, a: Accumulator, b: Accumulator) -> Accumulator {
@@ -97,17 +93,7 @@ where
             let pair = [a, b].map(|acc| acc.as_ptr().cast::<T>().read_unaligned());
             let (from, mut result) = (pair.as_ptr(), self.identity);
             let to = &raw mut result;
-            let asking = Asking::NONE;
-            dispatch(FoldLines {
-                from,
-                n: 2,
-                apart: 0,
-                to,
-                count: 1,
-                pairs: true,
-                asking,
-                lanes: self.lanes,
-            });
+            dispatch(FoldLines { pairs: true, ..self.one_line(from, 2, to) });
             Accumulator::of(result)
         }
     }
