@@ -5,7 +5,7 @@ use super::unary;
 use crate::Tensor;
 use crate::loops::{self, IntegerFormula};
 use crate::tensor_iterator::{Config, TensorIterator};
-use crate::vectorized::{Integer, Mask};
+use crate::vectorized::{Float, Integer, Mask};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
 
 formulas! { half_kernel(FloatFormula, Float) -> V:
@@ -20,8 +20,21 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     fn pow_by, pow_by_meta = build_converted_op(self_: x; exponent: Scalar) => x.pow(V::scalar(exponent));
     /// x^3.
     fn cube, cube_meta = build_converted_op(self_: x) => x * x * x;
-    /// x^-2.
-    fn inverse_square, inverse_square_meta = build_converted_op(self_: x) => (x * x).recip();
+    /// x^4.
+    fn fourth, fourth_meta = build_converted_op(self_: x) => { let square = x * x; square * square };
+    /// x^1.5.
+    fn three_halves, three_halves_meta = build_converted_op(self_: x) => x.abs() * root(x);
+    /// x^2.5.
+    fn five_halves, five_halves_meta = build_converted_op(self_: x) => x * x * root(x);
+    /// x^-2: the inverse first, which is in range wherever the result is.
+    fn inverse_square, inverse_square_meta = build_converted_op(self_: x) => { let inverse = x.recip(); inverse * inverse };
+}
+
+/// The square root as a factor of greater powers: of -0 it is 0, and of -infinity infinite, as C's `pow` has it.
+#[inline(always)]
+fn root<V: Float>(x: V) -> V {
+    let infinity = V::constant(f64::INFINITY);
+    V::select(x.eq(-infinity), infinity, x.sqrt().abs())
 }
 
 /// Powers of integers by repeated squaring, which wrap. A negative exponent gives the integer part: 1 or -1 of those, else 0.
@@ -98,7 +111,7 @@ pub fn pow_scalar_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, exp
     build_with_numbers(iter, self_, [exponent])
 }
 
-/// self to the power of a number; simple exponents are products and roots.
+/// self to the power of a number; simple exponents are products and roots, within 2.5 ulp.
 pub fn pow_scalar(iter: &mut TensorIterator<'_>, self_: &Tensor, exponent: Scalar) -> Result<()> {
     if !iter.common_dtype().is_floating_point() {
         return integer_kernel(iter, PowerOf(exponent));
@@ -106,6 +119,9 @@ pub fn pow_scalar(iter: &mut TensorIterator<'_>, self_: &Tensor, exponent: Scala
     match exponent.to_f64() {
         2.0 => square(iter, self_),
         3.0 => cube(iter, self_),
+        4.0 => fourth(iter, self_),
+        1.5 => three_halves(iter, self_),
+        2.5 => five_halves(iter, self_),
         0.5 => unary::sqrt(iter, self_),
         -0.5 => unary::rsqrt(iter, self_),
         -1.0 => unary::reciprocal(iter, self_),

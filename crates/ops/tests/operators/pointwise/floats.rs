@@ -213,29 +213,49 @@ fn functions_with_a_number() {
             f64::NAN,
         ]),
     ]);
+}
+
+/// Those that are products and roots among them, from where they underflow to where they overflow.
+#[test]
+fn powers_by_a_number() {
+    let special = [0.0, 0.5, 1.0, 2.5, 7.0, 1e-3, 1e-45, 1e-300, f64::INFINITY];
+    let spread = (-3000..3000).map(|i| 2f64.powf(f64::from(i) * 0.0423));
+    let domain: Vec<f64> =
+        special.into_iter().chain(spread).flat_map(|x| [x, -x]).chain([f64::NAN]).collect();
+    let shape = [domain.len() as i64];
     for (exponent, ulps) in [
         (2.0, 0.5),
         (3.0, 1.5),
+        (4.0, 2.5),
         (0.5, 0.5),
-        (-0.5, 1.0),
+        (1.5, 1.5),
+        (2.5, 2.5),
+        (-0.5, 1.5),
         (-1.0, 0.5),
-        (-2.0, 1.5),
+        (-2.0, 2.5),
         (0.0, 0.0),
         (1.0, 0.5),
-        (2.5, 1.0),
+        (3.5, 1.0),
+        (-1.5, 1.0),
     ] {
-        let domain = [0.0, 0.5, 1.0, 2.5, 7.0, 1e-3, f64::INFINITY, f64::NAN];
-        let x = tensor(&domain, &[8], ScalarType::F32);
-        let got = numbers(
-            &call("pow.Tensor_Scalar", vec![Value::from(&x), Value::Scalar(Scalar::Float(exponent))])
-                .unwrap(),
-        );
-        for (x, got) in numbers(&x).into_iter().zip(got) {
-            let wanted = x.powf(exponent);
-            assert!(
-                close(got, wanted, ScalarType::F32, ulps),
-                "{x} to the power of {exponent}: {got} and not {wanted}"
-            );
+        for dtype in [ScalarType::F32, ScalarType::F64, ScalarType::F16, ScalarType::BF16] {
+            let x = tensor(&domain, &shape, dtype);
+            // The reference is rounded, too.
+            let ulps = if dtype == ScalarType::F64 { ulps + 0.6 } else { ulps };
+            let power = Value::Scalar(Scalar::Float(exponent));
+            let got = numbers(&call("pow.Tensor_Scalar", vec![Value::from(&x), power]).unwrap());
+            for (x, got) in numbers(&x).into_iter().zip(got) {
+                // Roots are those of IEEE 754, as PyTorch's are.
+                let wanted = match exponent {
+                    0.5 => x.sqrt(),
+                    -0.5 => 1.0 / x.sqrt(),
+                    _ => x.powf(exponent),
+                };
+                assert!(
+                    close(got, wanted, dtype, ulps),
+                    "{x:e} to the power of {exponent} in {dtype}: {got:e} and not {wanted:e}"
+                );
+            }
         }
     }
 }
