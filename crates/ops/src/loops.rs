@@ -34,6 +34,13 @@ use tiles::{Kernel, for_each_rows};
 pub trait FloatFormula<const N: usize>: Copy + Sync {
     /// The formula, on lanes. Mark it `#[inline(always)]`.
     fn call<V: Float>(self, args: [V; N]) -> V;
+
+    /// The same where the results are rounded to f16 or bf16, for formulas that are shorter to so few digits; and true only if no
+    /// result is denormal or NaN.
+    #[inline(always)]
+    fn call_to_half<V: Float>(self, args: [V; N]) -> (V, bool) {
+        (self.call(args), false)
+    }
 }
 
 /// A formula of `N` arguments of any one type.

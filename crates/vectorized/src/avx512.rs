@@ -1,6 +1,7 @@
 //! The 512-bit registers: f32 by sixteen, f64 by eight, and the half types on them.
 #![expect(unsafe_code, reason = "intrinsics, and loads and stores through raw pointers")]
 
+use std::arch::asm;
 use std::arch::x86_64::*;
 use std::mem::transmute;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
@@ -138,6 +139,7 @@ half_lanes! {
 }
 half_lanes! {
     Avx512, bf16 => F32x16, 16; widen widen_bf16, widen_bf16_lanes; narrow round_to_bf16, narrow_bf16_lanes;
+    normal narrow_normal_bf16_lanes;
 }
 
 const HALF_EVEN: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
@@ -217,7 +219,7 @@ on_registers! {
         let wide = _mm512_cvtepu16_epi32(transmute::<[u16; 16], __m256i>(lanes));
         _mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide))
     }
-    // As `round_to_bf16`. The BF16 instruction would do, but it takes denormals for zero.
+    // As `round_to_bf16`. The instruction for it takes denormals for zero, and leaves NaN more of its bits.
     fn narrow_bf16_lanes(x: __m512) -> [u16; 16] {
         let bits = _mm512_castps_si512(x);
         let odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x1_0000));
@@ -228,6 +230,29 @@ on_registers! {
         let halves = _mm512_castsi512_si256(halves);
         transmute::<__m256i, [u16; 16]>(_mm256_mask_blend_epi16(nan, halves, _mm256_set1_epi16(0x7fc0)))
     }
+}
+
+on_registers! {
+    fn narrow_normal_bf16_lanes(x: __m512) -> [u16; 16] {
+        if is_x86_feature_detected!("avx512bf16") { transmute::<__m256i, [u16; 16]>(round_normal(x)) } else { narrow_bf16_lanes(x) }
+    }
+}
+
+/// The nearest bf16, but for denormals and NaN. The instruction stands here as text: the function would not be inlined into one
+/// without its set if it called for that.
+///
+/// # Safety
+///
+/// - The processor has AVX-512 BF16.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl")]
+unsafe fn round_normal(x: __m512) -> __m256i {
+    let rounded;
+    // SAFETY: the processor has the instruction, which touches nothing but its registers.
+    unsafe {
+        asm!("vcvtneps2bf16 {}, {}", out(ymm_reg) rounded, in(zmm_reg) x, options(pure, nomem, nostack, preserves_flags));
+    }
+    rounded
 }
 
 /// The places of the upper halves of sixteen numbers, twice.

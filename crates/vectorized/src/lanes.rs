@@ -259,6 +259,12 @@ pub trait Float: Number<Element: FloatElement> + Div<Output = Self> {
     fn exp(self) -> Self {
         super::math::exp(self)
     }
+    /// e to the power of `self` within 2^-20 of it, enough where it is rounded to f16 or bf16; and true only if all results are
+    /// [normal](Lanes::store_normal).
+    #[inline(always)]
+    fn exp_to_half(self) -> (Self, bool) {
+        super::math::exp_to_half(self)
+    }
     /// 2 to the power of `self`. Within 0.77 ulp in f32, 0.77 in f64.
     #[inline(always)]
     fn exp2(self) -> Self {
@@ -421,6 +427,17 @@ pub trait Lanes<I: Isa>: Copy + 'static {
     ///
     /// - `to` is valid for writing `Vector::LANES` elements.
     unsafe fn store(vector: Self::Vector, to: *mut Self);
+
+    /// As [`Lanes::store`], where no lane holds a denormal number or NaN: bf16 is rounded by one instruction then.
+    ///
+    /// # Safety
+    ///
+    /// - As [`Lanes::store`].
+    #[inline(always)]
+    unsafe fn store_normal(vector: Self::Vector, to: *mut Self) {
+        // SAFETY: this function's condition.
+        unsafe { Self::store(vector, to) }
+    }
 
     /// Writes the first `count` elements.
     ///

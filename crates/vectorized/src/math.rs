@@ -22,7 +22,7 @@ mod trigonometric;
 
 pub use element::FloatElement;
 pub(super) use erf::{erf, erfc, erfcx};
-pub(super) use exp::{exp, exp2, expm1, scale_floored, scale_in_two_steps, sigmoid};
+pub(super) use exp::{exp, exp_to_half, exp2, expm1, scale_floored, scale_in_two_steps, sigmoid};
 pub(super) use hyperbolic::{cosh, sinh, tanh};
 pub(super) use inverse_hyperbolic::{acosh, asinh, atanh};
 pub(super) use inverse_trigonometric::{acos, asin, atan};

@@ -237,7 +237,7 @@ macro_rules! operators {
 macro_rules! half_lanes {
     (
         $isa:ty, $element:ident => $vector:ident, $lanes:literal; widen $widen:path, $widen_lanes:path;
-        narrow $narrow:path, $narrow_lanes:path;
+        narrow $narrow:path, $narrow_lanes:path; $(normal $narrow_normal:path;)?
     ) => {
         impl Lanes<$isa> for $element {
             type Vector = $vector;
@@ -264,6 +264,11 @@ macro_rules! half_lanes {
                 // SAFETY: the set is there, and `to` is valid for `LANES` elements.
                 unsafe { to.cast::<[u16; $lanes]>().write_unaligned($narrow_lanes(vector.0)) }
             }
+            $(#[inline(always)]
+            unsafe fn store_normal(vector: $vector, to: *mut Self) {
+                // SAFETY: the set is there, and `to` is valid for `LANES` elements.
+                unsafe { to.cast::<[u16; $lanes]>().write_unaligned($narrow_normal(vector.0)) }
+            })?
             #[inline(always)]
             unsafe fn store_partial(vector: $vector, to: *mut Self, count: usize) {
                 // SAFETY: the set is there, and `to` is valid for `count <= LANES` elements of 16 bits.

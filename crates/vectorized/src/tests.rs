@@ -79,6 +79,7 @@ macro_rules! formulas {
 
 formulas! {
     Exp |x, y| x.exp();
+    ExpToHalf |x, y| x.exp_to_half().0;
     Exp2 |x, y| x.exp2();
     Expm1 |x, y| x.expm1();
     Log |x, y| x.log();

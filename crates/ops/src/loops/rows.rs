@@ -104,7 +104,7 @@ pub(super) trait LaneFormula<I: Isa, T: Lanes<I>, const N: usize>: Copy + Placed
 }
 
 macro_rules! store_lanes {
-    ($wrapper:ident, $formula:ident, $lanes:ident) => {
+    ($wrapper:ident, $formula:ident, $lanes:ident; $($call_to_half:ident)?) => {
         #[derive(Clone, Copy)]
         pub(super) struct $wrapper<F>(pub(super) F);
 
@@ -119,7 +119,14 @@ macro_rules! store_lanes {
 
             #[inline(always)]
             unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
-                // SAFETY: `to` takes a result for each lane.
+                $(if size_of::<T>() < size_of::<<T::Vector as Vector>::Element>() {
+                    let (results, are_normal) = self.0.$call_to_half(args);
+                    // SAFETY: `to` takes a result for each lane.
+                    return unsafe {
+                        if are_normal { T::store_normal(results, to.cast()) } else { T::store(results, to.cast()) }
+                    };
+                })?
+                // SAFETY: as above.
                 unsafe { T::store(self.0.call(args), to.cast()) }
             }
 
@@ -132,9 +139,9 @@ macro_rules! store_lanes {
     };
 }
 
-store_lanes!(Floats, FloatFormula, FloatLanes);
-store_lanes!(Numbers, NumberFormula, Lanes);
-store_lanes!(Integers, IntegerFormula, IntegerLanes);
+store_lanes!(Floats, FloatFormula, FloatLanes; call_to_half);
+store_lanes!(Numbers, NumberFormula, Lanes;);
+store_lanes!(Integers, IntegerFormula, IntegerLanes;);
 
 /// Arguments of kernels whose results may go past the caches.
 pub(super) const STREAMED: usize = 3;

@@ -1,15 +1,13 @@
 //! Formulas of one argument.
 
-use crate::loops::{self, NumberFormula};
+use crate::loops::{self, FloatFormula, NumberFormula};
 use crate::tensor_iterator::TensorIterator;
-use crate::vectorized::Number;
+use crate::vectorized::{Float, Number};
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar};
 
 // Floating point numbers; integers are converted to the default floating point type first.
 formulas! { half_kernel(FloatFormula, Float) -> V:
-    /// e^x.
-    fn exp, exp_meta = build_unary_float_op(self_: x) => x.exp();
     /// The natural logarithm.
     fn log, log_meta = build_unary_float_op(self_: x) => x.log();
     /// The square root.
@@ -28,6 +26,32 @@ formulas! { half_kernel(FloatFormula, Float) -> V:
     fn sigmoid, sigmoid_meta = build_unary_float_op(self_: x) => x.sigmoid();
     /// The error function.
     fn erf, erf_meta = build_unary_float_op(self_: x) => x.erf();
+}
+
+/// e^x.
+#[derive(Clone, Copy)]
+struct Exponential;
+
+impl FloatFormula<1> for Exponential {
+    #[inline(always)]
+    fn call<V: Float>(self, [x]: [V; 1]) -> V {
+        x.exp()
+    }
+
+    #[inline(always)]
+    fn call_to_half<V: Float>(self, [x]: [V; 1]) -> (V, bool) {
+        x.exp_to_half()
+    }
+}
+
+/// Shape and type of [`exp`].
+pub fn exp_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
+    iter.build_unary_float_op(self_)
+}
+
+/// e^x.
+pub fn exp(iter: &mut TensorIterator<'_>, _: &Tensor) -> Result<()> {
+    loops::half_kernel(iter, Exponential)
 }
 
 formulas! { float_kernel(FloatFormula, Float) -> V:

@@ -95,6 +95,8 @@ pub trait FloatElement: Lane + Div<Output = Self> {
     const POWERS: &'static [Self; 16];
     /// What `POWERS` leaves out.
     const POWERS_LOW: &'static [Self; 16];
+    /// `POWERS`, from whose bits `i / 16` of the exponent's lowest are taken.
+    const BENT_POWERS: &'static [Self; 16];
     /// `2^(1 - i / 16)`.
     const ROOTS: &'static [Self; 16];
     /// What `ROOTS` leaves out.
@@ -139,9 +141,20 @@ pub trait FloatElement: Lane + Div<Output = Self> {
 }
 
 macro_rules! float_element {
-    ($float:ident: $($body:tt)*) => {
+    ($float:ident, $bits:ident: $($body:tt)*) => {
         impl FloatElement for $float {
             $($body)*
+
+            const BENT_POWERS: &[Self; 16] = &{
+                let mut powers = *Self::POWERS;
+                let mut i = 0;
+                while i < 16 {
+                    let line = i << (Self::MANTISSA_BITS - 4);
+                    powers[i] = Self::from_bits(powers[i].to_bits() - line as $bits);
+                    i += 1;
+                }
+                powers
+            };
 
             #[inline(always)]
             fn from_f64(value: f64) -> Self {
@@ -162,7 +175,7 @@ macro_rules! float_element {
     };
 }
 
-float_element! { f32:
+float_element! { f32, u32:
     const MANTISSA_BITS: u32 = 23;
     const SIGN_MASK: u64 = 1 << 31;
     const ONE_BITS: u64 = 0x3f80_0000;
@@ -278,7 +291,7 @@ float_element! { f32:
     ];
 }
 
-float_element! { f64:
+float_element! { f64, u64:
     const MANTISSA_BITS: u32 = 52;
     const SIGN_MASK: u64 = 1 << 63;
     const ONE_BITS: u64 = 0x3ff0_0000_0000_0000;

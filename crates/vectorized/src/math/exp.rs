@@ -1,6 +1,6 @@
 //! Exponentials, and what is close to them; the sigmoid of f32 in pieces.
 
-use super::super::lanes::{Bits, Float};
+use super::super::lanes::{Bits, Float, Mask};
 use super::pieces::Piece;
 use super::{FloatElement, Pair, clamp, or_beyond, polynomial};
 
@@ -131,6 +131,23 @@ pub(super) fn tiny_expm1<V: Float>(r: V) -> V {
 pub(in super::super) fn exp<V: Float>(x: V) -> V {
     let (n, index, rest) = reduced(clamp(x, V::Element::EXP_RANGE));
     scaled_exp(n, index, rest)
+}
+
+/// With one product for the reduction and a polynomial of degree 2, whose slope at 0 makes up for most of what it leaves out. The
+/// bits of the sixteenths are a significand in straight pieces and its exponent; a table holds what bends them.
+#[inline(always)]
+pub(in super::super) fn exp_to_half<V: Float>(x: V) -> (V, bool) {
+    const LARGEST: f64 = std::f64::consts::LN_2 / 32.0;
+    const SLOPE: f64 = 1.0 + LARGEST * LARGEST / 8.0;
+    let (n, index) = sixteenths(x, V::splat(V::Element::LOG2_E));
+    let r = n.neg_mul_add(V::splat(V::Element::LN_2), x);
+    let bent = V::look_up(V::Element::BENT_POWERS, index).to_bits();
+    let power = V::from_bits(bent + index.shl(V::Element::MANTISSA_BITS - 4));
+    let slope = r.mul_add(V::constant(0.5), V::constant(SLOPE));
+    let near = power * slope.mul_add(r, V::one());
+    // Where it is, and its power, is a normal number.
+    let is_near = x.abs().lt(V::constant(87.0));
+    if is_near.all() { (near, true) } else { (V::select(is_near, near, exp(x)), false) }
 }
 
 /// `e^(x.high + x.low)`, with `x.high` in `EXP_RANGE`.

@@ -99,6 +99,35 @@ fn f32_functions_are_within_their_bounds() {
     for_each_function!(check);
 }
 
+/// Of every f16 and bf16: the bound, and that the rounded result is hardly farther from the exact one than the nearest.
+#[test]
+fn exponentials_of_halves_are_within_their_bound() {
+    fn check<T: Convert + Default>(digits: i32, min_normal: f64, of_bits: impl Fn(u16) -> T)
+    where
+        for<'a> Map<'a, T, ExpToHalf>: EveryIsa,
+    {
+        let x: Vec<T> = (0..=u16::MAX).map(of_bits).collect();
+        let wide: Vec<f32> = x.iter().map(|x| x.to_f32()).collect();
+        let results = apply::<f32, _>(best(), ExpToHalf, &wide, &wide);
+        let rounded = apply(best(), ExpToHalf, &x, &x);
+        for (i, &x) in wide.iter().enumerate() {
+            let (exact, got, rounded) = (f64::from(x).exp(), f64::from(results[i]), rounded[i].to_f64());
+            let nearest = exact.convert::<T>().to_f64();
+            if !nearest.is_finite() {
+                assert_eq!(nearest.is_nan(), rounded.is_nan(), "of {x:e}");
+                assert!(got.is_nan() || rounded == nearest, "of {x:e}: got {rounded:e}");
+                continue;
+            }
+            let bound = exact * 2f64.powi(-20) + f64::from(f32::from_bits(1));
+            assert!((got - exact).abs() <= bound, "of {x:e}: got {got:e}, expected {exact:e}");
+            let unit = exact.max(min_normal).log2().floor().exp2() * 2f64.powi(-digits);
+            assert!((rounded - exact).abs() <= 0.502 * unit, "of {x:e}: got {rounded:e}, expected {exact:e}");
+        }
+    }
+    check(10, 2f64.powi(-14), half::f16::from_bits);
+    check(7, f64::from(f32::MIN_POSITIVE), half::bf16::from_bits);
+}
+
 /// The slope goes through zero near -0.75: only beyond -3.9 its error counts in units of its own last place, and before in that of
 /// at least 1/8.
 #[test]

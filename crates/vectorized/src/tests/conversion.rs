@@ -148,3 +148,47 @@ fn bools_from_outside_may_be_any_byte() {
         );
     }
 }
+
+/// Stores numbers of a half type that are neither denormal nor NaN, in whole vectors.
+struct Normal<'a, T> {
+    from: &'a [f32],
+    to: &'a mut [T],
+}
+
+impl<T> Placed for Normal<'_, T> {
+    type Home = Self;
+}
+
+impl<I: Isa, T: Lanes<I, Vector: Vector<Element = f32>>> Kernel<I> for Normal<'_, T> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        let lanes = T::Vector::LANES;
+        for (from, to) in self.from.chunks_exact(lanes).zip(self.to.chunks_exact_mut(lanes)) {
+            // SAFETY: both are as long as a vector.
+            unsafe { T::store_normal(T::Vector::load(from.as_ptr()), to.as_mut_ptr()) };
+        }
+    }
+}
+
+#[test]
+fn normal_numbers_are_rounded_as_all_others() {
+    let mut random = Random(23);
+    let mut from =
+        vec![0.0, -0.0, f32::INFINITY, -f32::INFINITY, f32::MAX, f32::MIN_POSITIVE, -f32::MIN_POSITIVE, 1.0];
+    // Halves between two bf16 and beside them, then all that normal numbers can be.
+    from.extend(
+        (0..256u32)
+            .flat_map(|i| [0x7fff, 0x8000, 0x8001].map(|low| f32::from_bits(0x3f80_0000 + (i << 16) + low))),
+    );
+    from.extend((0..100_000).map(|_| f32::from_bits(random.bits() as u32)).filter(|x| x.is_normal()));
+    from.truncate(from.len() / 64 * 64);
+    for set in CpuCapability::available() {
+        let _guard = override_cpu_capability(set).unwrap();
+        let mut to = vec![bf16::ZERO; from.len()];
+        // SAFETY: the kernel checks its slices.
+        unsafe { dispatch(Normal { from: &from, to: &mut to }) };
+        for (&from, to) in from.iter().zip(to) {
+            assert_eq!(to.to_bits(), bf16::of(from).to_bits(), "{from:e} on {set:?}");
+        }
+    }
+}
