@@ -110,7 +110,7 @@ fn shares(ours: &BTreeMap<String, Vec<Measured>>, floors: &Floors) {
     if !shares.is_empty() {
         let mean = shares.iter().map(|(_, share)| share.ln()).sum::<f64>() / shares.len() as f64;
         println!(
-            "elementwise of 1e7: {:.0} % of memory's bandwidth (geometric mean of {} with the copy){}",
+            "elementwise of 1e7: {:.0} % of memory's bandwidth (geometric mean of {}){}",
             100.0 * mean.exp(),
             shares.len(),
             below(&shares, ours)

@@ -24,12 +24,6 @@ pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
     let size = to.size().max(from.size());
     let streams = streaming::pays(sooner * iter.numel() as usize * size, || 1)
         && !iter.operands()[0].shares_storage(&iter.operands()[1]);
-    // What a block wrote past the caches, before another thread may read it.
-    let wait = || {
-        if streams {
-            streaming::fence();
-        }
-    };
     if let Some(dim) = turned_dim {
         let rows = turned::rows_of_block(from.size());
         // Along the input's rows, whose lines are so asked for ahead by the processor; lines of the output need not be.
@@ -39,12 +33,12 @@ pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
             if let Some(columns) = turned::squares(result, data[0]).filter(|_| streams && from == to) {
                 return iter.for_each_block(data, dim, [columns, usize::MAX], Along::Rows, &|p, n, rows| {
                     stream_squares(&p, n, rows, to.size());
-                    wait();
+                    streaming::fence(streams);
                 });
             }
             iter.for_each_block(data, dim, [turned::COLUMNS, rows], along, &|p, n, rows| {
                 copy_turned(&p, n, rows, [from.size(), to.size()], (from != to).then_some(convert), streams);
-                wait();
+                streaming::fence(streams);
             });
         });
     }
@@ -55,7 +49,7 @@ pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
             } else {
                 convert_rows(&p, n, rows, [from.size(), to.size()], convert, streams);
             }
-            wait();
+            streaming::fence(streams);
         });
     })
 }

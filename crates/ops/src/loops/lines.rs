@@ -20,7 +20,7 @@ use super::streaming::{self, stream_rows};
 use super::tiles::StridedConvert;
 use crate::Tensor;
 use crate::parallel::parallel_for;
-use crate::tensor_iterator::{Dim, DimMask, Dims, GRAIN, offsets};
+use crate::tensor_iterator::{Dim, DimMask, Dims, grain_of, offsets};
 use crate::vectorized::EveryIsa;
 use flambeau_core::{Access, Element, Result, ScalarType, StorageGuards};
 use smallvec::SmallVec;
@@ -153,8 +153,7 @@ fn map_lines<const N: usize>(
     let work = Groups { ports, width, row, tile };
     let groups = lines / row * row.div_ceil(width);
     // A line takes several times as long as its elements do elsewhere, so fewer are worth another thread.
-    let elements = if out.numel() < 8 * GRAIN as i64 { GRAIN / 4 } else { GRAIN };
-    let grain = (elements / (n * width)).max(1);
+    let grain = (grain_of(out.numel() as usize, 4) / (n * width)).max(1);
     parallel_for(0..groups, grain, |range| work.run(range, &body));
     Ok(())
 }
@@ -208,7 +207,7 @@ impl Groups {
             }
         }
         // For lines that went past the caches.
-        streaming::fence();
+        streaming::fence(true);
     }
 }
 

@@ -8,7 +8,7 @@ use super::streaming::{self, stream_rows};
 use super::turned;
 use crate::dispatch_all_types;
 use crate::parallel::parallel_for;
-use crate::tensor_iterator::{Along, GRAIN, Plain, Pointers, TensorIterator};
+use crate::tensor_iterator::{Along, GRAIN, Plain, Pointers, TensorIterator, grain_of};
 use crate::vectorized::convert_slice;
 use flambeau_core::{Result, ScalarType};
 use std::mem::MaybeUninit;
@@ -137,9 +137,7 @@ impl<'k, const N: usize> Sink<'k, N> {
     /// Until all that this thread computed is there for others.
     #[inline]
     fn wait(&self) {
-        if self.streams {
-            streaming::fence();
-        }
+        streaming::fence(self.streams);
     }
 }
 
@@ -237,9 +235,7 @@ fn plain_rows<const N: usize>(whole: Rows<N>, kernel: &Kernel<'_, N>) {
     };
     let sink = Sink::new(kernel);
     let sink = sink.sized(n * sink.output, apart, read);
-    // A few grains are cut finer, so that all threads end together.
-    let grain = if n < 8 * GRAIN { GRAIN / 2 } else { GRAIN };
-    parallel_for(0..n, grain, |range| {
+    parallel_for(0..n, grain_of(n, 2), |range| {
         sink.compute(&whole.part(range, sink.inputs, sink.output));
         sink.wait();
     });

@@ -157,9 +157,7 @@ pub fn embedding_dense_backward(
                         }
                     }
                 }
-                if streams {
-                    streaming::fence();
-                }
+                streaming::fence(streams);
             });
             Ok(())
         })

@@ -9,6 +9,12 @@ use std::ops::Range;
 /// Elements below which a walk stays on the calling thread. PyTorch's `GRAIN_SIZE`.
 pub const GRAIN: usize = 32 * 1024;
 
+/// The grain of so many elements: of a few grains, one of so many `parts` of a grain, so that all threads end together.
+#[inline]
+pub(crate) fn grain_of(elements: usize, parts: usize) -> usize {
+    if elements < 8 * GRAIN { GRAIN / parts } else { GRAIN }
+}
+
 /// The direction in which blocks follow one another.
 #[derive(Clone, Copy)]
 pub(crate) enum Along {

@@ -94,9 +94,7 @@ impl Channels {
                 write_row::<T, _, 3>(Rows { repeated: [false, true, true], ..rows }, normalize, streams);
             }
         }
-        if streams {
-            streaming::fence();
-        }
+        streaming::fence(streams);
     }
 }
 
