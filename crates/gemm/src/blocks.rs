@@ -338,7 +338,8 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
     /// # Safety
     /// - As [`super::gemm`]; the rows of A are packed if others than the tile do that; the strip lies at `b`, its rows that far
     ///   apart; the tile is at `index` of those that use one strip or one panel.
-    // By itself it would fetch rows of A in halves that were stored as quarters, and wait until the tile before is written.
+    // By itself it would fetch rows of A in halves that were stored as quarters, and wait until the tile before is written; so
+    // would a copy of its arguments.
     #[inline(always)]
     unsafe fn tile(
         &self,
@@ -350,14 +351,14 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
     ) {
         let rows = self.rows.part(tile);
         let (a, ahead) = (self.rows_of_a(block, tile, &rows, strip), self.ahead(&rows, index, strip));
-        let args = self.args(&rows, a, b, strip, ahead);
         // SAFETY: the parts of the operands that belong to the tile.
         unsafe {
             if self.rounds {
-                self.rounded_tile(&rows, strip, args);
-            } else {
-                L::tile(rows.len(), args.cols.div_ceil(L::N), &args);
+                return self.rounded_tile(&rows, a, b, strip, ahead);
             }
+            let Target { at, row, .. } = self.target.from(strip * self.plan.strip);
+            let args = self.args(&rows, a, b, strip, ahead, (at.offset(rows.start as isize * row), row));
+            L::tile(rows.len(), args.cols.div_ceil(L::N), &args);
         }
     }
 
@@ -369,10 +370,9 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
         (b, b_depth): (*const L::Unit, isize),
         strip: usize,
         ahead: *const u8,
+        (c, c_row): (*mut L::Acc, isize),
     ) -> TileArgs<L> {
-        let Target { at: c, row: c_row, old, old_row, alpha, beta } =
-            self.target.from(strip * self.plan.strip);
-        let c = c.wrapping_offset(rows.start as isize * c_row);
+        let Target { old, old_row, alpha, beta, .. } = self.target.from(strip * self.plan.strip);
         let old = old.wrapping_offset(rows.start as isize * old_row);
         let (depth, cols) = (self.groups(), self.width(strip));
         TileArgs { depth, a, b, b_depth, c, c_row, old, old_row, cols, alpha, beta, ahead }
@@ -383,14 +383,22 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
     /// # Safety
     /// - As [`Slab::tile`].
     #[inline(always)]
-    unsafe fn rounded_tile(&self, rows: &Range<usize>, strip: usize, mut args: TileArgs<L>) {
+    unsafe fn rounded_tile(
+        &self,
+        rows: &Range<usize>,
+        a: RowsOfA<L::Unit>,
+        b: (*const L::Unit, isize),
+        strip: usize,
+        ahead: *const u8,
+    ) {
         const { assert!(L::NARROW.sums::<L>() <= MOST_SUMS && L::WIDE.sums::<L>() <= MOST_SUMS) }
         let mut sums = MaybeUninit::<[L::Acc; MOST_SUMS]>::uninit();
         let sums = sums.as_mut_ptr().cast::<L::Acc>();
         let &Gemm { c, c_strides: strides, alpha, beta, .. } = self.g;
         let c = at(c, strides, rows.start, self.columns.start + strip * self.plan.strip).cast_mut();
-        let (pitch, rows, columns) = (self.plan.strip, rows.len(), args.cols);
-        (args.c, args.c_row) = (sums, pitch as isize);
+        let pitch = self.plan.strip;
+        let args = self.args(rows, a, b, strip, ahead, (sums, pitch as isize));
+        let (rows, columns) = (rows.len(), args.cols);
         // SAFETY: there is room for the tile, and C has its elements.
         unsafe {
             L::tile(rows, columns.div_ceil(L::N), &args);
