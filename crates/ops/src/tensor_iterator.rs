@@ -15,8 +15,7 @@ pub use config::Config;
 pub use operand::{Operand, Operands};
 pub use reduction::{Dim, DimMask, Dims, Reduction, offsets};
 pub use types::{result_type, result_type_of};
-pub(crate) use walk::Along;
-pub(crate) use walk::grain_of;
+pub(crate) use walk::{Along, grain_of};
 pub use walk::{GRAIN, Pointers};
 
 use crate::Tensor;

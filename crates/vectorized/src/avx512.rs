@@ -230,9 +230,6 @@ on_registers! {
         let halves = _mm512_castsi512_si256(halves);
         transmute::<__m256i, [u16; 16]>(_mm256_mask_blend_epi16(nan, halves, _mm256_set1_epi16(0x7fc0)))
     }
-}
-
-on_registers! {
     fn narrow_normal_bf16_lanes(x: __m512) -> [u16; 16] {
         if is_x86_feature_detected!("avx512bf16") { transmute::<__m256i, [u16; 16]>(round_normal(x)) } else { narrow_bf16_lanes(x) }
     }
