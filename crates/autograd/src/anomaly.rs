@@ -1,10 +1,6 @@
 //! Anomaly mode: nodes remember the backtrace of the call that recorded them, and a backward pass that fails, or makes a
-//! NaN, names the node and shows it.
+//! NaN, names the node and shows it. Here is the mode; the engine looks at what a pass makes.
 
-use crate::formulas;
-use crate::node::{Gradients, Node};
-use flambeau_core::{Error, Result, ScalarType, bail};
-use flambeau_ops::Tensor;
 use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -74,43 +70,8 @@ pub fn set_detect_anomaly(on: bool, check_nan: bool) {
     MODE.set(if on { Mode::On { check_nan } } else { Mode::Off });
 }
 
-/// `error` from running `node`, with where the node was recorded, if the mode is on.
-pub(crate) fn explain(error: Error, node: &dyn Node) -> Error {
-    if MODE.get() == Mode::Off {
-        return error;
-    }
-    let name = node.name();
-    error.context(match node.header().trace() {
-        Some(trace) => {
-            format!("Error detected in {name}. Traceback of forward call that caused the error:\n{trace}")
-        }
-        None => format!(
-            "Error detected in {name}. No forward pass information available. Enable detect anomaly during forward \
-             pass for more information."
-        ),
-    })
-}
-
-/// Refuses NaN among the gradients that `node` made, if the mode asks for it.
+/// Whether a backward pass is to refuse NaN.
 #[inline]
-pub(crate) fn check_nan(node: &dyn Node, grads: &Gradients) -> Result<()> {
-    if MODE.get() == (Mode::On { check_nan: true }) { refuse_nan(node, grads) } else { Ok(()) }
-}
-
-#[cold]
-fn refuse_nan(node: &dyn Node, grads: &Gradients) -> Result<()> {
-    let _unrecorded = crate::no_grad();
-    for (i, grad) in grads.iter().enumerate() {
-        if let Some(grad) = grad
-            && has_nan(grad)?
-        {
-            bail!(Autograd, "Function '{}' returned nan values in its {i}th output.", node.name());
-        }
-    }
-    Ok(())
-}
-
-fn has_nan(grad: &Tensor) -> Result<bool> {
-    let values = formulas::to_dtype(grad, ScalarType::F64)?.to_vec::<f64>()?;
-    Ok(values.iter().any(|value| value.is_nan()))
+pub(crate) fn looks_for_nan() -> bool {
+    MODE.get() == (Mode::On { check_nan: true })
 }

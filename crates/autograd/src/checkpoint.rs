@@ -4,9 +4,9 @@
 //! a place in a row; the first place that a pass asks for has the part run again, which fills all places. A part inside
 //! another hands its inputs to the outer one to save, so that a place in the row of that is all it keeps.
 
-use crate::hooks::{Packed, saved_tensors_hooks};
+use crate::grad_mode::{enable_grad, is_grad_enabled};
+use crate::graph::hooks::{Packed, saved_tensors_hooks};
 use crate::tensor::Autograd;
-use crate::{enable_grad, is_grad_enabled};
 use flambeau_core::{Error, ErrorKind, Generator, GeneratorState, Result, ScalarType, bail, ensure};
 use flambeau_ops::Tensor;
 use parking_lot::Mutex;

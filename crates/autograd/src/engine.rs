@@ -4,80 +4,25 @@
 //! The graph is read and never changed, and what a pass counts it keeps for itself; so passes may run at the same time in
 //! several threads, and inside one another.
 
+mod anomaly;
 mod entries;
 mod graph_task;
 mod input_buffer;
 
-use crate::node::{Edge, Gradients, NodeHeader, NodePtr, OutputInfo};
-use crate::variable::{gradient_edge, requires_grad};
-use crate::{anomaly, formulas, forward, set_grad_enabled};
-use flambeau_core::{
-    DispatchKey, DispatchKeySet, Error, ErrorKind, Geometry, Result, ThreadKeysGuard, bail, ensure, profiler,
-};
+use crate::grad_mode::set_grad_enabled;
+use crate::graph::gradients::{Gradients, OutputInfo, sum_to_size};
+use crate::graph::node::{Context, Edge, NodeHeader, NodePtr, is_edge};
+use crate::handle;
+use crate::variable::accumulate_grad::keep_grads;
+use crate::variable::history::gradient_edge;
+use crate::variable::meta::requires_grad;
+use flambeau_core::{Error, ErrorKind, Result, bail, ensure, profiler};
 use flambeau_ops::Tensor;
 use graph_task::GraphTask;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// What a node knows of the pass it runs in.
-pub struct Context<'a> {
-    node: &'a NodePtr,
-    base: Option<&'a Geometry>,
-    /// Which of the first 64 gradients are wanted, one bit each.
-    needed: u64,
-    keep_graph: bool,
-    create_graph: bool,
-}
-
-impl<'a> Context<'a> {
-    /// Whether the gradient of input `i` is wanted: the input needs one, and this pass leads there.
-    #[inline]
-    pub fn needs(&self, i: usize) -> bool {
-        if i < 64 { self.needed >> i & 1 == 1 } else { is_edge(self.node.header().edges(), i) }
-    }
-
-    /// Whether the pass is itself recorded.
-    #[inline]
-    pub fn create_graph(&self) -> bool {
-        self.create_graph
-    }
-
-    /// Whether saved values stay for another pass.
-    #[inline]
-    pub fn keep_graph(&self) -> bool {
-        self.keep_graph
-    }
-
-    /// The name of the node.
-    pub fn name(&self) -> &str {
-        self.node.name()
-    }
-
-    pub(crate) fn node(&self) -> &NodePtr {
-        self.node
-    }
-
-    /// The base that the operator wrote through a view, if it did.
-    pub(crate) fn base(&self) -> Option<&Geometry> {
-        self.base
-    }
-
-    /// For the node of an operator that wrote through a view of `base`.
-    pub(crate) fn through_view<'b>(&self, base: &'b Geometry) -> Context<'b>
-    where
-        'a: 'b,
-    {
-        Context { base: Some(base), ..*self }
-    }
-
-    /// While formulas run unrecorded, nobody will ask which base a view of theirs looks at, but for a tangent.
-    pub(crate) fn skip_view_tracking(&self) -> Option<ThreadKeysGuard> {
-        let skip = || ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::ADInplaceOrView));
-        (!self.create_graph && !forward::is_dual_level_open()).then(skip)
-    }
-}
 
 /// How a pass is run.
 #[derive(Clone, Copy)]
@@ -196,7 +141,7 @@ fn roots(tensors: &[Tensor], grads: &[Option<Tensor>], create_graph: bool) -> Re
 fn seed(i: usize, tensor: &Tensor, grad: Option<&Tensor>) -> Result<Tensor> {
     let Some(grad) = grad else {
         ensure!(tensor.numel() == 1, Autograd, "grad can be implicitly created only for scalar outputs");
-        return formulas::ones_like(tensor);
+        return handle::ones_like(tensor);
     };
     ensure!(
         grad.sizes() == tensor.sizes(),
@@ -281,7 +226,8 @@ fn run_entry(task: &mut GraphTask<'_>, at: u32, mode: Mode, results: &mut [Optio
     let mut grads = std::mem::take(&mut entry.buffer);
     input_buffer::pad(&mut grads, header.outputs().len());
     if let Some(hooks) = header.hooks() {
-        hooks.run_tensor(&mut grads, mode.create_graph)?;
+        let retaining = hooks.run_tensor(&mut grads)?;
+        keep_grads(&retaining, &grads, mode.create_graph)?;
     }
     for capture in task.captures(at) {
         results[capture.result] = grads.get(capture.output_nr as usize).cloned().flatten();
@@ -293,13 +239,8 @@ fn run_entry(task: &mut GraphTask<'_>, at: u32, mode: Mode, results: &mut [Optio
             .enumerate()
             .try_for_each(|(i, edge)| task.send(at, i, edge.as_ref(), None, mode.create_graph));
     }
-    let cx = Context {
-        node,
-        base: None,
-        needed: task.needs(at) & present(edges),
-        keep_graph: mode.keep_graph,
-        create_graph: mode.create_graph,
-    };
+    let needed = task.needs(at) & present(edges);
+    let cx = Context::new(node, needed, mode.keep_graph, mode.create_graph);
     let mut made = apply(&cx, header, grads)?;
     ensure!(
         made.len() <= edges.len(),
@@ -324,10 +265,10 @@ fn run_entry(task: &mut GraphTask<'_>, at: u32, mode: Mode, results: &mut [Optio
 /// The node itself, between its hooks.
 #[inline]
 fn apply(cx: &Context<'_>, header: &NodeHeader, mut grads: Gradients) -> Result<Gradients> {
-    let Some(hooks) = header.hooks() else { return cx.node.apply(cx, grads) };
+    let Some(hooks) = header.hooks() else { return cx.node().apply(cx, grads) };
     hooks.run_pre(&mut grads)?;
     let seen = hooks.has_post().then(|| grads.clone());
-    let mut made = cx.node.apply(cx, grads)?;
+    let mut made = cx.node().apply(cx, grads)?;
     seen.map_or(Ok(()), |seen| hooks.run_post(&mut made, &seen))?;
     Ok(made)
 }
@@ -336,11 +277,6 @@ fn apply(cx: &Context<'_>, header: &NodeHeader, mut grads: Gradients) -> Result<
 #[inline]
 fn present(edges: &[Option<Edge>]) -> u64 {
     (0..edges.len().min(64)).fold(0, |bits, i| bits | u64::from(is_edge(edges, i)) << i)
-}
-
-#[inline]
-fn is_edge(edges: &[Option<Edge>], i: usize) -> bool {
-    matches!(edges.get(i), Some(Some(_)))
 }
 
 #[inline]
@@ -373,7 +309,7 @@ fn bring_slowly(grad: Tensor, info: &OutputInfo, who: &str, i: usize) -> Result<
         info.device,
         grad.device()
     );
-    let summed = formulas::sum_to_size(&grad, &info.sizes).map_err(|error| match error.kind() {
+    let summed = sum_to_size(&grad, &info.sizes).map_err(|error| match error.kind() {
         ErrorKind::Shape => Error::new(
             ErrorKind::Autograd,
             format!(
@@ -385,5 +321,5 @@ fn bring_slowly(grad: Tensor, info: &OutputInfo, who: &str, i: usize) -> Result<
         ),
         _ => error,
     })?;
-    if summed.dtype() == info.dtype { Ok(summed) } else { formulas::to_dtype(&summed, info.dtype) }
+    if summed.dtype() == info.dtype { Ok(summed) } else { handle::to_dtype(&summed, info.dtype) }
 }

@@ -7,7 +7,6 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `slot` | levels, and where tangents are kept |
 //! | `call` | the ordinary kernel |
 //! | `ways` | from tangents of arguments to tangents of results |
 //! | `in_place` | kernels of operators that write |
@@ -19,22 +18,16 @@
 mod call;
 mod generated;
 mod in_place;
-mod slot;
 mod ways;
 
-pub use slot::{DualLevel, dual_level, is_dual_level_open};
+pub use crate::graph::dual_level::{DualLevel, dual_level, is_dual_level_open};
 
 pub(crate) use call::{Call, Sum, Way, call, list, results2, results3, results4, tensor};
 pub(crate) use in_place::{copy_, in_place, overwritten, refused, set, view_in_place};
-pub(crate) use slot::{Slot, alias_with, attach, is_dual, put, shared_slot, slot, strided_part, tangent};
 
+use crate::variable::tangents::{below, is_dual, put, tangent};
 use flambeau_core::{DispatchKey, DispatchKeySet, Result, ThreadKeysGuard, ensure};
 use flambeau_ops::{Tensor, ops};
-
-/// Until it is dropped, calls on this thread carry no tangents.
-pub(crate) fn below() -> ThreadKeysGuard {
-    ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::ForwardGrad))
-}
 
 /// Another handle on `primal` that carries `tangent` until the level is closed. It shares the elements of both.
 ///
@@ -115,20 +108,4 @@ pub fn unpack_dual(tensor: &Tensor) -> Result<(Tensor, Option<Tensor>)> {
     let _below = below();
     let _untracked = ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::ADInplaceOrView));
     Ok((ops::alias(tensor)?, found))
-}
-
-/// Refuses an `out=` call on tensors with tangents.
-#[inline]
-pub(crate) fn check_out(name: &str, inputs: &[&Tensor]) -> Result<()> {
-    if is_dual_level_open() { refuse_duals(name, inputs) } else { Ok(()) }
-}
-
-#[cold]
-fn refuse_duals(name: &str, inputs: &[&Tensor]) -> Result<()> {
-    ensure!(
-        !inputs.iter().any(|input| is_dual(input)),
-        NotImplemented,
-        "Trying to use forward AD with {name}_out that does not support it because it is an out= function"
-    );
-    Ok(())
 }

@@ -1,13 +1,17 @@
 //! Functions whose derivative the user writes.
 #![expect(unsafe_code, reason = "says that its node begins with the header")]
 
-use crate::engine::Context;
-use crate::node::{Edges, Gradients, Node, NodeHeader, NodePtr, SECOND_TIME, new_node};
-use crate::record;
-use crate::saved_variable::{SavedVariable, Unpacked};
-use crate::variable::{set_gradient_edge, variable};
-use crate::view::{self, CreationMeta};
-use crate::{formulas, forward, handle, no_grad};
+use crate::grad_mode::no_grad;
+use crate::graph::dual_level::is_dual_level_open;
+use crate::graph::gradients::Gradients;
+use crate::graph::node::{Context, Edges, Node, NodeHeader, NodePtr, new_node};
+use crate::graph::operator::{Backward, SECOND_TIME};
+use crate::variable::history::set_gradient_edge;
+use crate::variable::meta::{CreationMeta, variable};
+use crate::variable::saved_variable::{SavedVariable, Unpacked};
+use crate::variable::tangents::{self, is_dual};
+use crate::variable::view;
+use crate::{forward, handle, record};
 use flambeau_core::{Result, bail, ensure};
 use flambeau_ops::Tensor;
 use parking_lot::Mutex;
@@ -160,7 +164,7 @@ pub struct JvpContext<'a> {
 /// Those of its forward, and `Autograd` where an input was written that may not be.
 pub fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
     let recording = record::any_requires_grad(inputs.iter().copied());
-    let dual = forward::is_dual_level_open() && inputs.iter().any(|input| forward::is_dual(input));
+    let dual = is_dual_level_open() && inputs.iter().any(|input| is_dual(input));
     let edges = if recording { record::edges_of_all(inputs)? } else { Edges::new() };
     let inputs: Vec<Tensor> = inputs.iter().map(|input| (*input).clone()).collect();
     let mut cx = ForwardContext {
@@ -171,7 +175,7 @@ pub fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>
         materialize: true,
     };
     let mut outputs = {
-        let (_unrecorded, _below) = (no_grad(), dual.then(forward::below));
+        let (_unrecorded, _below) = (no_grad(), dual.then(tangents::below));
         function.forward(&mut cx, &inputs)?
     };
     if !recording && !dual {
@@ -211,12 +215,12 @@ fn tangents<F: Function>(
     outputs: &[Tensor],
     materialize: bool,
 ) -> Result<Vec<Option<Tensor>>> {
-    let given = |input: &Tensor| match forward::tangent(input)? {
-        None if materialize && input.is_floating_point() => formulas::zeros(input.sizes(), input).map(Some),
+    let given = |input: &Tensor| match tangents::tangent(input)? {
+        None if materialize && input.is_floating_point() => handle::zeros(input.sizes(), input).map(Some),
         tangent => Ok(tangent),
     };
     let given: Vec<Option<Tensor>> = inputs.iter().map(given).collect::<Result<_>>()?;
-    let _below = forward::below();
+    let _below = tangents::below();
     let made = function.jvp(&JvpContext { inputs, outputs }, &given)?;
     ensure!(
         made.len() == outputs.len(),
@@ -343,7 +347,7 @@ unsafe impl<F: Function> Node for FunctionNode<F> {
         if self.materialize {
             for (grad, info) in grads.iter_mut().zip(self.header.outputs()) {
                 if grad.is_none() && info.dtype.is_floating_point() {
-                    *grad = Some(formulas::zeros_of(info)?);
+                    *grad = Some(info.zeros()?);
                 }
             }
         }
@@ -370,7 +374,7 @@ fn once_only(made: Gradients, grads: &Gradients) -> Result<Gradients> {
 
 struct OnceDifferentiable;
 
-impl crate::Backward for OnceDifferentiable {
+impl Backward for OnceDifferentiable {
     const NAME: &'static str = "OnceDifferentiable";
     const SAVES: bool = false;
 

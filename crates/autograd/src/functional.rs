@@ -4,7 +4,9 @@
 //! one, rows by backward passes and columns by forward mode.
 
 use crate::forward::{dual_level, make_dual, unpack_dual};
-use crate::{Autograd, engine, formulas, handle};
+use crate::tensor::Autograd;
+use crate::variable::tangents::put;
+use crate::{engine, handle};
 use flambeau_core::{Result, ensure};
 use flambeau_ops::{Tensor, ops};
 
@@ -33,7 +35,7 @@ pub fn jvp(f: Function<'_>, inputs: &[Tensor], tangents: &[Tensor]) -> Result<(V
     let (mut results, mut along) = (Vec::new(), Vec::new());
     for result in f(&duals)? {
         let (result, tangent) = unpack_dual(&result)?;
-        along.push(tangent.map_or_else(|| formulas::zeros(result.sizes(), &result), Ok)?);
+        along.push(tangent.map_or_else(|| handle::zeros(result.sizes(), &result), Ok)?);
         results.push(result);
     }
     Ok((results, along))
@@ -127,7 +129,7 @@ pub fn gradient(f: Function<'_>, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         Autograd,
         "expected a function that gives one number"
     );
-    gradients(&results, &variables, &[formulas::ones_like(&results[0])?])
+    gradients(&results, &variables, &[handle::ones_like(&results[0])?])
 }
 
 fn check_count(what: &str, expected: usize, got: usize) -> Result<()> {
@@ -150,7 +152,7 @@ fn variables(inputs: &[Tensor]) -> Result<Vec<Tensor>> {
     let variables = leaves(inputs)?;
     for (variable, input) in variables.iter().zip(inputs) {
         if let Some(tangent) = unpack_dual(input)?.1 {
-            crate::forward::put(variable, tangent)?;
+            put(variable, tangent)?;
         }
     }
     Ok(variables)
@@ -159,7 +161,7 @@ fn variables(inputs: &[Tensor]) -> Result<Vec<Tensor>> {
 /// The gradients, zeros where there are none.
 fn gradients(results: &[Tensor], leaves: &[Tensor], cotangents: &[Tensor]) -> Result<Vec<Tensor>> {
     let used: Vec<usize> = (0..results.len()).filter(|i| results[*i].requires_grad()).collect();
-    let zeros = |leaf: &Tensor| formulas::zeros(leaf.sizes(), leaf);
+    let zeros = |leaf: &Tensor| handle::zeros(leaf.sizes(), leaf);
     if used.is_empty() {
         return leaves.iter().map(zeros).collect();
     }
@@ -171,14 +173,14 @@ fn gradients(results: &[Tensor], leaves: &[Tensor], cotangents: &[Tensor]) -> Re
 
 /// Zeros with a one at element `at`, in row-major order.
 fn unit(like: &Tensor, at: i64) -> Result<Tensor> {
-    let flat = formulas::zeros(&[like.numel()], like)?;
+    let flat = handle::zeros(&[like.numel()], like)?;
     ops::fill__scalar(&ops::select_int(&flat, 0, at)?, 1.into())?;
     ops::reshape(&flat, like.sizes())
 }
 
 fn stacked(rows: &[Tensor], like: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     if rows.is_empty() {
-        return formulas::zeros(sizes, like);
+        return handle::zeros(sizes, like);
     }
     ops::reshape(&ops::stack(rows, 0)?, sizes)
 }

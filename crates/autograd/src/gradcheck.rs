@@ -1,8 +1,10 @@
 //! Analytic gradients against central differences in f64, for first and second derivatives.
 
+use crate::engine::grad;
 use crate::forward::{dual_level, make_dual, unpack_dual};
+use crate::grad_mode::no_grad;
+use crate::handle::to_dtype;
 use crate::tensor::Autograd;
-use crate::{grad, no_grad};
 use flambeau_core::{Result, ScalarType, bail, ensure, shape};
 use flambeau_ops::{Tensor, ops};
 
@@ -256,7 +258,7 @@ fn jacobians(output: &Tensor, leaves: &[Tensor]) -> Result<Vec<Jacobian>> {
 
 /// The gradients of the leaves, zeros where there are none, for this gradient of the output.
 fn pull_back(output: &Tensor, leaves: &[Tensor], seed: Vec<f64>) -> Result<Vec<Vec<f64>>> {
-    let seed = crate::formulas::to_dtype(&Tensor::from_vec(seed, output.sizes())?, output.dtype())?;
+    let seed = to_dtype(&Tensor::from_vec(seed, output.sizes())?, output.dtype())?;
     let grads = grad(std::slice::from_ref(output), leaves, &[Some(seed)], Some(true), false, true)?;
     let read = |(grad, leaf): (Option<Tensor>, &Tensor)| match grad {
         None => Ok(vec![0.0; leaf.numel() as usize]),
@@ -296,10 +298,7 @@ fn check_undefined(f: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs: &[Tenso
         for (o, output) in outputs.iter().enumerate().filter(|(o, _)| *o != left_out) {
             used.push(output.clone());
             let seed = (0..output.numel()).map(|i| weight(o as i64 + i)).collect();
-            seeds.push(Some(crate::formulas::to_dtype(
-                &Tensor::from_vec::<f64>(seed, output.sizes())?,
-                output.dtype(),
-            )?));
+            seeds.push(Some(to_dtype(&Tensor::from_vec::<f64>(seed, output.sizes())?, output.dtype())?));
         }
         if used.is_empty() {
             continue;
@@ -337,5 +336,5 @@ fn set(element: &Tensor, value: f64) -> Result<()> {
 }
 
 fn values(tensor: &Tensor) -> Result<Vec<f64>> {
-    crate::formulas::to_dtype(&tensor.detach()?, ScalarType::F64)?.to_vec()
+    to_dtype(&tensor.detach()?, ScalarType::F64)?.to_vec()
 }

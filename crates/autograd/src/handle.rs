@@ -1,7 +1,7 @@
-//! New handles: tensors without values, and other handles on the elements of one that is there. They have no history.
+//! New handles: tensors of no values, of zeros or ones, in another type; and other handles on the elements of one that is there.
 
-use flambeau_core::{Device, Geometry, Result, ScalarType, Storage, TensorImpl};
-use flambeau_ops::Tensor;
+use flambeau_core::{Device, Geometry, Result, Scalar, ScalarType, Storage, TensorImpl};
+use flambeau_ops::{Tensor, ops};
 
 /// A tensor without values, row-major.
 pub(crate) fn empty(sizes: &[i64], dtype: ScalarType, device: Device) -> Result<Tensor> {
@@ -24,7 +24,7 @@ fn with_geometry(geometry: Geometry, dtype: ScalarType, device: Device) -> Resul
 }
 
 /// A tensor of these bytes on the host, shaped like `like` and of its type; row-major.
-pub(crate) fn of_bytes(like: &Tensor, bytes: &[u8]) -> Result<Tensor> {
+fn of_bytes(like: &Tensor, bytes: &[u8]) -> Result<Tensor> {
     let geometry = Geometry::contiguous(like.sizes())?;
     Ok(Tensor::from_impl(TensorImpl::new(Storage::from_bytes(bytes)?, geometry, like.dtype())?))
 }
@@ -33,4 +33,34 @@ pub(crate) fn of_bytes(like: &Tensor, bytes: &[u8]) -> Result<Tensor> {
 #[inline]
 pub(crate) fn alias(tensor: &Tensor) -> Result<Tensor> {
     Ok(Tensor::from_impl(tensor.impl_().shallow_copy()))
+}
+
+/// A tensor of zeros, with the type and device of `like`.
+pub(crate) fn zeros(sizes: &[i64], like: &Tensor) -> Result<Tensor> {
+    let made = empty(sizes, like.dtype(), like.device())?;
+    ops::fill__scalar(&made, Scalar::Int(0))?;
+    Ok(made)
+}
+
+/// A tensor of ones, shaped and laid out like `like`: the gradient a scalar begins with.
+pub(crate) fn ones_like(like: &Tensor) -> Result<Tensor> {
+    match like.dtype() {
+        ScalarType::F32 if is_one_number(like) => return of_bytes(like, &1f32.to_ne_bytes()),
+        ScalarType::F64 if is_one_number(like) => return of_bytes(like, &1f64.to_ne_bytes()),
+        _ => {}
+    }
+    let made = empty(like.sizes(), like.dtype(), like.device())?;
+    ops::fill__scalar(&made, Scalar::Int(1))?;
+    Ok(made)
+}
+
+fn is_one_number(tensor: &Tensor) -> bool {
+    tensor.numel() == 1 && tensor.device().is_cpu()
+}
+
+/// `tensor` as elements of `dtype`.
+pub(crate) fn to_dtype(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    let made = empty(tensor.sizes(), dtype, tensor.device())?;
+    ops::copy_(&made, tensor, false)?;
+    Ok(made)
 }

@@ -1,19 +1,21 @@
 //! Records a graph of operators and walks it backwards.
 //!
-//! | module | holds |
-//! |---|---|
-//! | [`node`] | the graph: nodes, edges, and how they are dropped |
-//! | `variable`, `accumulate_grad` | what hangs on a tensor, and the node of a leaf |
-//! | [`saved_variable`] | tensors that a node keeps for its backward |
-//! | [`engine`] | the walk: [`backward`] and [`grad`] |
-//! | [`view`], `copy_slices` | views and in-place operators |
-//! | [`forward`](mod@forward), [`functional`] | forward mode; Jacobians and Hessians by both modes |
-//! | [`record`], `generated` | what recording kernels call, and the kernels |
-//! | `checkpoint` | parts of a computation that run again instead of keeping tensors: [`checkpoint`] |
-//! | [`grad_mode`], [`hooks`], [`anomaly`], [`function`] | the rest of the contract |
-//! | [`profiler`] | what took how long, and how much memory |
-//! | [`formulas`] | derivatives that are more than a line |
-//! | [`gradcheck`](mod@gradcheck) | analytic against numeric |
+//! A module uses those of the layers above it in this table, and none of its own layer or below; `cargo xtask tidy` holds that.
+//!
+//! | layer | module | holds |
+//! |---|---|---|
+//! | 1 | `handle`, `spin_lock` | tensors without history; a lock for a few words |
+//! | | [`grad_mode`], [`anomaly`] | whether a thread records, and remembers where |
+//! | 2 | [`graph`] | nodes, edges, hooks, and how nodes are dropped |
+//! | 3 | [`variable`] | what hangs on a tensor, views, tangents, and tensors that a node keeps for its backward |
+//! | 4 | [`engine`], [`record`] | the walk: [`backward`] and [`grad`]; what recording kernels call |
+//! | 5 | `tensor` | methods on tensors and nodes: [`Autograd`] |
+//! | 6 | [`formulas`] | derivatives that are more than a line |
+//! | 7 | [`forward`](mod@forward) | forward mode |
+//! | 8 | `generated` | the recording kernels |
+//! | | [`function`], [`functional`] | derivatives that users write; Jacobians and Hessians by both modes |
+//! | | `checkpoint` | parts of a computation that run again instead of keeping tensors: [`checkpoint`] |
+//! | | [`gradcheck`](mod@gradcheck), [`profiler`] | analytic against numeric; what took how long, and how much memory |
 //!
 //! ```
 //! use flambeau_autograd::Autograd;
@@ -26,10 +28,8 @@
 //! # Ok::<(), flambeau_core::Error>(())
 //! ```
 
-mod accumulate_grad;
 pub mod anomaly;
 mod checkpoint;
-mod copy_slices;
 pub mod engine;
 pub mod formulas;
 pub mod forward;
@@ -38,27 +38,26 @@ pub mod functional;
 mod generated;
 pub mod grad_mode;
 pub mod gradcheck;
+pub mod graph;
 mod handle;
-pub mod hooks;
-pub mod node;
 pub mod profiler;
 pub mod record;
-pub mod saved_variable;
-mod spares;
 mod spin_lock;
 mod tensor;
-mod variable;
-pub mod view;
+pub mod variable;
 
 pub use anomaly::detect_anomaly;
 pub use checkpoint::checkpoint;
-pub use engine::{Context, backward, grad};
+pub use engine::{backward, grad};
 pub use function::{Function, apply};
 pub use grad_mode::{
     enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled,
 };
 pub use gradcheck::{gradcheck, gradgradcheck};
-pub use hooks::{HookHandle, saved_tensors_hooks};
-pub use node::{Backward, Edge, Edges, Gradients, GraphNode, Node, NodePtr, live_nodes, new_node};
-pub use saved_variable::{SavedVariable, Unpacked};
+pub use graph::gradients::Gradients;
+pub use graph::hooks::{HookHandle, saved_tensors_hooks};
+pub use graph::live::live_nodes;
+pub use graph::node::{Context, Edge, Edges, Node, NodePtr, new_node};
+pub use graph::operator::{Backward, GraphNode};
 pub use tensor::{Autograd, NodeHandle};
+pub use variable::saved_variable::{SavedVariable, Unpacked};

@@ -27,7 +27,7 @@ pub use averages::{Average, Averages};
 pub use flambeau_core::profiler::{Event, Input, Kind, Memory, Open, Options, ThreadLog};
 pub use table::SortBy;
 
-use crate::node;
+use crate::graph::node;
 use flambeau_core::profiler::{self, Recording};
 use flambeau_core::{Error, ErrorKind, Result};
 use flambeau_ops::ops::OPERATORS;

@@ -28,20 +28,20 @@
 //!    be forgotten. Composite operators (`CompositeImplicitAutograd`) need none.
 
 mod arguments;
+pub(crate) mod copy_slices;
 pub mod scalar;
 
 pub use arguments::*;
 
-use crate::copy_slices::CopySlices;
-use crate::engine::Context;
-use crate::forward;
 use crate::grad_mode::is_grad_enabled;
-use crate::node::{Backward, Edge, Edges, Gradients, GraphNode, IntoEdges, NodePtr};
-use crate::saved_variable::{SavedVariable, Unpacked};
-use crate::variable::{
-    Variable, attach_to_fresh, gradient_edge, gradient_edges, requires_grad, set_gradient_edge, variable,
-};
-use crate::view;
+use crate::graph::gradients::Gradients;
+use crate::graph::node::{Context, Edge, Edges, IntoEdges, NodePtr};
+use crate::graph::operator::{Backward, GraphNode};
+use crate::variable::history::{gradient_edge, gradient_edges, set_gradient_edge};
+use crate::variable::meta::{Variable, attach_to_fresh, is_leaf, requires_grad, variable};
+use crate::variable::saved_variable::{SavedVariable, Unpacked};
+use crate::variable::{tangents, view};
+use copy_slices::CopySlices;
 use flambeau_core::{DispatchKey, DispatchKeySet, IntrusivePtr, Result, ThreadKeysGuard, bail, ensure};
 use flambeau_ops::{Tensor, ops};
 use smallvec::smallvec;
@@ -175,12 +175,6 @@ pub fn check_inplace(self_: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// Whether `tensor` has no history, nor would take one from its base.
-pub(crate) fn is_leaf(tensor: &Tensor) -> bool {
-    let Some(variable) = variable(tensor) else { return true };
-    !variable.has_history() && variable.view.get().is_none_or(|view| !view.is_behind(tensor))
-}
-
 /// Input number `nr`, whose values a formula uses; saved only if `used`, that is, if the gradient by that formula is wanted.
 ///
 /// # Errors
@@ -270,7 +264,7 @@ pub fn check_out<const N: usize>(name: &str, inputs: [&Tensor; N]) -> Result<()>
         "{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments \
          requires grad."
     );
-    forward::check_out(name, &inputs)
+    tangents::check_out(name, &inputs)
 }
 
 /// Calls a view operator below, and notes which base the result looks at: the kernel for `ADInplaceOrView`.

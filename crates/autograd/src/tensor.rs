@@ -1,12 +1,13 @@
 //! Autograd's methods on tensors and nodes.
 
 use crate::engine::backward;
-use crate::forward;
-use crate::hooks::{HookHandle, NodeHooks, PostAccumulateHook, PostHook, PreHook, TensorHook};
-use crate::node::NodePtr;
-use crate::record::is_leaf;
-use crate::variable::{Variable, add_autograd_key, gradient_edge, requires_grad, variable, variable_or_init};
-use crate::view;
+use crate::grad_mode::is_inference_mode_enabled;
+use crate::graph::gradients::Gradients;
+use crate::graph::hooks::{HookHandle, NodeHooks, PostAccumulateHook, PostHook, PreHook, TensorHook};
+use crate::graph::node::NodePtr;
+use crate::variable::history::gradient_edge;
+use crate::variable::meta::{Variable, add_autograd_key, is_leaf, requires_grad, variable, variable_or_init};
+use crate::variable::{tangents, view};
 use flambeau_core::{DispatchKey, DispatchKeySet, IntrusivePtr, Result, bail, ensure};
 use flambeau_ops::Tensor;
 use std::sync::Arc;
@@ -242,7 +243,7 @@ fn check_can_require_grad(tensor: &Tensor) -> Result<()> {
         "only Tensors of floating point dtype can require gradients"
     );
     ensure!(
-        !tensor.is_inference() || crate::is_inference_mode_enabled(),
+        !tensor.is_inference() || is_inference_mode_enabled(),
         Autograd,
         "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
     );
@@ -282,21 +283,18 @@ pub trait NodeHandle {
     /// Calls `hook` with the gradients of the operator's outputs before the node runs.
     fn register_prehook<H>(&self, hook: H) -> HookHandle
     where
-        H: Fn(&[Option<Tensor>]) -> Result<Option<crate::Gradients>> + Send + Sync + 'static;
+        H: Fn(&[Option<Tensor>]) -> Result<Option<Gradients>> + Send + Sync + 'static;
 
     /// Calls `hook` with the gradients of the operator's inputs and of its outputs after the node has run.
     fn register_hook<H>(&self, hook: H) -> HookHandle
     where
-        H: Fn(&[Option<Tensor>], &[Option<Tensor>]) -> Result<Option<crate::Gradients>>
-            + Send
-            + Sync
-            + 'static;
+        H: Fn(&[Option<Tensor>], &[Option<Tensor>]) -> Result<Option<Gradients>> + Send + Sync + 'static;
 }
 
 impl NodeHandle for NodePtr {
     fn register_prehook<H>(&self, hook: H) -> HookHandle
     where
-        H: Fn(&[Option<Tensor>]) -> Result<Option<crate::Gradients>> + Send + Sync + 'static,
+        H: Fn(&[Option<Tensor>]) -> Result<Option<Gradients>> + Send + Sync + 'static,
     {
         let hook: Arc<PreHook> = Arc::new(hook);
         self.header().hooks_or_init().add_pre(hook)
@@ -304,10 +302,7 @@ impl NodeHandle for NodePtr {
 
     fn register_hook<H>(&self, hook: H) -> HookHandle
     where
-        H: Fn(&[Option<Tensor>], &[Option<Tensor>]) -> Result<Option<crate::Gradients>>
-            + Send
-            + Sync
-            + 'static,
+        H: Fn(&[Option<Tensor>], &[Option<Tensor>]) -> Result<Option<Gradients>> + Send + Sync + 'static,
     {
         let hook: Arc<PostHook> = Arc::new(hook);
         self.header().hooks_or_init().add_post(hook)
@@ -321,7 +316,7 @@ fn describe(tensor: &Tensor) -> Option<String> {
         Ok(None) => tensor.requires_grad().then(|| "requires_grad=True".to_string()),
         Err(_) => Some("grad_fn=<Invalid>".to_string()),
     };
-    let tangent = forward::unpack_dual(tensor).ok().and_then(|(_, tangent)| tangent);
+    let tangent = tangents::tangent(tensor).ok().flatten();
     let tangent = tangent.map(|tangent| format!("tangent={tangent}"));
     let said: Vec<String> = history.into_iter().chain(tangent).collect();
     (!said.is_empty()).then(|| said.join(", "))

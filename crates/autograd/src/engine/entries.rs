@@ -3,7 +3,8 @@
 //! One pass at a time may write the number of its note into the node itself. The others, inside it or on other threads, keep
 //! a map.
 
-use crate::node::{Gradients, NodePtr};
+use crate::graph::gradients::Gradients;
+use crate::graph::node::NodePtr;
 use flambeau_core::ThinPtr;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -2,7 +2,7 @@
 
 use super::entries::{Entries, NOWHERE};
 use super::input_buffer;
-use crate::node::Edge;
+use crate::graph::node::Edge;
 use flambeau_core::Result;
 use flambeau_ops::Tensor;
 use std::collections::BinaryHeap;

@@ -1,6 +1,6 @@
 //! Gradients on their way into a node: summed as they arrive.
 
-use crate::node::Gradients;
+use crate::graph::gradients::Gradients;
 use flambeau_core::{Result, Scalar, shape};
 use flambeau_ops::native::accumulate::accumulate_;
 use flambeau_ops::{Tensor, ops};

@@ -1,7 +1,7 @@
 //! Second derivatives of tiled attention, and the derivative by its bias: in operators on all scores at once, which the engine
 //! then differentiates.
 
-use super::zeros;
+use crate::handle::zeros;
 use flambeau_core::{Result, Scalar};
 use flambeau_ops::native::attention::attention_weights;
 use flambeau_ops::{Tensor, ops};

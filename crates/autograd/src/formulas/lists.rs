@@ -1,6 +1,6 @@
 //! Derivatives of joining, cutting and rearranging.
 
-use super::zeros;
+use crate::handle::zeros;
 use flambeau_core::{DimVec, Error, ErrorKind, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 

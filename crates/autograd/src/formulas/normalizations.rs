@@ -1,9 +1,10 @@
 //! Second derivatives of normalizations: the first ones written in operators, which the engine then differentiates.
 
 use super::{restored_dims, sum_to_size};
+use crate::grad_mode::{enable_grad, is_grad_enabled};
 use crate::tensor::Autograd;
-use crate::variable::requires_grad;
-use crate::{enable_grad, engine, handle, is_grad_enabled};
+use crate::variable::meta::requires_grad;
+use crate::{engine, handle};
 use flambeau_core::{DimVec, Result, Scalar, ScalarType, bail, shape};
 use flambeau_ops::{Tensor, ops};
 

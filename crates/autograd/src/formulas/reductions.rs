@@ -1,6 +1,7 @@
 //! Derivatives of reductions and of running sums and products.
 
-use super::{mean_backward, restored_dims, zeros};
+use super::{mean_backward, restored_dims};
+use crate::handle::zeros;
 use flambeau_core::{DimVec, Result, Scalar, shape};
 use flambeau_ops::{Tensor, ops};
 

@@ -1,7 +1,7 @@
 //! Derivatives of writing to places that an index names, and reducing what comes to each.
 
 use super::reductions::shifted;
-use super::zeros;
+use crate::handle::zeros;
 use flambeau_core::{DimVec, Error, ErrorKind, Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
 

@@ -1,6 +1,6 @@
 //! What formulas of tangents need: those of gradients have no use for it.
 
-use crate::forward;
+use crate::variable::tangents::strided_part;
 use flambeau_core::{DimVec, Result};
 use flambeau_ops::{Tensor, ops};
 use smallvec::smallvec;
@@ -17,7 +17,7 @@ pub fn as_strided_tangent(
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
     let offset = storage_offset.unwrap_or_else(|| self_.storage_offset());
-    forward::strided_part(tangent, self_, size, stride, offset)
+    strided_part(tangent, self_, size, stride, offset)
 }
 
 /// A bias as what is added to a batch, of which the channels are the second dimension.

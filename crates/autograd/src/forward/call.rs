@@ -1,9 +1,10 @@
 //! The kernel of an operator that gives new tensors, or views: its results, and then their tangents.
 
-use super::{below, put, tangent, ways};
-use crate::formulas;
-use crate::hooks::{saving_hooks, without_saving_hooks};
-use crate::variable::requires_grad;
+use super::ways;
+use crate::graph::hooks::{saving_hooks, without_saving_hooks};
+use crate::handle;
+use crate::variable::meta::requires_grad;
+use crate::variable::tangents::{below, put, tangent};
 use flambeau_core::{Result, Scalar, Storage, bail, ensure};
 use flambeau_ops::dispatch::{Arguments, OperatorInfo, Value};
 use flambeau_ops::{Tensor, ops};
@@ -199,7 +200,7 @@ pub(super) fn brought(tangent: Tensor, result: &Tensor) -> Result<Tensor> {
         true => tangent,
         false => ops::clone(&ops::expand(&tangent, result.sizes(), false)?, None)?,
     };
-    if tangent.dtype() == result.dtype() { Ok(tangent) } else { formulas::to_dtype(&tangent, result.dtype()) }
+    if tangent.dtype() == result.dtype() { Ok(tangent) } else { handle::to_dtype(&tangent, result.dtype()) }
 }
 
 fn next(values: &mut std::vec::IntoIter<Value>) -> Result<Tensor> {

@@ -1,9 +1,10 @@
 //! Kernels of operators that write their first argument: what is written takes the tangent's place in the same memory.
 
 use super::call::{any_requires_grad, tensors};
-use super::slot::{is_dual, lies_as, put, tangent};
-use super::{below, tensor, ways};
-use crate::{is_grad_enabled, view};
+use super::{tensor, ways};
+use crate::grad_mode::is_grad_enabled;
+use crate::variable::tangents::{below, is_dual, lies_as, put, tangent};
+use crate::variable::view;
 use flambeau_core::{Result, bail, ensure};
 use flambeau_ops::dispatch::{OperatorInfo, Value};
 use flambeau_ops::{Tensor, ops};

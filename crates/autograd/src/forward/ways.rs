@@ -1,9 +1,11 @@
 //! From tangents of arguments to tangents of results: by the operator itself, or by its backward pass.
 
 use super::call::{Call, Dual, any_requires_grad, brought, tensors};
-use super::put;
-use crate::variable::{requires_grad, variable};
-use crate::{Autograd, enable_grad, engine, handle, is_grad_enabled};
+use crate::grad_mode::{enable_grad, is_grad_enabled};
+use crate::tensor::Autograd;
+use crate::variable::meta::{requires_grad, variable};
+use crate::variable::tangents::put;
+use crate::{engine, handle};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};

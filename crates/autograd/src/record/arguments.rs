@@ -1,11 +1,13 @@
 //! Arguments that are not plain tensors: optional ones and lists, their edges, and their gradients.
 
-use crate::engine::Context;
-use crate::forward;
 use crate::grad_mode::is_grad_enabled;
-use crate::node::{Edges, Gradients};
-use crate::saved_variable::{SavedVariable, Unpacked};
-use crate::variable::{gradient_edge, requires_grad};
+use crate::graph::dual_level::is_dual_level_open;
+use crate::graph::gradients::Gradients;
+use crate::graph::node::{Context, Edges};
+use crate::variable::history::gradient_edge;
+use crate::variable::meta::requires_grad;
+use crate::variable::saved_variable::{SavedVariable, Unpacked};
+use crate::variable::tangents;
 use flambeau_core::{Result, ensure};
 use flambeau_ops::Tensor;
 
@@ -93,11 +95,11 @@ pub fn check_out_of(name: &str, inputs: &[&dyn Input]) -> Result<()> {
         "{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments \
          requires grad."
     );
-    if !forward::is_dual_level_open() {
+    if !is_dual_level_open() {
         return Ok(());
     }
     inputs.iter().try_for_each(|input| {
-        input.visit(&mut |tensor| tensor.map_or(Ok(()), |tensor| forward::check_out(name, &[tensor])))
+        input.visit(&mut |tensor| tensor.map_or(Ok(()), |tensor| tangents::check_out(name, &[tensor])))
     })
 }
 

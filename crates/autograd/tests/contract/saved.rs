@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 fn on_disk(
     packed: Arc<AtomicUsize>,
     unpacked: Arc<AtomicUsize>,
-) -> flambeau_autograd::hooks::SavedTensorsHooksGuard {
+) -> flambeau_autograd::graph::hooks::SavedTensorsHooksGuard {
     saved_tensors_hooks(
         move |tensor| {
             packed.fetch_add(1, Ordering::Relaxed);

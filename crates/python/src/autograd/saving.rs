@@ -4,7 +4,7 @@ use super::Object;
 use crate::call::IntoPython;
 use crate::errors::carry;
 use crate::tensor::tensor_in;
-use flambeau_autograd::hooks::{Packed, SavedTensorsHooksGuard};
+use flambeau_autograd::graph::hooks::{Packed, SavedTensorsHooksGuard};
 use flambeau_autograd::saved_tensors_hooks;
 use flambeau_core::Result;
 use flambeau_ops::Tensor;

@@ -3,15 +3,16 @@
 //! Tests, examples and benchmarks are not listed: what they do to memory reaches no user.
 
 pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
+    ("crates/autograd/src/function.rs", "its node begins with the header"),
     (
-        "crates/autograd/src/node.rs",
+        "crates/autograd/src/graph/node.rs",
         "nodes are made in the place where they stay, and begin with their headers",
     ),
-    ("crates/autograd/src/accumulate_grad.rs", "its node begins with the header"),
-    ("crates/autograd/src/copy_slices.rs", "its node begins with the header"),
-    ("crates/autograd/src/function.rs", "its node begins with the header"),
-    ("crates/autograd/src/node/saved.rs", "saved values are lent without a lock while formulas run"),
+    ("crates/autograd/src/graph/operator.rs", "its node is made part by part in the place where it stays"),
+    ("crates/autograd/src/graph/saved.rs", "saved values are lent without a lock while formulas run"),
+    ("crates/autograd/src/record/copy_slices.rs", "its node begins with the header"),
     ("crates/autograd/src/spin_lock.rs", "lends what is in its cell to one at a time"),
+    ("crates/autograd/src/variable/accumulate_grad.rs", "its node begins with the header"),
     ("crates/ops/src/native/accumulate.rs", "adds a few numbers where they stand"),
     ("crates/core/src/autograd_meta.rs", "owns a trait object in a block of the thread's free list"),
     ("crates/core/src/allocator.rs", "hands out raw memory and calls the deleters of foreign memory"),

@@ -1,105 +1,16 @@
-//! Where a tangent is kept: in a slot that a tensor shares with the aliases that nodes save of it, until its level is closed.
-//!
-//! A node saves its result before the tangent of the result is known, so what is shared is the place and not the tangent.
+//! The tangent of a tensor: in a slot of its own, or, of a view, what the view sees of its base's.
 
-use super::below;
+use super::meta::{Variable, add_autograd_key, variable, variable_or_init};
+use super::view;
+use crate::graph::dual_level::{Slot, is_dual_level_open};
 use crate::handle;
-use crate::hooks::watch_saving;
-use crate::spin_lock::SpinLock;
-use crate::variable::{Variable, add_autograd_key, variable, variable_or_init};
-use crate::view;
 use flambeau_core::{DispatchKey, DispatchKeySet, Result, ThreadKeysGuard, bail, ensure, shape};
 use flambeau_ops::{Tensor, ops};
-use std::cell::{Cell, RefCell};
-use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-/// The tangent of one tensor, if it has one yet, in one level.
-pub(crate) struct Slot {
-    level: u64,
-    tangent: SpinLock<Option<Tensor>>,
-}
-
-thread_local! {
-    /// The number of the level that is open on this thread; 0 for none.
-    static LEVEL: Cell<u64> = const { Cell::new(0) };
-    /// The slots made in it.
-    static SLOTS: RefCell<Vec<Weak<Slot>>> = const { RefCell::new(Vec::new()) };
-}
-
-/// From how many slots on the list of them is searched for those that are gone.
-const MANY: usize = 1024;
-
-impl Slot {
-    fn new(tangent: Option<Tensor>) -> Arc<Slot> {
-        let slot = Arc::new(Slot { level: LEVEL.get(), tangent: SpinLock::new(tangent) });
-        SLOTS.with_borrow_mut(|slots| {
-            // Doubling keeps the search a constant part of the work.
-            if slots.len() >= MANY && slots.len() == slots.capacity() {
-                slots.retain(|slot| slot.strong_count() > 0);
-            }
-            slots.push(Arc::downgrade(&slot));
-        });
-        slot
-    }
-
-    fn is_current(&self) -> bool {
-        self.level == LEVEL.get()
-    }
-
-    fn get(&self) -> Option<Tensor> {
-        if self.is_current() { self.tangent.lock().clone() } else { None }
-    }
-
-    /// Puts a tangent where none is, or gives it back.
-    fn fill(&self, tangent: Tensor) -> Option<Tensor> {
-        let mut place = self.tangent.lock();
-        if !self.is_current() || place.is_some() {
-            return Some(tangent);
-        }
-        *place = Some(tangent);
-        None
-    }
-}
-
-/// Whether a dual level is open on this thread.
-#[inline]
-pub fn is_dual_level_open() -> bool {
-    LEVEL.get() != 0
-}
-
-/// A level of dual numbers, open on this thread until it is dropped; the tangents end with it.
-#[must_use = "the level is open as long as the guard lives"]
-pub struct DualLevel {
-    _keys: ThreadKeysGuard,
-    not_send: PhantomData<*const ()>,
-}
-
-/// Opens a level in which [`make_dual`](super::make_dual) gives tensors tangents, and operators carry them along.
-///
-/// # Errors
-/// `Autograd` where one is open on this thread: levels do not nest.
-pub fn dual_level() -> Result<DualLevel> {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    ensure!(!is_dual_level_open(), Autograd, "Nested forward mode AD is not supported at the moment");
-    LEVEL.set(NEXT.fetch_add(1, Ordering::Relaxed));
-    watch_saving(true);
-    let keys = ThreadKeysGuard::include(DispatchKeySet::of(DispatchKey::ForwardGrad));
-    Ok(DualLevel { _keys: keys, not_send: PhantomData })
-}
-
-impl Drop for DualLevel {
-    fn drop(&mut self) {
-        LEVEL.set(0);
-        watch_saving(false);
-        // A tangent may be part of a graph that keeps its slot, so none goes by itself. Nothing is dropped under a lock.
-        let slots = SLOTS.try_with(RefCell::take).unwrap_or_default();
-        for slot in slots.iter().filter_map(Weak::upgrade) {
-            let tangent = slot.tangent.lock().take();
-            drop(tangent);
-        }
-    }
+/// Until it is dropped, calls on this thread carry no tangents.
+pub(crate) fn below() -> ThreadKeysGuard {
+    ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::ForwardGrad))
 }
 
 fn own_slot(variable: &Variable) -> Option<Arc<Slot>> {
@@ -113,7 +24,7 @@ pub(crate) fn slot(tensor: &Tensor) -> Option<Arc<Slot>> {
 
 /// Whether `tensor` has a tangent, of its own or as a view.
 pub(crate) fn is_dual(tensor: &Tensor) -> bool {
-    let has = |variable: &Variable| own_slot(variable).is_some_and(|slot| slot.tangent.lock().is_some());
+    let has = |variable: &Variable| own_slot(variable).is_some_and(|slot| slot.is_filled());
     let Some(own) = variable(tensor) else { return false };
     has(own) || own.view.get().and_then(|view| variable(&view.base)).is_some_and(has)
 }
@@ -171,7 +82,7 @@ fn replace(variable: &Variable, slot: Arc<Slot>) {
 }
 
 /// Whether `tensor` has these strides, where they mean something.
-pub(super) fn lies_as(tensor: &Tensor, strides: &[i64]) -> bool {
+pub(crate) fn lies_as(tensor: &Tensor, strides: &[i64]) -> bool {
     let (sizes, own) = (tensor.sizes(), tensor.strides());
     (0..sizes.len()).all(|dim| sizes[dim] < 2 || own[dim] == strides[dim])
 }
@@ -233,4 +144,20 @@ pub(crate) fn alias_with(tensor: &Tensor, slot: Arc<Slot>) -> Result<Tensor> {
     let handle = handle::alias(tensor)?;
     attach(&handle, slot);
     Ok(handle)
+}
+
+/// Refuses an `out=` call on tensors with tangents.
+#[inline]
+pub(crate) fn check_out(name: &str, inputs: &[&Tensor]) -> Result<()> {
+    if is_dual_level_open() { refuse_duals(name, inputs) } else { Ok(()) }
+}
+
+#[cold]
+fn refuse_duals(name: &str, inputs: &[&Tensor]) -> Result<()> {
+    ensure!(
+        !inputs.iter().any(|input| is_dual(input)),
+        NotImplemented,
+        "Trying to use forward AD with {name}_out that does not support it because it is an out= function"
+    );
+    Ok(())
 }

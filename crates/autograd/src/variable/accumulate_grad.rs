@@ -1,11 +1,11 @@
-//! The node of a leaf: it adds the gradient that arrives to the leaf's `grad`.
+//! The node of a leaf, which adds the gradient that arrives to the leaf's `grad`; and tensors with history that keep theirs.
 #![expect(unsafe_code, reason = "says that its node begins with the header")]
 
-use crate::engine::Context;
+use super::meta::{Variable, variable};
+use crate::graph::gradients::Gradients;
+use crate::graph::hooks::{NodeHooks, Retaining};
+use crate::graph::node::{Context, Node, NodeHeader, NodePtr, new_node};
 use crate::handle;
-use crate::hooks::NodeHooks;
-use crate::node::{Gradients, Node, NodeHeader, NodePtr, new_node};
-use crate::variable::{Variable, variable};
 use flambeau_core::{IntrusivePtr, Result, Scalar, TensorImpl, WeakIntrusivePtr, shape};
 use flambeau_ops::native::accumulate::accumulate_;
 use flambeau_ops::{Tensor, ops};
@@ -126,4 +126,34 @@ fn has_layout_of(grad: &Tensor, leaf: &Tensor) -> bool {
         return grad.is_contiguous();
     }
     grad.strides() == leaf.strides()
+}
+
+/// Adds the gradients of a node's outputs to those of the tensors that are no leaves but keep theirs.
+///
+/// # Errors
+/// Those of adding and copying.
+pub(crate) fn keep_grads(retaining: &Retaining, grads: &Gradients, create_graph: bool) -> Result<()> {
+    for (output_nr, tensor) in retaining {
+        if let (Some(Some(grad)), Some(tensor)) = (grads.get(*output_nr as usize), tensor.upgrade()) {
+            keep_grad(&Tensor::from_impl(tensor), grad, create_graph)?;
+        }
+    }
+    Ok(())
+}
+
+fn keep_grad(tensor: &Tensor, grad: &Tensor, create_graph: bool) -> Result<()> {
+    let Some(variable) = variable(tensor) else { return Ok(()) };
+    let before = variable.state.lock().grad.clone();
+    let now = match before {
+        Some(before) => ops::add_tensor(&before, grad, Scalar::Int(1))?,
+        None if create_graph => ops::clone(grad, None)?,
+        None => {
+            let copy = handle::empty(grad.sizes(), grad.dtype(), grad.device())?;
+            ops::copy_(&copy, grad, false)?;
+            copy
+        }
+    };
+    let before = variable.state.lock().grad.replace(now);
+    drop(before);
+    Ok(())
 }

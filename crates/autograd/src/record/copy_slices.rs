@@ -2,9 +2,9 @@
 //! view sees, and nothing for the rest.
 #![expect(unsafe_code, reason = "says that its node begins with the header")]
 
-use crate::engine::Context;
+use crate::graph::gradients::Gradients;
+use crate::graph::node::{Context, Edges, Node, NodeHeader, NodePtr, new_node};
 use crate::handle;
-use crate::node::{Edges, Gradients, Node, NodeHeader, NodePtr, new_node};
 use flambeau_core::{Geometry, Result, ensure};
 use flambeau_ops::{Tensor, ops};
 use smallvec::smallvec;

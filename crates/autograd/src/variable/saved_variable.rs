@@ -4,13 +4,15 @@
 //! operator; so both are kept as aliases without history, and get it back when they are unpacked for a pass that is
 //! itself recorded.
 
-use crate::engine::Context;
-use crate::forward::{self, Slot};
+use super::history::{gradient_edge, output_edge, set_gradient_edge};
+use super::meta::variable;
+use super::tangents;
+use crate::grad_mode::no_grad;
+use crate::graph::dual_level::Slot;
+use crate::graph::hooks::{Packed, SavingHooks, UnpackHook, saving_hooks, saving_is_watched};
+use crate::graph::node::{Context, Edge};
+use crate::graph::release::release;
 use crate::handle;
-use crate::hooks::{Packed, SavingHooks, UnpackHook, saving_hooks, saving_is_watched};
-use crate::node::{Edge, release};
-use crate::variable::{gradient_edge, set_gradient_edge, variable};
-use crate::{no_grad, view};
 use flambeau_core::{Device, DispatchKey, Result, ScalarType, bail, ensure};
 use flambeau_ops::Tensor;
 use std::ops::Deref;
@@ -69,7 +71,7 @@ impl History {
         match self.0 {
             0 => None,
             n if n % 2 == 1 => cx.node().header().edges().get(n as usize / 2)?.clone(),
-            n => Some(view::output_edge(cx, tensor, n / 2 - 1)),
+            n => Some(output_edge(cx, tensor, n / 2 - 1)),
         }
     }
 }
@@ -157,7 +159,7 @@ impl SavedVariable {
     /// With hooks in force, or a dual level open: the tangent goes along, also one that an output is yet to be given.
     #[cold]
     fn save_watched(tensor: &Tensor, history: History) -> Result<Self> {
-        let tangent = forward::shared_slot(tensor, history.is_output())?;
+        let tangent = tangents::shared_slot(tensor, history.is_output())?;
         if let Some(hooks) = saving_hooks() {
             return Self::pack(tensor, hooks, history, tangent);
         }
@@ -165,7 +167,7 @@ impl SavedVariable {
         if let (Some(tangent), Kept::Plain { tensor: kept, .. }) = (tangent, &saved.0)
             && !kept.is_same(tensor)
         {
-            forward::attach(kept, tangent);
+            tangents::attach(kept, tangent);
         }
         Ok(saved)
     }
@@ -214,7 +216,7 @@ impl SavedVariable {
                 Data::Packed { data, unpack } => {
                     let tensor = unpack(&**data)?;
                     let tensor = match &other.tangent {
-                        Some(tangent) => forward::alias_with(&tensor, tangent.clone())?,
+                        Some(tangent) => tangents::alias_with(&tensor, tangent.clone())?,
                         None => tensor,
                     };
                     return self.with_history(tensor, cx);
@@ -240,8 +242,8 @@ impl SavedVariable {
             return Ok(Unpacked::Made(tensor));
         }
         let Some(edge) = self.edge(cx, &tensor) else { return Ok(Unpacked::Made(tensor)) };
-        let handle = match forward::slot(&tensor) {
-            Some(tangent) => forward::alias_with(&tensor, tangent)?,
+        let handle = match tangents::slot(&tensor) {
+            Some(tangent) => tangents::alias_with(&tensor, tangent)?,
             None => handle::alias(&tensor)?,
         };
         set_gradient_edge(&handle, edge.node, edge.input_nr);

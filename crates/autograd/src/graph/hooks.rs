@@ -2,11 +2,9 @@
 //!
 //! Lists of hooks are copied before they run, so that no lock is held while they do.
 
-use crate::handle;
-use crate::node::Gradients;
-use crate::variable::variable;
-use flambeau_core::{Result, Scalar, TensorImpl, WeakIntrusivePtr, ensure};
-use flambeau_ops::{Tensor, ops};
+use super::gradients::Gradients;
+use flambeau_core::{Result, TensorImpl, WeakIntrusivePtr, ensure};
+use flambeau_ops::Tensor;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -27,6 +25,9 @@ pub type PostHook = dyn Fn(&[Option<Tensor>], &[Option<Tensor>]) -> Result<Optio
 /// Sees a leaf whose gradient has just been accumulated.
 pub type PostAccumulateHook = dyn Fn(&Tensor) -> Result<()> + Send + Sync;
 
+/// Tensors that keep the gradient of the output of that number.
+pub(crate) type Retaining = Vec<(u32, WeakIntrusivePtr<TensorImpl>)>;
+
 /// The hooks of one node, or of one leaf.
 #[derive(Default)]
 pub(crate) struct NodeHooks(Mutex<Lists>);
@@ -34,7 +35,7 @@ pub(crate) struct NodeHooks(Mutex<Lists>);
 #[derive(Default, Clone)]
 struct Lists {
     tensor: Vec<(u64, u32, Arc<TensorHook>)>,
-    retaining: Vec<(u32, WeakIntrusivePtr<TensorImpl>)>,
+    retaining: Retaining,
     pre: Vec<(u64, Arc<PreHook>)>,
     post: Vec<(u64, Arc<PostHook>)>,
     post_accumulate: Vec<(u64, Arc<PostAccumulateHook>)>,
@@ -104,8 +105,11 @@ impl NodeHooks {
         self.0.lock().retaining.retain(|(_, other)| !other.ptr_eq(tensor));
     }
 
-    /// Hooks of tensors on the gradients that have arrived, then the tensors that keep theirs.
-    pub(crate) fn run_tensor(&self, grads: &mut Gradients, create_graph: bool) -> Result<()> {
+    /// Runs the hooks of tensors on the gradients that have arrived, and tells which tensors keep theirs.
+    ///
+    /// # Errors
+    /// Those of the hooks, and `Autograd` where one changes the sizes.
+    pub(crate) fn run_tensor(&self, grads: &mut Gradients) -> Result<Retaining> {
         let (hooks, retaining) = {
             let lists = self.0.lock();
             (lists.tensor.clone(), lists.retaining.clone())
@@ -124,12 +128,7 @@ impl NodeHooks {
                 *grad = other;
             }
         }
-        for (output_nr, tensor) in &retaining {
-            if let (Some(Some(grad)), Some(tensor)) = (grads.get(*output_nr as usize), tensor.upgrade()) {
-                keep_grad(&Tensor::from_impl(tensor), grad, create_graph)?;
-            }
-        }
-        Ok(())
+        Ok(retaining)
     }
 
     pub(crate) fn run_pre(&self, grads: &mut Gradients) -> Result<()> {
@@ -160,24 +159,6 @@ impl NodeHooks {
         let hooks = self.0.lock().post_accumulate.clone();
         hooks.iter().try_for_each(|(_, hook)| hook(leaf))
     }
-}
-
-/// Adds a gradient to that of a tensor that is no leaf but keeps it.
-fn keep_grad(tensor: &Tensor, grad: &Tensor, create_graph: bool) -> Result<()> {
-    let Some(variable) = variable(tensor) else { return Ok(()) };
-    let before = variable.state.lock().grad.clone();
-    let now = match before {
-        Some(before) => ops::add_tensor(&before, grad, Scalar::Int(1))?,
-        None if create_graph => ops::clone(grad, None)?,
-        None => {
-            let copy = handle::empty(grad.sizes(), grad.dtype(), grad.device())?;
-            ops::copy_(&copy, grad, false)?;
-            copy
-        }
-    };
-    let before = variable.state.lock().grad.replace(now);
-    drop(before);
-    Ok(())
 }
 
 /// What a pack hook made of a tensor, and how to get the tensor back.

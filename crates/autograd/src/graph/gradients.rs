@@ -1,0 +1,82 @@
+//! Gradients on their way through a graph, and what is known of the outputs that they must fit.
+
+use crate::handle;
+use flambeau_core::{Device, DimVec, Result, Scalar, ScalarType, ensure, shape};
+use flambeau_ops::{Tensor, ops};
+use smallvec::SmallVec;
+
+/// Gradients of a node's outputs, or of its inputs; `None` stands for zeros of the right shape.
+pub type Gradients = SmallVec<[Option<Tensor>; 3]>;
+
+/// Shape, type and place of one output of an operator: what its gradient is brought to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutputInfo {
+    pub(crate) sizes: DimVec,
+    pub(crate) dtype: ScalarType,
+    pub(crate) device: Device,
+}
+
+impl OutputInfo {
+    /// That of `tensor`.
+    #[inline]
+    pub fn of(tensor: &Tensor) -> Self {
+        OutputInfo {
+            sizes: tensor.sizes().iter().copied().collect(),
+            dtype: tensor.dtype(),
+            device: tensor.device(),
+        }
+    }
+
+    /// Those of several, put in their place one by one.
+    #[inline(always)]
+    pub(super) fn write_all(place: &mut SmallVec<[OutputInfo; 1]>, tensors: &[&Tensor]) {
+        place.reserve(tensors.len());
+        for tensor in tensors {
+            place.push(OutputInfo { sizes: DimVec::new(), dtype: tensor.dtype(), device: tensor.device() });
+            if let Some(info) = place.last_mut() {
+                tensor.sizes().iter().for_each(|size| info.sizes.push(*size));
+            }
+        }
+    }
+
+    /// Whether a gradient is as it should be.
+    #[inline]
+    pub(crate) fn fits(&self, grad: &Tensor) -> bool {
+        shape::same(grad.sizes(), &self.sizes) && grad.dtype() == self.dtype && grad.device() == self.device
+    }
+
+    /// The sizes of the output.
+    pub fn sizes(&self) -> &[i64] {
+        &self.sizes
+    }
+
+    /// Zeros for the gradient of an output that nobody computed.
+    pub(crate) fn zeros(&self) -> Result<Tensor> {
+        let made = handle::empty(&self.sizes, self.dtype, self.device)?;
+        ops::fill__scalar(&made, Scalar::Int(0))?;
+        Ok(made)
+    }
+}
+
+/// The sum over the dimensions in which `sizes` was broadcast to the sizes of `tensor`.
+///
+/// # Errors
+/// `Shape` where it does not broadcast to them.
+pub fn sum_to_size(tensor: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    if tensor.sizes() == sizes {
+        return Ok(tensor.clone());
+    }
+    let broadcasts =
+        shape::broadcast(sizes, tensor.sizes()).is_ok_and(|all| all.as_slice() == tensor.sizes());
+    ensure!(
+        broadcasts,
+        Shape,
+        "size {sizes:?} is not expandable to size {:?}; cannot sum the one to the other",
+        tensor.sizes()
+    );
+    let leading = tensor.dim() - sizes.len();
+    let is_broadcast = |d: &usize| *d < leading || sizes[*d - leading] != tensor.sizes()[*d];
+    let dims: DimVec = (0..tensor.dim()).filter(is_broadcast).map(|d| d as i64).collect();
+    let summed = ops::sum_dim_intlist(tensor, Some(&dims), true, None)?;
+    if leading == 0 { Ok(summed) } else { ops::reshape(&summed, sizes) }
+}

@@ -1,0 +1,144 @@
+//! Where the gradient of a tensor goes: to the node that made it, or to the accumulator of a leaf. A view is first brought up to
+//! the last write through its base or another view.
+
+use super::accumulate_grad::AccumulateGrad;
+use super::as_strided::AsStrided;
+use super::meta::{
+    Variable, View, add_autograd_key, recorded_variable, requires_grad, variable, variable_or_init,
+};
+use super::view::check_creation;
+use crate::graph::hooks::NodeHooks;
+use crate::graph::node::{Context, Edge, Edges, NodePtr};
+use crate::graph::operator::GraphNode;
+use crate::graph::spares;
+use flambeau_core::{Result, shape};
+use flambeau_ops::Tensor;
+use smallvec::smallvec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Variable {
+    /// The accumulator of the leaf `tensor`, made now if there was none; another one for the same hooks where the leaf was
+    /// given other sizes since.
+    #[inline]
+    pub(crate) fn accumulator(&self, tensor: &Tensor) -> NodePtr {
+        let first = self.first_accumulator(tensor);
+        if !tensor.impl_().was_resized() {
+            return spares::owner_of(first);
+        }
+        match first.header().outputs() {
+            [output] if shape::same(output.sizes(), tensor.sizes()) => first.clone(),
+            _ => AccumulateGrad::sharing_hooks(tensor, first.header().hooks_or_init()),
+        }
+    }
+
+    /// Where the gradient of `tensor` goes. The history of a view must be up to date.
+    #[inline]
+    fn edge(&self, tensor: &Tensor) -> Option<Edge> {
+        if self.has_history() {
+            let state = self.state.lock();
+            return state.grad_fn.clone().map(|node| Edge { node, input_nr: state.output_nr });
+        }
+        self.is_asked().then(|| Edge { node: self.accumulator(tensor), input_nr: 0 })
+    }
+
+    #[inline]
+    fn first_accumulator(&self, tensor: &Tensor) -> &NodePtr {
+        self.accumulator.get_or_init(|| AccumulateGrad::of(tensor))
+    }
+
+    /// The hooks of the leaf `tensor`, made now if there were none.
+    pub(crate) fn leaf_hooks(&self, tensor: &Tensor) -> Arc<NodeHooks> {
+        self.first_accumulator(tensor).header().hooks_or_init().clone()
+    }
+}
+
+/// Gives `tensor` a history: it is output `output_nr` of `node`'s operator.
+#[inline]
+pub(crate) fn set_gradient_edge(tensor: &Tensor, node: NodePtr, output_nr: u32) {
+    add_autograd_key(tensor);
+    if tensor.impl_().autograd_meta().is_none() {
+        variable_or_init(tensor, || Variable::with_history(Some(node), output_nr));
+        return;
+    }
+    if let Some(variable) = variable(tensor) {
+        variable.set_edge(Some(Edge { node, input_nr: output_nr }));
+        if let Some(view) = variable.view.get() {
+            view.set_attr_version(tensor.version());
+        }
+    }
+}
+
+/// Where the gradient of `tensor` goes: to the node that made it, or to the accumulator of a leaf. `None` if nobody wants it.
+///
+/// # Errors
+/// `Autograd` for a view whose base was modified in a way that leaves it no history; see [`view`](super::view).
+#[inline]
+pub(crate) fn gradient_edge(tensor: &Tensor) -> Result<Option<Edge>> {
+    let [edge] = gradient_edges([Some(tensor)])?;
+    Ok(edge)
+}
+
+/// Those of several tensors, some of which may be absent. All are asked what is attached to them just once.
+///
+/// # Errors
+/// Those of [`gradient_edge`].
+#[inline(always)]
+pub(crate) fn gradient_edges<const N: usize>(tensors: [Option<&Tensor>; N]) -> Result<[Option<Edge>; N]> {
+    let variables = tensors.map(|tensor| Some((recorded_variable(tensor?)?, tensor?)));
+    for variable in variables {
+        if let Some((variable, tensor)) = variable
+            && let Some(view) = variable.view.get()
+        {
+            refresh(tensor, variable, view)?;
+        }
+    }
+    // It cannot fail from here on, so that the edges come in registers.
+    Ok(variables.map(|variable| variable.and_then(|(variable, tensor)| variable.edge(tensor))))
+}
+
+/// Brings the history of a view up to the last write through its base or another view.
+///
+/// # Errors
+/// `Autograd` where the view was made in a way that forbids it.
+#[inline]
+pub(crate) fn refresh(tensor: &Tensor, variable: &Variable, view: &View) -> Result<()> {
+    if view.attr_version.load(Ordering::Relaxed) == tensor.version() {
+        return Ok(());
+    }
+    refresh_slowly(tensor, variable, view)
+}
+
+#[cold]
+fn refresh_slowly(tensor: &Tensor, variable: &Variable, view: &View) -> Result<()> {
+    if !variable.has_history() && !requires_grad(&view.base) {
+        return Ok(());
+    }
+    let version = tensor.version();
+    check_creation(variable, view, "its base or another view of its base has been")?;
+    let edge = as_strided_edge(gradient_edge(&view.base)?, &view.base, tensor);
+    variable.set_edge(Some(edge));
+    view.set_attr_version(version);
+    Ok(())
+}
+
+/// The edge of `view` as an `as_strided` of `base`.
+fn as_strided_edge(base_edge: Option<Edge>, base: &Tensor, view: &Tensor) -> Edge {
+    let backward = AsStrided { base: base.geometry().clone(), view: view.geometry().clone() };
+    let edges: Edges = smallvec![base_edge];
+    Edge { node: GraphNode::record(edges, view, backward), input_nr: 0 }
+}
+
+/// The edge that gives a saved output its history back: to the node that runs, and, where it was written through a view,
+/// through that view.
+pub(crate) fn output_edge(cx: &Context<'_>, output: &Tensor, output_nr: u32) -> Edge {
+    let node = cx.node().clone();
+    match cx.base() {
+        None => Edge { node, input_nr: output_nr },
+        Some(base) => {
+            let backward = AsStrided { base: base.clone(), view: output.geometry().clone() };
+            let edges: Edges = smallvec![Some(Edge { node, input_nr: 0 })];
+            Edge { node: GraphNode::record(edges, output, backward), input_nr: 0 }
+        }
+    }
+}
