@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "lends what is in the cell to the one who has set the flag")]
 
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,7 +28,7 @@ impl<T> SpinLock<T> {
         if self.taken.swap(true, Ordering::Acquire) {
             self.wait();
         }
-        SpinGuard(self)
+        SpinGuard { lock: self, lent: PhantomData }
     }
 
     #[inline]
@@ -46,7 +47,11 @@ impl<T> SpinLock<T> {
     }
 }
 
-pub(crate) struct SpinGuard<'a, T>(&'a SpinLock<T>);
+/// The value, lent to one thread. Shared between threads it lends to several, so `T` itself decides who may do that.
+pub(crate) struct SpinGuard<'a, T> {
+    lock: &'a SpinLock<T>,
+    lent: PhantomData<&'a mut T>,
+}
 
 impl<T> Deref for SpinGuard<'_, T> {
     type Target = T;
@@ -54,7 +59,7 @@ impl<T> Deref for SpinGuard<'_, T> {
     #[inline]
     fn deref(&self) -> &T {
         // SAFETY: this guard's is the only access.
-        unsafe { &*self.0.value.get() }
+        unsafe { &*self.lock.value.get() }
     }
 }
 
@@ -62,20 +67,32 @@ impl<T> DerefMut for SpinGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above.
-        unsafe { &mut *self.0.value.get() }
+        unsafe { &mut *self.lock.value.get() }
     }
 }
 
 impl<T> Drop for SpinGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.0.taken.store(false, Ordering::Release);
+        self.lock.taken.store(false, Ordering::Release);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
+
+    trait AmbiguousIfSync<A> {
+        fn check() {}
+    }
+    struct Shared;
+    impl<T> AmbiguousIfSync<()> for T {}
+    impl<T: Sync> AmbiguousIfSync<Shared> for T {}
+
+    /// Does not compile where a guard on what one thread may use could be used by two.
+    const _: fn() = <SpinGuard<'static, Cell<u8>> as AmbiguousIfSync<_>>::check;
+    const _: fn() = <SpinGuard<'static, u8> as AmbiguousIfSync<Shared>>::check;
 
     #[test]
     fn one_at_a_time() {
