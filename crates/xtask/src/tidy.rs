@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the house rules that neither rustc nor clippy knows.
 
 mod code;
+mod directions;
 mod rules;
 mod unsafe_files;
 
@@ -68,7 +69,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let mut files = vec![];
     collect(&root(), "", &mut files)?;
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    let findings: Vec<Finding> = rules::check(&files);
+    let mut findings: Vec<Finding> = rules::check(&files);
+    findings.extend(directions::check(&files));
     let errors = findings.iter().filter(|finding| !finding.warning).count();
     let warnings = findings.len() - errors;
     for Finding { path, line, message, warning } in &findings {
@@ -77,6 +79,9 @@ pub(crate) fn run(options: &Options) -> Outcome {
             true => println!("{path}:{line}: warning: {message}"),
             false => eprintln!("{path}:{line}: {message}"),
         }
+    }
+    if !options.quiet {
+        directions::describe().iter().for_each(|line| println!("{line}"));
     }
     println!("tidy: {} files, {errors} errors, {warnings} warnings", files.len());
     Ok(if errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -1,0 +1,310 @@
+//! Which modules of a crate may use which: layers, of which each uses only those below it.
+//!
+//! What counts is where a name is defined, however it is reached: by a path in an import or an expression, through a
+//! re-export, or through what the module above has imported. Tests inside the modules count too.
+
+mod paths;
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::code::code;
+use super::{File, Finding};
+use paths::{Mention, mentions};
+
+/// The layers of a crate, lowest first. A module is named by its path and stands for those below it that have no entry of
+/// their own; it uses modules of lower layers, but none beside it in its layer. `lib.rs` is above all.
+struct Crate {
+    name: &'static str,
+    folder: &'static str,
+    layers: &'static [&'static [&'static str]],
+}
+
+const CRATES: &[Crate] = &[Crate {
+    name: "autograd",
+    folder: "crates/autograd/src/",
+    layers: &[
+        &["anomaly", "grad_mode", "handle", "spin_lock"],
+        &["graph/gradients", "graph/live", "graph/saved"],
+        &["graph/hooks"],
+        &["graph/dual_level"],
+        &["graph/node"],
+        &["graph/operator", "graph/spares"],
+        &["graph/release"],
+        &["graph"],
+        &["variable/meta"],
+        &["variable/accumulate_grad", "variable/as_strided", "variable/view"],
+        &["variable/history", "variable/tangents"],
+        &["variable/saved_variable"],
+        &["variable"],
+        &["engine", "record"],
+        &["tensor"],
+        &["formulas"],
+        &["forward"],
+        &["checkpoint", "function", "functional", "generated", "gradcheck", "profiler"],
+    ],
+}];
+
+const TABLE: &str = "crates/xtask/src/tidy/directions.rs";
+
+/// Arrows that do not lead down, modules without a layer, entries without a module.
+pub(super) fn check(files: &[File]) -> Vec<Finding> {
+    CRATES.iter().flat_map(|layered| layered.check(files)).collect()
+}
+
+/// The layers of each crate in a line.
+pub(super) fn describe() -> Vec<String> {
+    let line = |layered: &Crate| {
+        let layers: Vec<String> = layered.layers.iter().map(|layer| layer.join(", ")).collect();
+        format!("{}: {}", layered.name, layers.join(" <- "))
+    };
+    CRATES.iter().map(line).collect()
+}
+
+impl Crate {
+    fn check(&self, files: &[File]) -> Vec<Finding> {
+        let own = files.iter().filter(|file| file.is_rust());
+        let own = own.filter_map(|file| Some((module_of(file.path.strip_prefix(self.folder)?), file)));
+        let own: BTreeMap<Vec<String>, &File> = own.collect();
+        let modules = Modules::read(&own);
+        let mut found = self.unused_entries(&own);
+        for (module, file) in own.iter().filter(|(module, _)| !module.is_empty()) {
+            match self.place(module) {
+                Some(place) => found.extend(self.arrows(&modules, module, place, file)),
+                None => found.push(file.error(1, format!("`{}` has no layer in {TABLE}", module.join("::")))),
+            }
+        }
+        found
+    }
+
+    /// The layer of a module, and the entry that says so: the longest that covers it.
+    fn place(&self, module: &[String]) -> Option<(usize, &'static str)> {
+        let covers = |entry: &str| {
+            let parts: Vec<&str> = entry.split('/').collect();
+            parts.len() <= module.len() && parts.iter().zip(module).all(|(part, own)| part == own)
+        };
+        let entries = self.layers.iter().enumerate();
+        let entries = entries.flat_map(|(layer, entries)| entries.iter().map(move |entry| (layer, *entry)));
+        entries.filter(|(_, entry)| covers(entry)).max_by_key(|(_, entry)| entry.len())
+    }
+
+    fn arrows(
+        &self,
+        modules: &Modules,
+        module: &[String],
+        (layer, entry): (usize, &str),
+        file: &File,
+    ) -> Vec<Finding> {
+        let mut found = vec![];
+        for Mention { line, path, .. } in modules.mentions(module) {
+            let Some(target) = modules.home(path) else { continue };
+            let message = match self.place(&target) {
+                _ if target.is_empty() => format!("`{entry}` uses what `lib.rs` defines"),
+                Some((_, to)) if to == entry => continue,
+                Some((other, _)) if other < layer => continue,
+                Some((other, to)) => {
+                    format!("`{entry}` of layer {layer} uses `{to}` of layer {other}, which is not below it")
+                }
+                None => continue,
+            };
+            found.push(file.error(*line, format!("{message} ({TABLE})")));
+        }
+        found
+    }
+
+    fn unused_entries(&self, own: &BTreeMap<Vec<String>, &File>) -> Vec<Finding> {
+        let names = |entry: &str| own.keys().any(|module| module.join("/") == entry);
+        let unused = self.layers.iter().flat_map(|layer| layer.iter()).filter(|entry| !names(entry));
+        let finding = |entry: &&str| Finding {
+            path: TABLE.to_string(),
+            line: 1,
+            message: format!("`{entry}` is no module of {}", self.name),
+            warning: false,
+        };
+        unused.map(finding).collect()
+    }
+}
+
+/// `graph/node.rs` is the module `graph::node`, `lib.rs` the root.
+fn module_of(path: &str) -> Vec<String> {
+    let mut parts: Vec<String> = path.trim_end_matches(".rs").split('/').map(str::to_string).collect();
+    if parts.last().is_some_and(|last| last == "mod") || parts == ["lib"] {
+        parts.pop();
+    }
+    parts
+}
+
+/// What the modules of a crate define, import and mention.
+struct Modules {
+    mentions: BTreeMap<Vec<String>, Vec<Mention>>,
+    /// Names that a module has out of another, by the module and the name.
+    imported: HashMap<(Vec<String>, String), Vec<String>>,
+    /// Modules of which a module has all names.
+    globs: HashMap<Vec<String>, Vec<Vec<String>>>,
+    defined: HashMap<Vec<String>, Vec<String>>,
+}
+
+/// Through how many imports a name is followed.
+const IMPORTS: usize = 16;
+
+impl Modules {
+    fn read(own: &BTreeMap<Vec<String>, &File>) -> Modules {
+        let mut modules = Modules {
+            mentions: BTreeMap::new(),
+            imported: HashMap::new(),
+            globs: HashMap::new(),
+            defined: HashMap::new(),
+        };
+        for (module, file) in own {
+            let code = code(&file.text);
+            for name in paths::exported_macros(&code) {
+                let home = module.iter().cloned().chain([name.clone()]).collect();
+                modules.imported.insert((vec![], name), home);
+            }
+            modules.defined.insert(module.clone(), paths::definitions(&code));
+            modules.mentions.insert(module.clone(), mentions(&code, module, |child| own.contains_key(child)));
+        }
+        for (module, found) in &modules.mentions {
+            for Mention { path, bound, .. } in found {
+                match bound.as_deref() {
+                    Some("*") => modules.globs.entry(module.clone()).or_default().push(path.clone()),
+                    Some(name) => {
+                        modules.imported.insert((module.clone(), name.to_string()), path.clone());
+                    }
+                    None => {}
+                }
+            }
+        }
+        modules
+    }
+
+    fn mentions(&self, module: &[String]) -> &[Mention] {
+        self.mentions.get(module).map_or(&[], Vec::as_slice)
+    }
+
+    /// The module in which the last part of a path is defined, or the last module on the way that there is.
+    fn home(&self, path: &[String]) -> Option<Vec<String>> {
+        self.follow(path, IMPORTS)
+    }
+
+    fn follow(&self, path: &[String], imports: usize) -> Option<Vec<String>> {
+        let mut module: Vec<String> = vec![];
+        for (at, part) in path.iter().enumerate() {
+            module.push(part.clone());
+            if self.mentions.contains_key(&module) {
+                continue;
+            }
+            module.pop();
+            let Some(source) = self.source(&module, part, imports) else { break };
+            let onward: Vec<String> = source.into_iter().chain(path[at + 1..].iter().cloned()).collect();
+            return if imports == 0 { None } else { self.follow(&onward, imports - 1) };
+        }
+        Some(module)
+    }
+
+    /// Where a module has a name from that it does not define itself.
+    fn source(&self, module: &[String], name: &str, imports: usize) -> Option<Vec<String>> {
+        if self.defines(module, name) {
+            return None;
+        }
+        if let Some(path) = self.imported.get(&(module.to_vec(), name.to_string())) {
+            return Some(path.clone());
+        }
+        let globs =
+            self.globs.get(module)?.iter().filter_map(|glob| self.follow(glob, imports.checked_sub(1)?));
+        let found = globs.filter(|glob| glob != module).find(|glob| self.defines(glob, name))?;
+        Some(found.into_iter().chain([name.to_string()]).collect())
+    }
+
+    fn defines(&self, module: &[String], name: &str) -> bool {
+        self.defined.get(module).is_some_and(|defined| defined.iter().any(|other| other == name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYERED: Crate = Crate {
+        name: "sample",
+        folder: "s/",
+        layers: &[&["low", "other"], &["mid/leaf"], &["mid"], &["top"]],
+    };
+
+    /// What is found where `top` and `mid` are as given.
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
+        let mut all = vec![
+            ("s/lib.rs", "pub mod low; pub mod top; pub use top::Top; pub use low::Low; pub struct Own;"),
+            ("s/low.rs", "pub struct Low; pub fn low() {}"),
+            ("s/other.rs", ""),
+            ("s/mid.rs", "mod leaf; pub use leaf::*; use crate::low::Low as Renamed; pub struct Mid;"),
+            ("s/mid/leaf.rs", "pub struct Leaf;"),
+            ("s/top.rs", "pub struct Top; pub use crate::low::low;"),
+        ];
+        all.retain(|(path, _)| files.iter().all(|(other, _)| path != other));
+        all.extend(files);
+        let files: Vec<File> = all
+            .into_iter()
+            .map(|(path, text)| File { path: path.to_string(), text: text.to_string() })
+            .collect();
+        LAYERED.check(&files).into_iter().map(|found| format!("{}:{}", found.path, found.line)).collect()
+    }
+
+    #[test]
+    fn arrows_lead_down() {
+        let down = [
+            "use crate::low::Low;",
+            "use super::Renamed;",
+            "fn f() { crate::Low; }",
+            "use crate::{low::{self, Low}, other};",
+            "use crate::top::low;",
+            "// use crate::top::Top;",
+            "fn f() { \"crate::top::Top\" }",
+            "mod tests { use super::*; use super::super::super::low::Low; }",
+            "pub(in crate::mid) struct A;",
+            "use std::top::Top; fn f() -> impl use<'a> Sized {}",
+        ];
+        for text in down {
+            assert_eq!(found(&[("s/mid/leaf.rs", text)]), Vec::<String>::new(), "{text}");
+        }
+        let up = [
+            "use crate::top::Top;",
+            "use crate::Top;",
+            "use super::Mid;",
+            "use super::super::top;",
+            "fn f() { crate::top::f() }",
+            "use crate::{low, top::{Top as Other}};",
+            "use crate::Own;",
+            "#[cfg(test)] mod tests { use crate::top::*; }",
+            "mod inner { mod deeper { fn f(a: super::super::super::Mid) {} } }",
+            "macro_rules! m { () => { $crate::top::Top } }",
+        ];
+        for text in up {
+            let text = format!("\n{text}");
+            assert_eq!(found(&[("s/mid/leaf.rs", &text)]), ["s/mid/leaf.rs:2"], "{text}");
+        }
+    }
+
+    #[test]
+    fn neighbours_do_not_know_each_other() {
+        assert_eq!(found(&[("s/other.rs", "use crate::low::Low;")]), ["s/other.rs:1"]);
+        assert_eq!(found(&[("s/other.rs", "mod a; use a::b; use crate::other::a;")]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_name_is_followed_to_where_it_is_defined() {
+        assert_eq!(found(&[("s/top.rs", "use crate::mid::Leaf;")]), Vec::<String>::new());
+        assert_eq!(found(&[("s/low.rs", "use crate::mid::Leaf;")]), ["s/low.rs:1"]);
+        let exported = ("s/top.rs", "#[macro_export]\nmacro_rules! shout { () => {} }");
+        assert_eq!(found(&[exported, ("s/low.rs", "fn f() { crate::shout!() }")]), ["s/low.rs:1"]);
+        // Two that import from each other what neither defines lead nowhere.
+        let circle = [("s/top.rs", "pub use crate::mid::gone;"), ("s/mid.rs", "pub use crate::top::gone;")];
+        assert!(found(&circle).len() <= 1);
+    }
+
+    #[test]
+    fn every_module_has_a_layer_and_every_entry_a_module() {
+        assert_eq!(found(&[("s/new.rs", "")]), ["s/new.rs:1"]);
+        let files = [File { path: "s/lib.rs".to_string(), text: String::new() }];
+        assert_eq!(LAYERED.check(&files).len(), 5);
+    }
+}

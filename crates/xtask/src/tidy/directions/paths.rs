@@ -1,0 +1,227 @@
+//! The paths that a file's code mentions: those of its imports, and those that begin with `crate`, `super` or `self`.
+
+/// A path within the crate, from its root, as it is written.
+pub(super) struct Mention {
+    pub(super) line: usize,
+    pub(super) path: Vec<String>,
+    /// The name that an import gives it in the file's own module, `*` for all that is there.
+    pub(super) bound: Option<String>,
+}
+
+/// A word or a mark, and its line.
+struct Token<'a> {
+    text: &'a str,
+    line: usize,
+}
+
+fn tokens(code: &str) -> Vec<Token<'_>> {
+    let mut found = vec![];
+    for (index, text) in code.lines().enumerate() {
+        let mut rest = text.trim_start();
+        while let Some(first) = rest.chars().next() {
+            let word = rest.find(|c: char| !is_of_word(c)).unwrap_or(rest.len());
+            let length = match word {
+                0 if rest.starts_with("::") => 2,
+                0 => first.len_utf8(),
+                _ => word,
+            };
+            found.push(Token { text: &rest[..length], line: index + 1 });
+            rest = rest[length..].trim_start();
+        }
+    }
+    found
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn is_word(text: &str) -> bool {
+    text.chars().all(is_of_word)
+}
+
+/// The names that code defines in its own module.
+pub(super) fn definitions(code: &str) -> Vec<String> {
+    const WORDS: &[&str] =
+        &["fn", "struct", "enum", "union", "trait", "type", "const", "static", "mod", "macro_rules"];
+    let tokens = tokens(code);
+    let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
+    let (mut found, mut depth) = (vec![], 0);
+    for at in 0..tokens.len() {
+        match text(at) {
+            "{" => depth += 1,
+            "}" => depth -= 1,
+            word if depth == 0 && WORDS.contains(&word) => {
+                found.push(text(at + 1 + usize::from(word == "macro_rules")).to_string());
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The macros that are found at the root of the crate, wherever they are written.
+pub(super) fn exported_macros(code: &str) -> Vec<String> {
+    let tokens = tokens(code);
+    let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
+    let is_exported = |at: &usize| {
+        // Other attributes may stand between.
+        let attributes = (0..*at).rev().take_while(|before| !matches!(text(*before), "}" | ";"));
+        text(*at) == "macro_rules" && attributes.into_iter().any(|before| text(before) == "macro_export")
+    };
+    (0..tokens.len()).filter(is_exported).map(|at| text(at + 2).to_string()).collect()
+}
+
+/// What the code of `module` mentions; `is_module` knows the modules of the crate.
+pub(super) fn mentions(code: &str, module: &[String], is_module: impl Fn(&[String]) -> bool) -> Vec<Mention> {
+    let tokens = tokens(code);
+    let mut reader = Reader {
+        tokens: &tokens,
+        module,
+        is_module: &is_module,
+        at: 0,
+        inside: module.to_vec(),
+        open: vec![],
+        found: vec![],
+    };
+    reader.read();
+    reader.found
+}
+
+struct Reader<'a> {
+    tokens: &'a [Token<'a>],
+    module: &'a [String],
+    is_module: &'a dyn Fn(&[String]) -> bool,
+    at: usize,
+    /// The module that what is read belongs to: the file's, or one written inside it.
+    inside: Vec<String>,
+    /// Of each brace that is open whether it is that of a module.
+    open: Vec<bool>,
+    found: Vec<Mention>,
+}
+
+impl Reader<'_> {
+    fn text(&self, at: usize) -> &str {
+        self.tokens.get(at).map_or("", |token| token.text)
+    }
+
+    /// Whether a path begins here, and not in the middle of one or in `pub(in ...)`.
+    fn begins_path(&self) -> bool {
+        let before = |count: usize| self.at.checked_sub(count).map_or("", |at| self.text(at));
+        self.text(self.at + 1) == "::" && before(1) != "::" && !(before(1) == "in" && before(2) == "(")
+    }
+
+    fn read(&mut self) {
+        while self.at < self.tokens.len() {
+            match self.text(self.at) {
+                "mod" if self.text(self.at + 2) == "{" => {
+                    self.inside.push(self.text(self.at + 1).to_string());
+                    self.open.push(true);
+                    self.at += 2;
+                }
+                "{" => self.open.push(false),
+                "}" => {
+                    if self.open.pop() == Some(true) {
+                        self.inside.pop();
+                    }
+                }
+                "use" if self.text(self.at + 1) != "<" => {
+                    self.at += 1;
+                    self.import(&mut vec![]);
+                }
+                "crate" | "super" | "self" if self.begins_path() => {
+                    let line = self.tokens[self.at].line;
+                    let mut path = vec![];
+                    self.words(&mut path);
+                    self.mention(line, &path, None);
+                }
+                _ => {}
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Takes words with `::` between them; ends on the last.
+    fn words(&mut self, path: &mut Vec<String>) {
+        path.push(self.text(self.at).to_string());
+        while self.text(self.at + 1) == "::" && is_word(self.text(self.at + 2)) {
+            self.at += 2;
+            path.push(self.text(self.at).to_string());
+        }
+    }
+
+    /// Reads a tree of an import, of which `path` is the trunk; ends behind it.
+    fn import(&mut self, path: &mut Vec<String>) {
+        let (trunk, line) = (path.len(), self.tokens.get(self.at).map_or(0, |token| token.line));
+        while self.at < self.tokens.len() {
+            match self.text(self.at) {
+                "::" => self.at += 1,
+                "{" => {
+                    self.at += 1;
+                    while !matches!(self.text(self.at), "}" | "") {
+                        let start = self.at;
+                        self.import(path);
+                        // What is no import, in a macro, is passed over.
+                        self.at += usize::from(self.text(self.at) == "," || self.at == start);
+                    }
+                    self.at += 1;
+                    break;
+                }
+                "*" => {
+                    self.bind(line, path, "*");
+                    self.at += 1;
+                    break;
+                }
+                word if is_word(word) => {
+                    path.push(word.to_string());
+                    self.at += 1;
+                    if self.text(self.at) != "::" {
+                        self.leaf(line, path);
+                        break;
+                    }
+                }
+                _ => break,
+            }
+        }
+        path.truncate(trunk);
+    }
+
+    fn leaf(&mut self, line: usize, path: &mut Vec<String>) {
+        if path.len() > 1 && path.last().is_some_and(|last| last == "self") {
+            path.pop();
+        }
+        let mut name = path.last().cloned().unwrap_or_default();
+        if self.text(self.at) == "as" {
+            name = self.text(self.at + 1).to_string();
+            self.at += 2;
+        }
+        self.bind(line, path, &name);
+    }
+
+    /// Notes an import. One inside an inline module gives the file's own module no name.
+    fn bind(&mut self, line: usize, path: &[String], name: &str) {
+        let bound = (self.inside == self.module).then(|| name.to_string());
+        self.mention(line, path, bound);
+    }
+
+    fn mention(&mut self, line: usize, written: &[String], bound: Option<String>) {
+        let mut path = self.inside.clone();
+        for (at, part) in written.iter().enumerate() {
+            match part.as_str() {
+                "crate" => path.clear(),
+                "self" => {}
+                "super" => {
+                    path.pop();
+                }
+                word => {
+                    path.push(word.to_string());
+                    // A path that begins with another crate's name, or an enum's, is none of ours.
+                    if at == 0 && !(self.is_module)(&path) {
+                        return;
+                    }
+                }
+            }
+        }
+        self.found.push(Mention { line, path, bound });
+    }
+}
