@@ -1,6 +1,7 @@
 //! `cargo xtask python` and `valgrind`: build the package into a virtual environment under `target/` and run pytest there.
 //!
-//! The build is maturin's, of the same profile and folder as the other tests', so that only the binding crate is compiled anew.
+//! The module is built with the whole workspace, so that its dependencies have the features that the other tests' have, and only the
+//! binding crate is compiled anew: built alone, as maturin does for a wheel, all of them would be.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -10,7 +11,7 @@ use clap::Args;
 use crate::{Outcome, root};
 
 /// What the tests need beside the package. A type checker finds something else to say in each version.
-const PACKAGES: &[&str] = &["maturin>=1.9,<2", "mypy==2.4.1", "numpy", "pytest"];
+const PACKAGES: &[&str] = &["mypy==2.4.1", "numpy", "pytest"];
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -58,8 +59,22 @@ pub(crate) fn valgrind(options: &Options) -> Outcome {
 fn build() -> Result<PathBuf, String> {
     let environment = root().join("target/python");
     prepare(&environment)?;
-    succeed(tool(&environment, "maturin").args(["develop", "--quiet", "--skip-install"]))?;
+    succeed(Command::new("cargo").args(["build", "--quiet", "--workspace", "--lib"]).current_dir(root()))?;
+    place_module()?;
     Ok(environment)
+}
+
+/// Puts the module into the package, under the name that every interpreter from the oldest one supported on looks for.
+fn place_module() -> Result<(), String> {
+    let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from);
+    let built = target.join(format!("debug/{prefix}_flambeau{suffix}"));
+    let name = if cfg!(windows) { "_flambeau.pyd" } else { "_flambeau.abi3.so" };
+    let module = root().join("crates/python/python/flambeau").join(name);
+    // A new file, since a running interpreter may have the old one mapped.
+    let fresh = module.with_extension("new");
+    let copied = std::fs::copy(&built, &fresh).and_then(|_| std::fs::rename(&fresh, &module));
+    copied.map_err(|error| format!("{} to {}: {error}", built.display(), module.display()))
 }
 
 fn pytest(mut interpreter: Command, what: &[&str], more: &[String]) -> Outcome {
