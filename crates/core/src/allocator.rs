@@ -7,6 +7,7 @@ mod cpu;
 mod pages;
 #[cfg(all(unix, not(miri)))]
 mod regions;
+mod reserve;
 mod shared_cache;
 mod size_class;
 mod stats;
@@ -15,6 +16,7 @@ mod system;
 pub(crate) mod thread_cache;
 
 pub use cpu::CpuAllocator;
+pub use reserve::WithReserve;
 pub use size_class::ALIGNMENT;
 pub use stats::MemoryStats;
 pub(crate) use switches::set_memory_recording;
@@ -157,12 +159,21 @@ impl fmt::Debug for DataPtr {
     }
 }
 
+/// Returns to the system what the library keeps of freed tensors, unless this thread is at work on that.
+#[cold]
+pub(crate) fn release_kept() {
+    if shared_cache::is_at_rest() {
+        CpuAllocator.empty_cache();
+    }
+}
+
 /// The locks of the host's allocator, held across a fork, in the order in which statistics take them.
 #[cfg(all(unix, not(loom), not(miri)))]
 pub(crate) struct LocksOfAllocator {
     threads: Guard<thread_cache::Threads>,
     _cache: Guard<shared_cache::Cache>,
     _regions: Guard<regions::Regions>,
+    _reserve: Guard<reserve::Blocks>,
 }
 
 #[cfg(all(unix, not(loom), not(miri)))]
@@ -172,6 +183,7 @@ impl LocksOfAllocator {
             threads: thread_cache::Threads::lock(),
             _cache: shared_cache::lock(),
             _regions: regions::lock(),
+            _reserve: reserve::lock(),
         }
     }
 

@@ -85,8 +85,43 @@ impl Error {
     /// The same error, its message preceded by `who`: the operator or file it happened in.
     #[cold]
     pub fn context(mut self, who: impl fmt::Display) -> Self {
-        self.0.message = format!("{who}: {}", self.0.message);
+        self.0.message = text(format_args!("{who}: {}", self.0.message));
         self
+    }
+}
+
+/// The longest message, in bytes: one that lists an argument of a million values says enough by its beginning.
+const LONGEST: usize = 8 << 10;
+
+/// What an error says, cut where it gets too long.
+#[doc(hidden)]
+#[cold]
+pub fn text(message: fmt::Arguments<'_>) -> String {
+    let mut text = Text(String::new());
+    // It fails where the message is cut, so that nobody formats the rest.
+    let _ = fmt::write(&mut text, message);
+    text.0
+}
+
+struct Text(String);
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        let room = LONGEST.saturating_sub(self.0.len());
+        if part.len() <= room {
+            self.0.push_str(part);
+            return Ok(());
+        }
+        self.0.push_str(&part[..part.floor_char_boundary(room)]);
+        self.0.push_str("...");
+        Err(fmt::Error)
+    }
+}
+
+impl From<std::collections::TryReserveError> for Error {
+    #[cold]
+    fn from(e: std::collections::TryReserveError) -> Self {
+        Error::with_source(ErrorKind::OutOfMemory, e.to_string(), e)
     }
 }
 
@@ -122,7 +157,7 @@ impl From<std::io::Error> for Error {
 #[macro_export]
 macro_rules! bail {
     ($kind:ident, $($message:tt)+) => {
-        return ::core::result::Result::Err($crate::Error::new($crate::ErrorKind::$kind, ::std::format!($($message)+)))
+        return ::core::result::Result::Err($crate::Error::new($crate::ErrorKind::$kind, $crate::error::text(::core::format_args!($($message)+))))
     };
 }
 
@@ -134,4 +169,22 @@ macro_rules! ensure {
             $crate::bail!($kind, $($message)+);
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        for before in 0..4 {
+            let message =
+                text(format_args!("{}{}{:?}", "a".repeat(before), "\u{2260}".repeat(5000), vec![7; 1 << 20]));
+            assert!(message.len() <= LONGEST + 3 && message.len() > LONGEST - 3, "{}", message.len());
+            assert!(message.ends_with("\u{2260}..."));
+        }
+        assert_eq!(text(format_args!("{} of {}", 1, 2)), "1 of 2");
+        let error = Error::new(ErrorKind::Shape, "x".repeat(LONGEST)).context("add");
+        assert!(error.message().starts_with("add: x") && error.message().ends_with("x..."));
+    }
 }

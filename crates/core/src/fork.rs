@@ -6,7 +6,7 @@
 //! A storage's lock cannot be held across: an operator may hold it on another thread, which the child does not have. So a
 //! thread of a child waits for such a lock only [for a while](PATIENCE), and then has an error.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// How long a thread of a forked child waits for a storage's lock.
@@ -27,6 +27,11 @@ impl<T> HeldAcross<T> {
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nobody holds it, at some moment of the call.
+    pub(crate) fn is_free(&self) -> bool {
+        !matches!(self.0.try_lock(), Err(TryLockError::WouldBlock))
     }
 }
 

@@ -7,6 +7,7 @@ mod barrier;
 pub mod device;
 pub mod dispatch_key;
 pub mod error;
+pub mod fallible;
 mod fork;
 pub mod generator;
 pub mod intrusive_ptr;

@@ -10,7 +10,7 @@ use super::{
     pack::{PackPanel, PackPanels, PackRows},
     plan::{Packed, PackedRows, Plan, WORTH_A_THREAD, is_near},
     round::Round,
-    scratch::{Scratch, Shared},
+    scratch::{self, Scratch, Shared},
     tile::{LINE, RowsOfA, TileArgs, UNROLLED},
 };
 use flambeau_parallel::{num_threads, parallel_for};
@@ -159,7 +159,7 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
             // SAFETY: each strip's own place in the buffer.
             unsafe {
                 let strips = packed.map(|strip| self.strip_panel(strip, self.packed_strip(strip)));
-                L::enter(PackPanels(&strips.collect::<Vec<_>>()));
+                L::enter(PackPanels(&scratch::collect(strips)));
             }
         });
     }
@@ -219,9 +219,8 @@ impl<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::Scalar>> Slab<'_, T, L> {
         unsafe {
             if self.plan.a == PackedRows::Before {
                 let rows = tiles.clone().map(|tile| self.rows.part(tile));
-                let panels: Vec<_> =
-                    rows.map(|rows| self.rows_panel(&rows, self.panel(&block, &rows))).collect();
-                L::enter(PackRows(&panels));
+                let panels = rows.map(|rows| self.rows_panel(&rows, self.panel(&block, &rows)));
+                L::enter(PackRows(&scratch::collect(panels)));
             }
             if self.by_rows() {
                 for tile in tiles {

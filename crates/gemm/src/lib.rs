@@ -27,7 +27,7 @@ mod plan;
 mod portable;
 mod product;
 mod round;
-mod scratch;
+pub mod scratch;
 mod small;
 mod squares;
 #[cfg(test)]
@@ -39,7 +39,7 @@ mod x86;
 
 use element::{Element, Scalar};
 pub use isa::Isa;
-pub use scratch::{Scratch, Shared};
+pub use scratch::{OutOfMemory, Scratch, Shared};
 pub use squares::{Squares, side, stream_turned};
 
 use flambeau_parallel::parallel_for;
@@ -162,7 +162,7 @@ impl<T: GemmElement> Gemm<T> {
     }
 }
 
-/// Computes one product, on several threads if it is large.
+/// Computes one product, on several threads if it is large. Unwinds with [`OutOfMemory`] if there is no room for what is packed.
 ///
 /// # Safety
 /// - The CPU has `isa`: [`Isa::is_available`].

@@ -6,6 +6,7 @@ pub mod loops;
 pub mod native;
 #[path = "generated/mod.rs"]
 pub mod ops;
+pub mod scratch;
 pub mod structured;
 pub mod tensor;
 pub mod tensor_iterator;

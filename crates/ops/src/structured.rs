@@ -2,8 +2,8 @@
 
 use crate::Tensor;
 use flambeau_core::{
-    Access, Device, DimVec, Geometry, MemoryFormat, Result, ScalarType, Storage, StorageGuards, bail, ensure,
-    shape,
+    Access, Device, DimVec, ErrorKind, Geometry, MemoryFormat, Result, ScalarType, Storage, StorageGuards,
+    bail, ensure, shape,
 };
 use smallvec::SmallVec;
 
@@ -335,6 +335,22 @@ pub fn with_guards<R>(
         Some(result) => result,
         None => bail!(Internal, "{name}: the body of a guarded call did not run"),
     }
+}
+
+/// [`with_guards`] for a body that asks for [scratch](crate::scratch).
+///
+/// # Errors
+/// As there, and `OutOfMemory`.
+pub(crate) fn with_scratch<R>(
+    name: &str,
+    reads: &[&Tensor],
+    writes: &[&Tensor],
+    body: impl FnOnce() -> Result<R>,
+) -> Result<R> {
+    crate::scratch::catch(|| with_guards(name, reads, writes, body)).map_err(|e| match e.kind() {
+        ErrorKind::OutOfMemory => e.context(name),
+        _ => e,
+    })
 }
 
 /// Not generic: there are hundreds of bodies.

@@ -88,7 +88,7 @@ fn allocate_block(bytes: usize, zeroed: bool) -> Result<DataPtr> {
 
 #[inline(always)]
 fn allocate_small(bytes: usize, zeroed: bool) -> Option<NonNull<u8>> {
-    let block = thread_cache::allocate(class_of(bytes))?;
+    let block = thread_cache::allocate(class_of(bytes), thread_cache::Use::Elements)?;
     if zeroed {
         // SAFETY: the block is ours and has these bytes.
         unsafe { block.write_bytes(0, bytes) };

@@ -49,8 +49,19 @@ pub(super) unsafe fn free(block: NonNull<u8>, bytes: usize) {
 
 /// Gives the free regions back to the system.
 pub(super) fn empty() {
-    let unmapped = REGIONS.lock().give_up();
-    drop(unmapped);
+    // One by one, for a list would have to be allocated, and memory may be what is lacking.
+    while let Some(unmapped) = give_up_one() {
+        drop(unmapped);
+    }
+}
+
+fn give_up_one() -> Option<Whole> {
+    REGIONS.lock().give_up()
+}
+
+/// Whether nobody holds the lock: under it, nodes of the maps below are allocated.
+pub(super) fn is_at_rest() -> bool {
+    REGIONS.is_free()
 }
 
 /// Blocks of a size begin at multiples of this: the greatest power of two in the size, but no more than a page.
@@ -124,10 +135,11 @@ impl Regions {
         self.by_size.range((REGION, ptr::null_mut())..).map(|&(_, start)| start)
     }
 
-    fn give_up(&mut self) -> Vec<Whole> {
-        let starts: Vec<_> = self.whole().collect();
-        starts.iter().for_each(|&start| self.remove(start, REGION));
-        starts.into_iter().map(Whole).collect()
+    /// One of the free regions.
+    fn give_up(&mut self) -> Option<Whole> {
+        let start = self.whole().next()?;
+        self.remove(start, REGION);
+        Some(Whole(start))
     }
 
     fn insert(&mut self, start: *mut u8, bytes: usize) {

@@ -57,6 +57,12 @@ pub(super) fn empty() {
     system::empty();
 }
 
+/// Whether [`empty`] would find no lock held by its own thread. Held by another, it answers no as well, which costs nothing but
+/// that the caller does without.
+pub(super) fn is_at_rest() -> bool {
+    CACHE.is_free() && system::is_at_rest()
+}
+
 /// Keeps at most `bytes` from now on.
 pub(super) fn set_limit(bytes: usize) {
     let evicted = CACHE.lock().set_limit(bytes);

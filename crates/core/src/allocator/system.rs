@@ -53,6 +53,14 @@ pub(super) unsafe fn free(block: NonNull<u8>, bytes: usize) {
     }
 }
 
+/// Whether the lock of regions is free.
+pub(super) fn is_at_rest() -> bool {
+    #[cfg(all(unix, not(miri)))]
+    return super::regions::is_at_rest();
+    #[cfg(not(all(unix, not(miri))))]
+    true
+}
+
 /// Gives back what is kept of blocks that are free.
 pub(super) fn empty() {
     #[cfg(all(unix, not(miri)))]

@@ -6,9 +6,9 @@
 
 #![expect(unsafe_code, reason = "keeps free memory in lists threaded through the memory itself")]
 
-use super::size_class::{ALIGNMENT, SMALL_CLASSES, SMALL_MAX, class_bytes, class_of};
+use super::size_class::{ALIGNMENT, SMALL_CLASSES, class_bytes, class_of};
 use super::stats::Counters;
-use super::{shared_cache, system};
+use super::{reserve, shared_cache, system};
 use crate::fork::{self, Guard, HeldAcross};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
@@ -108,13 +108,22 @@ const fn kept_blocks(class: usize) -> u32 {
     (KEPT_BYTES / class_bytes(class)) as u32
 }
 
+/// What a block is for.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Use {
+    /// Elements of a tensor, for which there is an error if memory runs out.
+    Elements,
+    /// An object, for which there is none: it may come out of the reserve.
+    Object,
+}
+
 /// A block of a class, uninitialised, or `None` if the system has no memory.
 #[inline(always)]
-pub(super) fn allocate(class: usize) -> Option<NonNull<u8>> {
+pub(super) fn allocate(class: usize, to: Use) -> Option<NonNull<u8>> {
     THREAD.with(|thread| match NonNull::new(thread.heads[class].get()) {
         // SAFETY: the list owns its blocks, and each holds a `FreeBlock`.
         Some(block) => unsafe { Some(thread.pop(class, block)) },
-        None => thread.allocate_slow(class),
+        None => thread.allocate_slow(class, to),
     })
 }
 
@@ -181,12 +190,18 @@ impl Thread {
 
     #[cold]
     #[inline(never)]
-    fn allocate_slow(&self, class: usize) -> Option<NonNull<u8>> {
+    fn allocate_slow(&self, class: usize, to: Use) -> Option<NonNull<u8>> {
         self.register();
-        system::allocate(class_bytes(class), false).or_else(|| {
+        let block = system::allocate(class_bytes(class), false).or_else(|| {
             shared_cache::empty(); // What large blocks keep may be what is lacking.
             system::allocate(class_bytes(class), false)
-        })
+        })?;
+        if to == Use::Elements && reserve::holds(block.as_ptr()) {
+            // SAFETY: just allocated, with this size.
+            unsafe { system::free(block, class_bytes(class)) };
+            return None;
+        }
+        Some(block)
     }
 
     /// # Safety
@@ -255,7 +270,7 @@ impl ObjectBlock {
     #[inline(always)]
     pub(crate) fn new(layout: Layout) -> Self {
         let block = if is_small(layout) {
-            allocate(class_of(layout.size()))
+            allocate(class_of(layout.size()), Use::Object)
         } else {
             // SAFETY: an object that is not small has a size.
             NonNull::new(unsafe { alloc(layout) })
@@ -303,10 +318,13 @@ impl Drop for ObjectBlock {
     }
 }
 
+/// The largest object out of the lists: what blocks up to here are made of has a reserve behind it.
+const OBJECT_MAX: usize = 1 << 10;
+
 /// Whether the lists have blocks for this. Not under loom, whose threads share one real thread.
 #[inline(always)]
 const fn is_small(layout: Layout) -> bool {
-    layout.size() <= SMALL_MAX && layout.align() <= ALIGNMENT && !cfg!(loom)
+    layout.size() <= OBJECT_MAX && layout.align() <= ALIGNMENT && !cfg!(loom)
 }
 
 #[cfg(test)]

@@ -18,10 +18,10 @@ use super::reduce::{SHORT_LINE, Steps, first_element};
 use super::rows::{self, Floats, RowKernel, Rows, dispatch_rows_of};
 use super::streaming::{self, stream_rows};
 use super::tiles::StridedConvert;
-use crate::Tensor;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{Dim, DimMask, Dims, grain_of, offsets};
 use crate::vectorized::EveryIsa;
+use crate::{Tensor, scratch};
 use flambeau_core::{Access, Element, Result, ScalarType, StorageGuards};
 use smallvec::SmallVec;
 
@@ -154,8 +154,10 @@ fn map_lines<const N: usize>(
     let groups = lines / row * row.div_ceil(width);
     // A line takes several times as long as its elements do elsewhere, so fewer are worth another thread.
     let grain = (grain_of(out.numel() as usize, 4) / (n * width)).max(1);
-    parallel_for(0..groups, grain, |range| work.run(range, &body));
-    Ok(())
+    scratch::catch(|| {
+        parallel_for(0..groups, grain, |range| work.run(range, &body));
+        Ok(())
+    })
 }
 
 /// The whole of a call.
@@ -174,7 +176,7 @@ impl Groups {
     ) {
         let Tile { n, size, pitch } = self.tile;
         let indirect = self.ports.iter().any(|port| !port.direct);
-        let mut memory = vec![0u64; if indirect { (N + 1) * self.width * pitch } else { 0 }];
+        let mut memory = scratch::filled(0u64, if indirect { (N + 1) * self.width * pitch } else { 0 });
         let tiles: *mut u8 = memory.as_mut_ptr().cast();
         let tile_of = |k: usize| tiles.wrapping_add(k * self.width * pitch * 8);
         let in_row = self.row.div_ceil(self.width);

@@ -35,7 +35,7 @@ pub(crate) use source::{Source, first_element};
 pub(crate) use steps::Steps;
 
 use crate::loops::ahead::Asking;
-use crate::structured::{TensorSpec, with_guards};
+use crate::structured::{TensorSpec, with_scratch};
 use crate::tensor_iterator::{DimMask, Reduction};
 use crate::vectorized::{EveryIsa, Float, Number};
 use crate::{Tensor, dispatch_all_types, ops};
@@ -310,7 +310,7 @@ fn with_targets<const M: usize>(
     let targets = targets(&outs, &results)?;
     let reduction = Reduction::new(input, &targets[0], mask)?;
     let mut addresses = [std::ptr::null_mut(); M];
-    with_guards("reduction", &[input], &targets.iter().collect::<SmallVec<[&Tensor; 3]>>(), || {
+    with_scratch("reduction", &[input], &targets.iter().collect::<SmallVec<[&Tensor; 3]>>(), || {
         for (address, target) in addresses.iter_mut().zip(&targets) {
             *address = source::first_element(target);
         }

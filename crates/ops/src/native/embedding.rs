@@ -6,8 +6,8 @@ use super::stored::{Numeric, Stored};
 use super::{copy, places};
 use crate::loops::streaming;
 use crate::structured::TensorSpec;
-use crate::{Tensor, dispatch_all_types, ops};
-use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure};
+use crate::{Tensor, dispatch_all_types, ops, scratch};
+use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, fallible};
 
 /// The rows of `weight` that `indices` name, in the place of the index.
 pub fn embedding(
@@ -67,7 +67,7 @@ struct Groups {
 impl Groups {
     /// Counting sort; places of row `padding` are left out.
     fn new(indices: &[i64], rows: usize, padding: i64) -> Result<Self> {
-        let mut starts = vec![0usize; rows + 1];
+        let mut starts = fallible::filled(0usize, rows + 1)?;
         for &index in indices {
             if index < 0 || index >= rows as i64 {
                 bail!(
@@ -82,8 +82,8 @@ impl Groups {
         for row in 0..rows {
             starts[row + 1] += starts[row];
         }
-        let mut next = starts.clone();
-        let mut places = vec![0u32; starts[rows]];
+        let mut next = fallible::to_vec(&starts)?;
+        let mut places = fallible::filled(0u32, starts[rows])?;
         for (&index, place) in indices.iter().zip(0u32..) {
             if index != padding {
                 places[next[index as usize]] = place;
@@ -144,8 +144,8 @@ pub fn embedding_dense_backward(
             let streams = streaming::pays(size_of_val(out), || 1);
             fill(out, width, |range, part| {
                 // Most rows of a large table are named by none.
-                let zeros = vec![N::of(Scalar::Int(0)); if streams { width } else { 0 }];
-                let mut tile = zeros.clone();
+                let zeros = scratch::filled(N::of(Scalar::Int(0)), if streams { width } else { 0 });
+                let mut tile = scratch::to_vec(&zeros);
                 for (sum, row) in part.chunks_mut(width).zip(range.start / width..) {
                     let places = &groups.places[groups.starts[row]..groups.starts[row + 1]];
                     match places {

@@ -4,7 +4,7 @@ use super::places::long_index;
 use super::pooling::Pooled;
 use super::slices::{fill, with_slices};
 use crate::structured::TensorSpec;
-use crate::{Tensor, dispatch_all_types, ops};
+use crate::{Tensor, dispatch_all_types, ops, scratch};
 use bytemuck::Pod;
 use flambeau_core::{Element, MemoryFormat, Result, Scalar, bail, ensure};
 use std::ops::Range;
@@ -228,7 +228,7 @@ fn bagged<T: Pooled + Element + Pod>(
         if mode != Mode::Max {
             greatest.copy_from_slice(sizes);
             fill(out, width, |range, part| {
-                let mut sums = vec![T::ZERO; width];
+                let mut sums = scratch::filled(T::ZERO, width);
                 for (out, bag) in part.chunks_mut(width).zip(range.start / width..) {
                     table.add_up(&bags, bag, mode == Mode::Mean, &mut sums, out);
                 }

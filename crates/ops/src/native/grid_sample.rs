@@ -15,7 +15,7 @@ use super::stored::Numeric;
 use crate::loops::reduce::computing_type;
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure};
+use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, fallible};
 use taps::{NOWHERE, Pass, Sampling, table};
 
 const NAME: &str = "grid_sampler()";
@@ -86,7 +86,8 @@ fn images<N: Numeric>(
     let batch = grid.sizes()[0] as usize;
     let points = grid.sizes()[1..=sizes.len()].iter().product::<i64>() as usize;
     let pass = Pass { pixels: sizes.iter().product(), points, each: how.taps_of_sample(), transposed };
-    let mut taps = vec![(NOWHERE, N::of(Scalar::Float(0.0))); points * pass.each];
+    let mut taps = fallible::filled((NOWHERE, N::of(Scalar::Float(0.0))), points * pass.each)
+        .map_err(|e| e.context(NAME))?;
     with_slices(NAME, &[grid, from], &[to], |s| {
         let (grid, from, to) = (s.read::<N>(0)?, s.read::<N>(1)?, s.write::<N>(0)?);
         let part = |all: usize, n: usize| n * (all / batch)..(n + 1) * (all / batch);

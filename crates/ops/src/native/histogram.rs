@@ -2,7 +2,7 @@
 
 use super::copy;
 use crate::{Tensor, ops};
-use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, ensure};
+use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, ensure, fallible};
 
 /// The elements in row-major order, converted.
 fn flat<T: flambeau_core::Element>(tensor: &Tensor, dtype: ScalarType) -> Result<Vec<T>> {
@@ -11,11 +11,7 @@ fn flat<T: flambeau_core::Element>(tensor: &Tensor, dtype: ScalarType) -> Result
 
 /// A zero for each of `count` bins.
 fn zeros<T: Clone>(name: &str, count: i64, zero: T) -> Result<Vec<T>> {
-    let mut bins = Vec::new();
-    let room = bins.try_reserve_exact(count as usize);
-    ensure!(room.is_ok(), OutOfMemory, "{name}: {count} bins");
-    bins.resize(count as usize, zero);
-    Ok(bins)
+    fallible::filled(zero, count as usize).map_err(|e| e.context(name))
 }
 
 /// How often each whole number from 0 on is there, or the sum of its weights.
@@ -131,9 +127,9 @@ pub fn histogram_edges(
     let edges = flat::<f64>(bins, ScalarType::F64)?;
     let weights = match weight {
         Some(weight) => flat::<f64>(weight, ScalarType::F64)?,
-        None => vec![1.0; self_.numel() as usize],
+        None => fallible::filled(1.0, self_.numel() as usize).map_err(|e| e.context(NAME))?,
     };
-    let mut sums = vec![0f64; edges.len() - 1];
+    let mut sums = zeros(NAME, edges.len() as i64 - 1, 0f64)?;
     let (first, end) = (edges[0], edges[edges.len() - 1]);
     for (x, w) in flat::<f64>(self_, ScalarType::F64)?.into_iter().zip(weights) {
         if (first..=end).contains(&x) && !sums.is_empty() {

@@ -5,7 +5,7 @@ use super::places::{Combine, Places, ensure_written_once, in_wide, widened};
 use super::{copy, mask, view};
 use crate::Tensor;
 use crate::structured::TensorSpec;
-use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, bail, ensure, shape};
+use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, bail, ensure, fallible, shape};
 
 /// What a list of indices means for a tensor: which sizes the result has, and where each of its elements lies.
 struct Plan {
@@ -131,7 +131,7 @@ fn offsets(
     if self_.device().is_meta() || indexed.iter().any(|(_, index)| index.device().is_meta()) {
         return Ok(None);
     }
-    let mut sums = vec![0i64; shape::numel(common)? as usize];
+    let mut sums = fallible::filled(0i64, shape::numel(common)? as usize).map_err(|e| e.context(name))?;
     for &(d, index) in indexed {
         let (size, stride) = (self_.sizes()[d], self_.strides()[d]);
         ensure!(

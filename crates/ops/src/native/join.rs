@@ -4,7 +4,7 @@ use super::{copy, view};
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::result_type;
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, MemoryFormat, Result, bail, ensure, shape};
+use flambeau_core::{DimVec, MemoryFormat, Result, bail, ensure, fallible, shape};
 
 /// One-dimensional and empty: such a tensor may stand beside tensors of any rank, for the sake of old programs.
 fn is_skipped(tensor: &Tensor) -> bool {
@@ -128,7 +128,7 @@ pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 }
 
 fn each(tensors: &[Tensor], f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Vec<Tensor>> {
-    tensors.iter().map(f).collect()
+    fallible::try_collect(tensors.iter().map(f))
 }
 
 /// At least one dimension.

@@ -5,8 +5,8 @@ use super::stored::{Numeric, Stored};
 use super::walk::Walk;
 use super::{copy, gather, places, view};
 use crate::structured::TensorSpec;
-use crate::{Tensor, dispatch_all_types, ops};
-use flambeau_core::{MemoryFormat, Result, ScalarType, bail, ensure, shape};
+use crate::{Tensor, dispatch_all_types, ops, scratch};
+use flambeau_core::{MemoryFormat, Result, ScalarType, bail, ensure, fallible, shape};
 
 fn refuse_meta(name: &str, tensor: &Tensor) -> Result<()> {
     ensure!(
@@ -29,7 +29,7 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
             let (mut places, mut number) = (Vec::new(), 0i64);
             walk.each(|[at]| {
                 if !values[at as usize].is_zero() {
-                    places.push(number);
+                    scratch::push(&mut places, number);
                 }
                 number += 1;
             });
@@ -38,7 +38,7 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
     })?;
     // The indices along one dimension lie together, as PyTorch has them.
     let count = places.len();
-    let mut columns = vec![0i64; count * rank];
+    let mut columns = fallible::filled(0i64, count * rank).map_err(|e| e.context("nonzero"))?;
     for (number, mut place) in places.into_iter().enumerate() {
         for (d, size) in self_.sizes().iter().enumerate().rev() {
             columns[d * count + number] = place % size;
@@ -89,7 +89,7 @@ pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
             let mut chosen = Vec::new();
             walk.each(|[at, mask_at]| {
                 if mask[mask_at as usize] != 0 {
-                    chosen.push(values[at as usize]);
+                    scratch::push(&mut chosen, values[at as usize]);
                 }
             });
             Ok(chosen)

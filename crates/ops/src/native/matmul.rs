@@ -4,7 +4,7 @@
 use super::view;
 use crate::gemm::{Addend, Gemm, GemmElement, Isa, gemm, gemm_batch};
 use crate::structured::{TensorSpec, with_guards};
-use crate::{Tensor, dispatch_all_types};
+use crate::{Tensor, dispatch_all_types, scratch};
 use flambeau_core::{Element, Result, Scalar, ensure, shape};
 
 /// Refuses operands on several devices, of which the kernels could reach only one.
@@ -320,10 +320,13 @@ where
     with_guards(name, &[a, b, addend.unwrap_or(a)][..2 + usize::from(addend.is_some())], &[out], || {
         // SAFETY: the guards are held; `out` has the product's shape, its elements are distinct, and it shares no storage
         // with the operands (`TensorSpec::for_out` sees to both).
-        unsafe { z.scale_and_add(&x, &y, added.as_ref(), [alpha, beta]) };
-        Ok(())
+        z.packing(&x, || unsafe { z.scale_and_add(&x, &y, added.as_ref(), [alpha, beta]) })
+            .map_err(|e| e.context(name))
     })
 }
+
+/// Multiply-adds that gemm does without packing.
+const LITTLE: usize = 1 << 13;
 
 /// A tensor as a batch of matrices.
 pub(super) struct Batch<T> {
@@ -428,6 +431,19 @@ impl<T: GemmElement> Batch<T> {
                 count => gemm_batch(Isa::detected(), count, item),
             }
         }
+    }
+
+    /// Runs a product of `a` and another into this one. There is an error if it gets no memory to pack in.
+    #[inline]
+    pub(super) fn packing(&self, a: &Self, product: impl Fn()) -> Result<()> {
+        if self.count == 1 && self.sizes[0] * self.sizes[1] * a.sizes[1] <= LITTLE {
+            product();
+            return Ok(());
+        }
+        scratch::catch(|| {
+            product();
+            Ok(())
+        })
     }
 }
 

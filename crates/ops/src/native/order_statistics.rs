@@ -7,7 +7,7 @@ use super::slices::{fill, with_slices};
 use super::stored::{Numeric, Stored};
 use super::{copy, gather, view};
 use crate::structured::TensorSpec;
-use crate::{Tensor, dispatch_all_types, ops};
+use crate::{Tensor, dispatch_all_types, ops, scratch};
 use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, shape};
 
 /// From the orders of a row, and that of NaN if there is one, to places in it.
@@ -31,7 +31,7 @@ fn places(name: &str, self_: &Tensor, dim: i64, k: i64, find: Places<'_>) -> Res
                 let nan = N::HAS_NAN.then(|| N::of(Scalar::Float(f64::NAN)).order());
                 let k = k as usize;
                 fill(out, k, |range, part| {
-                    let mut orders = Vec::with_capacity(n);
+                    let mut orders = scratch::with_capacity(n);
                     for (row, found) in (range.start / k..).zip(part.chunks_mut(k)) {
                         orders.clear();
                         orders.extend(values[row * n..(row + 1) * n].iter().map(|v| v.order()));
@@ -91,7 +91,7 @@ fn picked(self_: &Tensor, dim: i64, found: &Tensor, (values, indices): (&Tensor,
 
 /// The place of the element of rank `k`, of equal ones the first.
 fn ranked(row: &[u64], k: usize) -> usize {
-    let mut items: Vec<(u64, usize)> = row.iter().copied().zip(0..).collect();
+    let mut items: Vec<(u64, usize)> = scratch::collect(row.iter().copied().zip(0..));
     items.select_nth_unstable(k).1.1
 }
 
@@ -149,7 +149,7 @@ reductions! {
 
 /// Each NaN is a value of its own.
 fn most_frequent(row: &[u64], nan: Option<u64>) -> usize {
-    let mut items: Vec<(u64, usize)> = row.iter().copied().zip(0..).collect();
+    let mut items: Vec<(u64, usize)> = scratch::collect(row.iter().copied().zip(0..));
     items.sort_unstable();
     let mut best = (0, 0);
     for run in items.chunk_by(|a, b| a.0 == b.0 && Some(a.0) != nan) {

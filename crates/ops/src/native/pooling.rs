@@ -17,7 +17,7 @@ pub use max::*;
 pub use unpool::*;
 
 use super::matmul::ensure_same_device;
-use crate::structured::{TensorSpec, with_guards};
+use crate::structured::{TensorSpec, with_scratch};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, ScalarType, bail, ensure};
 use mean::Mean;
@@ -88,7 +88,7 @@ fn max_backward(kind: Kind, grad_output: &Tensor, indices: &Tensor, grad_input: 
     let sizes = [kind.spatial(grad_input.sizes()), kind.spatial(grad_output.sizes())];
     summed(grad_input, |gx| {
         let gy = &widened(grad_output)?;
-        dispatch_all_types!(wide_floats, gx.dtype(), kind.name, T => with_guards(kind.name, &[gy, indices], &[gx], || {
+        dispatch_all_types!(wide_floats, gx.dtype(), kind.name, T => with_scratch(kind.name, &[gy, indices], &[gx], || {
             let of = |tensor: &Tensor| Channels::<T>::of(kind, tensor);
             let at = Channels::of(kind, indices);
             // SAFETY: the guards are held, sizes were checked, and `gx` shares no memory with what is read.
@@ -99,7 +99,7 @@ fn max_backward(kind: Kind, grad_output: &Tensor, indices: &Tensor, grad_input: 
 }
 
 fn mean_of<T: Pooled + Element>(kind: Kind, mean: &Mean, self_: &Tensor, out: &Tensor) -> Result<()> {
-    with_guards(kind.name, &[self_], &[out], || {
+    with_scratch(kind.name, &[self_], &[out], || {
         // SAFETY: the guards are held; the windows are the input's, and `out` shares no memory with it.
         unsafe { mean::mean::<T>(mean, &Channels::of(kind, self_), &Channels::of(kind, out)) };
         Ok(())
@@ -110,7 +110,7 @@ fn mean_backward_of<T>(kind: Kind, mean: &Mean, gy: &Tensor, gx: &Tensor) -> Res
 where
     T: Pooled<Sum = T> + Element + AddAssign,
 {
-    with_guards(kind.name, &[gy], &[gx], || {
+    with_scratch(kind.name, &[gy], &[gx], || {
         let input = kind.spatial(gx.sizes());
         // SAFETY: the guards are held; the windows are those of `gx`, which shares no memory with `gy`.
         unsafe { mean::mean_backward::<T>(mean, input, &Channels::of(kind, gy), &Channels::of(kind, gx)) };

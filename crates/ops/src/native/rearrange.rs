@@ -1,7 +1,7 @@
 //! Views made of other views: dimensions joined, cut, moved and named by habit.
 
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, MemoryFormat, Result, ensure, shape};
+use flambeau_core::{DimVec, MemoryFormat, Result, ensure, fallible, shape};
 
 /// `self_` in the sizes of `other`.
 pub fn view_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -29,7 +29,7 @@ pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     for tensor in tensors {
         sizes = shape::broadcast(&sizes, tensor.sizes()).map_err(|e| e.context("broadcast_tensors"))?;
     }
-    tensors.iter().map(|t| ops::expand(t, &sizes, false)).collect()
+    fallible::try_collect(tensors.iter().map(|t| ops::expand(t, &sizes, false)))
 }
 
 /// Dimensions `start_dim` to `end_dim` as one.

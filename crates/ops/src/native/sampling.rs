@@ -3,7 +3,8 @@
 use super::random::generator_or_default;
 use crate::{Tensor, dispatch_all_types, loops, ops};
 use flambeau_core::{
-    Device, Element, Generator, Layout, MemoryFormat, Philox, Result, Scalar, ScalarType, ensure, shape,
+    Device, Element, Generator, Layout, MemoryFormat, Philox, Result, Scalar, ScalarType, ensure, fallible,
+    shape,
 };
 
 /// An operator that makes a tensor and fills it, with a generator and without.
@@ -159,7 +160,8 @@ pub fn randperm_generator(
     if made.device().is_meta() {
         return Ok(made);
     }
-    let order = permutation(n, generator_or_default(generator).reserve_words(n, 2)?);
+    let mut order = fallible::collect(0..n).map_err(|e| e.context("randperm"))?;
+    shuffle(&mut order, generator_or_default(generator).reserve_words(n, 2)?);
     dispatch_all_types!(numbers, dtype, "randperm", T => {
         loops::generate_by_index::<T>("randperm", &made, |i| T::from_scalar(Scalar::Int(order[i])))
     })?;
@@ -167,13 +169,11 @@ pub fn randperm_generator(
 }
 
 /// A shuffle by Fisher and Yates: place `i` is exchanged with one from `i` on.
-fn permutation(n: i64, philox: Philox) -> Vec<i64> {
-    let mut order: Vec<i64> = (0..n).collect();
+fn shuffle(order: &mut [i64], philox: Philox) {
     for i in 0..order.len() {
         let left = (order.len() - i) as u128;
         order.swap(i, i + ((u128::from(philox.word64(i as u64)) * left) >> 64) as usize);
     }
-    order
 }
 
 /// Places drawn from each row of probabilities, which need not sum to one; without replacement no place comes twice.
@@ -203,9 +203,9 @@ pub fn multinomial(
         check_weights(weights)?;
         let uniform = |i: usize| (philox.word64((row * per_row + i) as u64) >> 11) as f64 * 2f64.powi(-53);
         if replacement {
-            draw_with_replacement(weights, draws, uniform, &mut chosen);
+            draw_with_replacement(weights, draws, uniform, &mut chosen)?;
         } else {
-            draw_without_replacement(weights, draws, uniform, &mut chosen);
+            draw_without_replacement(weights, draws, uniform, &mut chosen)?;
         }
     }
     Tensor::from_vec(chosen, &sizes)
@@ -256,20 +256,18 @@ fn draw_with_replacement(
     draws: usize,
     uniform: impl Fn(usize) -> f64,
     chosen: &mut Vec<i64>,
-) {
-    let sums: Vec<f64> = weights
-        .iter()
-        .scan(0.0, |sum, w| {
-            *sum += w;
-            Some(*sum)
-        })
-        .collect();
+) -> Result<()> {
+    let sums = fallible::collect(weights.iter().scan(0.0, |sum, w| {
+        *sum += w;
+        Some(*sum)
+    }))?;
     let total = sums.last().copied().unwrap_or(0.0);
     let last = weights.iter().rposition(|w| *w > 0.0).unwrap_or(0);
     for i in 0..draws {
         let target = uniform(i) * total;
         chosen.push(sums.partition_point(|sum| *sum <= target).min(last) as i64);
     }
+    Ok(())
 }
 
 /// A race of exponential times, of which the smallest win: place k arrives first with probability `w[k] / sum(w)`, and so on
@@ -279,11 +277,12 @@ fn draw_without_replacement(
     draws: usize,
     uniform: impl Fn(usize) -> f64,
     chosen: &mut Vec<i64>,
-) {
+) -> Result<()> {
     let time = |(k, w): (usize, &f64)| (if *w > 0.0 { -(-uniform(k)).ln_1p() / w } else { f64::INFINITY }, k);
-    let mut times: Vec<(f64, usize)> = weights.iter().enumerate().map(time).collect();
-    times.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut times = fallible::collect(weights.iter().enumerate().map(time))?;
+    times.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     chosen.extend(times.iter().take(draws).map(|(_, k)| *k as i64));
+    Ok(())
 }
 
 /// Normal numbers in the sizes of `like`.

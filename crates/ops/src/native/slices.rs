@@ -3,7 +3,7 @@
 
 use crate::Tensor;
 use crate::parallel::parallel_for;
-use crate::structured::with_guards;
+use crate::structured::with_scratch;
 use crate::tensor_iterator::GRAIN;
 use bytemuck::Pod;
 use flambeau_core::{Result, Storage, bail, ensure, shape};
@@ -97,7 +97,7 @@ pub(super) fn with_slices<R>(
     body: impl for<'g> FnOnce(&Slices<'g>) -> Result<R>,
 ) -> Result<R> {
     check(name, reads, writes)?;
-    with_guards(name, reads, writes, || body(&Slices::of(reads, writes)?))
+    with_scratch(name, reads, writes, || body(&Slices::of(reads, writes)?))
 }
 
 /// Whether all are on the host, and what is written stands alone.

@@ -14,7 +14,7 @@ use crate::parallel::{for_each_task, num_threads, parallel_for};
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::GRAIN;
 use crate::vectorized::EveryIsa;
-use crate::{Tensor, dispatch_all_types, ops};
+use crate::{Tensor, dispatch_all_types, ops, scratch};
 use few::{First, Found, select_few};
 use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, ensure, shape};
 use std::sync::Mutex;
@@ -77,14 +77,14 @@ fn sort_items<I: Item>(items: &mut Vec<I>) {
 /// holds follows from the items alone, and so does the result.
 fn sort_shared<I: Item>(items: &mut Vec<I>) {
     let step = items.len() / (BUCKETS * OVERSAMPLING);
-    let mut sample: Vec<I> = items.iter().step_by(step).copied().collect();
+    let mut sample = scratch::collect(items.iter().step_by(step).copied());
     sample.sort_unstable();
-    let bounds: Vec<I> = sample.iter().skip(OVERSAMPLING).step_by(OVERSAMPLING).copied().collect();
-    let mut buckets: Vec<Vec<I>> = (0..=bounds.len()).map(|_| Vec::new()).collect();
+    let bounds = scratch::collect(sample.iter().skip(OVERSAMPLING).step_by(OVERSAMPLING).copied());
+    let mut buckets = scratch::filled(Vec::new(), bounds.len() + 1);
     for item in items.iter() {
-        buckets[bounds.partition_point(|bound| bound <= item)].push(*item);
+        scratch::push(&mut buckets[bounds.partition_point(|bound| bound <= item)], *item);
     }
-    for_each_task(buckets.iter_mut().collect(), sort_digits);
+    for_each_task(scratch::collect(buckets.iter_mut()), sort_digits);
     items.clear();
     buckets.iter().for_each(|bucket| items.extend_from_slice(bucket));
 }
@@ -99,7 +99,7 @@ fn sort_digits<I: Item>(items: &mut Vec<I>) {
         return items.sort_unstable();
     }
     // Least significant digit first (Knuth, The Art of Computer Programming 3, 5.2.5): each pass keeps the order of the last.
-    let mut other = items.clone();
+    let mut other = scratch::to_vec(items);
     for number in 0..I::DIGITS {
         let mut starts = [0u32; RADIX]; // No row has more items.
         items.iter().for_each(|item| starts[item.digit(number)] += 1);
@@ -139,9 +139,9 @@ fn order_rows<T: Stored, I: Item>(
 {
     let rows = indices.len() / k;
     // Rows that threads take in turn: each is locked just once.
-    let targets: Vec<_> = sorted.chunks_mut(k).zip(indices.chunks_mut(k)).map(Mutex::new).collect();
+    let targets = scratch::collect(sorted.chunks_mut(k).zip(indices.chunks_mut(k)).map(Mutex::new));
     parallel_for(0..rows, (GRAIN / 8 / n).max(1), |part| {
-        let mut items: Vec<I> = Vec::with_capacity(n);
+        let mut items: Vec<I> = scratch::with_capacity(n);
         for row in part {
             items.clear();
             let values = &values[row * n..(row + 1) * n];

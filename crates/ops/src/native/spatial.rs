@@ -2,7 +2,7 @@
 //! out, and pooling along one dimension. All of it is other operators, put together.
 
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, bail, ensure, shape};
+use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, bail, ensure, fallible, shape};
 
 /// `sizes` before the last `n` dimensions.
 fn front(tensor: &Tensor, n: usize) -> DimVec {
@@ -258,7 +258,8 @@ fn padded(
         );
         let small = pair.iter().all(|p| p.unsigned_abs() < 1 << 31) && size + pair[0] + pair[1] > 0;
         ensure!(small, InvalidArgument, "{name}: input of size {size} with padding {pair:?} has no output");
-        let places: Vec<i64> = (-pair[0]..size + pair[1]).map(|at| place(at, size)).collect();
+        let places = fallible::collect((-pair[0]..size + pair[1]).map(|at| place(at, size)))
+            .map_err(|e| e.context(name))?;
         let count = places.len() as i64;
         made = made.index_select(d as i64, &Tensor::from_vec(places, &[count])?.to(self_.device())?)?;
     }

@@ -2,14 +2,17 @@
 
 use super::view;
 use crate::{Tensor, ops};
-use flambeau_core::{Error, ErrorKind, Result, ScalarType, ensure, shape};
+use flambeau_core::{Result, ScalarType, ensure, fallible, shape};
+
+/// About what a view takes.
+const BYTES_OF_VIEW: usize = 256;
 
 /// Room for a list of `count` tensors.
 fn list(name: &str, count: i64) -> Result<Vec<Tensor>> {
-    let mut list = Vec::new();
-    let room = list.try_reserve_exact(count.max(0) as usize);
-    room.map_err(|e| Error::with_source(ErrorKind::OutOfMemory, format!("{name}: {count} tensors"), e))?;
-    Ok(list)
+    let count = count.max(0) as usize;
+    // For the tensors too, which come one by one and could not be refused.
+    let room = fallible::ensure_room(count.saturating_mul(BYTES_OF_VIEW));
+    room.and_then(|()| fallible::with_capacity(count)).map_err(|e| e.context(name))
 }
 
 /// Pieces that start and end at the given places.
@@ -68,12 +71,16 @@ pub fn split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result
          split_sizes={split_sizes:?}"
     );
     let mut start = 0;
-    let cut = |length: &i64| {
+    let mut cut = |length: &i64| {
         let from = start;
         start += length;
         view::slice(self_, d as i64, Some(from), Some(start), 1)
     };
-    split_sizes.iter().map(cut).collect()
+    let mut made = list("split_with_sizes", split_sizes.len() as i64)?;
+    for size in split_sizes {
+        made.push(cut(size)?);
+    }
+    Ok(made)
 }
 
 /// Another name of [`split_with_sizes`].
@@ -87,7 +94,8 @@ pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(chunks > 0, InvalidArgument, "chunk: expects `chunks` to be greater than 0, got: {chunks}");
     if size == 0 {
         drop(list("chunk", chunks)?);
-        return ops::split_with_sizes(self_, &vec![0; chunks as usize], dim);
+        let sizes = fallible::filled(0, chunks as usize).map_err(|e| e.context("chunk"))?;
+        return ops::split_with_sizes(self_, &sizes, dim);
     }
     ops::split_tensor(self_, size / chunks + i64::from(size % chunks != 0), dim)
 }
@@ -114,10 +122,11 @@ pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result
     let (d, size) = dimension("tensor_split", self_, dim)?;
     let starts = std::iter::once(0).chain(indices.iter().copied());
     let ends = indices.iter().copied().chain([size]);
-    starts
-        .zip(ends)
-        .map(|(start, end)| ops::slice_tensor(self_, d as i64, Some(start), Some(end), 1))
-        .collect()
+    let mut made = list("tensor_split", indices.len() as i64 + 1)?;
+    for (start, end) in starts.zip(ends) {
+        made.push(ops::slice_tensor(self_, d as i64, Some(start), Some(end), 1)?);
+    }
+    Ok(made)
 }
 
 /// The same with the places, or the number of pieces, in a tensor of the CPU.
@@ -155,7 +164,7 @@ fn apart(self_: &Tensor, dim: i64, pieces: &[Tensor]) -> Result<Vec<Tensor>> {
         start += piece.size(dim)?;
         ops::slice_tensor(self_, dim, Some(from), Some(start), 1)
     };
-    pieces.iter().map(slice).collect()
+    fallible::try_collect(pieces.iter().map(slice))
 }
 
 /// The pieces of [`split`], each of which may be written in place.

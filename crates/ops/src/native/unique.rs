@@ -5,7 +5,7 @@ use super::stored::{Numeric, Stored};
 use super::{copy, gather, sort, view};
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops};
-use flambeau_core::{MemoryFormat, Result, Scalar, ensure, shape};
+use flambeau_core::{MemoryFormat, Result, Scalar, ensure, fallible, shape};
 
 fn dense(tensor: &Tensor) -> Result<Tensor> {
     copy::clone(tensor, Some(MemoryFormat::Contiguous))
@@ -57,18 +57,18 @@ fn runs(
                 let order = values[*i].order();
                 *i == 0 || order != values[*i - 1].order() || (N::HAS_NAN && order == nan)
             };
-            Ok((0..values.len()).filter(differ).map(|i| i as i64).collect::<Vec<_>>())
+            fallible::collect((0..values.len()).filter(differ).map(|i| i as i64))
         })
     })?;
     let n = values.numel();
     let count = starts.len() as i64;
     let chosen = TensorSpec::like(values, &[count]).allocate(name)?;
     if count > 0 {
-        let starts = Tensor::from_vec(starts.clone(), &[count])?;
+        let starts = Tensor::from_vec(fallible::to_vec(&starts)?, &[count])?;
         gather::gather(values, 0, &starts, false, &chosen)?;
     }
     let ends = starts.iter().skip(1).copied().chain([n]);
-    let lengths: Vec<i64> = starts.iter().zip(ends).map(|(start, end)| end - start).collect();
+    let lengths = fallible::collect(starts.iter().zip(ends).map(|(start, end)| end - start))?;
     let inverse = if return_inverse {
         inverse(&lengths, places, self_)?
     } else {
@@ -82,7 +82,7 @@ fn runs(
 /// For each element the number of its run.
 fn inverse(lengths: &[i64], places: Option<&Tensor>, self_: &Tensor) -> Result<Tensor> {
     let numbers = lengths.iter().zip(0i64..).flat_map(|(n, run)| std::iter::repeat_n(run, *n as usize));
-    let mut inverse = vec![0i64; self_.numel() as usize];
+    let mut inverse = fallible::filled(0i64, self_.numel() as usize)?;
     match places {
         Some(places) => {
             let places = places.to_vec::<i64>()?;
@@ -130,19 +130,20 @@ fn slices(name: &str, self_: &Tensor, dim: i64, ordered: bool) -> Result<(Tensor
     let (keys, nan) = keys(name, &rows)?;
     let width = keys.len() / count.max(1) as usize;
     let row = |place: i64| &keys[place as usize * width..(place as usize + 1) * width];
-    let mut places: Vec<i64> = (0..count).collect();
+    let mut places = fallible::collect(0..count)?;
     if ordered {
-        places.sort_by(|a, b| row(*a).cmp(row(*b)));
+        // A stable sort would ask for memory that it cannot be refused.
+        places.sort_unstable_by(|a, b| row(*a).cmp(row(*b)).then(a.cmp(b)));
     }
     // NaN equals nothing, as in PyTorch.
     let is_new = |i: &usize| {
         let own = row(places[*i]);
         *i == 0 || own != row(places[*i - 1]) || nan.is_some_and(|nan| own.contains(&nan))
     };
-    let starts: Vec<usize> = (0..places.len()).filter(is_new).collect();
+    let starts = fallible::collect((0..places.len()).filter(is_new))?;
     let ends = starts.iter().skip(1).copied().chain([places.len()]);
-    let lengths: Vec<i64> = starts.iter().zip(ends).map(|(start, end)| (end - start) as i64).collect();
-    let firsts: Vec<i64> = starts.iter().map(|start| places[*start]).collect();
+    let lengths = fallible::collect(starts.iter().zip(ends).map(|(start, end)| (end - start) as i64))?;
+    let firsts = fallible::collect(starts.iter().map(|start| places[*start]))?;
     let of_vector = |vector: Vec<i64>| {
         let length = vector.len() as i64;
         Tensor::from_vec(vector, &[length])
@@ -160,7 +161,7 @@ fn keys(name: &str, dense: &Tensor) -> Result<(Vec<u64>, Option<u64>)> {
         type N = <T as Stored>::Number;
         with_slices(name, &[dense], &[], |s| {
             let nan = N::HAS_NAN.then(|| N::of(Scalar::Float(f64::NAN)).order());
-            Ok((s.read::<N>(0)?.iter().map(|value| value.order()).collect(), nan))
+            Ok((fallible::collect(s.read::<N>(0)?.iter().map(|value| value.order()))?, nan))
         })
     })
 }

@@ -3,7 +3,8 @@
 
 use crate::loops::reduce::computing_type;
 use crate::{Tensor, ops};
-use flambeau_core::{Result, ScalarType, bail, ensure};
+use flambeau_core::{Result, ScalarType, bail, ensure, fallible};
+use smallvec::{SmallVec, smallvec};
 
 /// How elements of a larger or smaller dimension come about.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,7 +32,7 @@ struct Resizing {
 }
 
 /// The neighbours of one new element, and what each counts.
-type Taps = Vec<(i64, f64)>;
+type Taps = SmallVec<[(i64, f64); 4]>;
 
 impl Resizing {
     /// The sizes and scales of an overload that takes either.
@@ -104,9 +105,9 @@ impl Resizing {
     fn along(&self, x: &Tensor, dim: i64, size: i64, scale: Option<f64>) -> Result<Tensor> {
         let n = x.size(dim)?;
         let double = x.dtype() == ScalarType::F64;
-        let all: Vec<Taps> = (0..size).map(|at| self.taps(at, n, size, scale, double)).collect();
+        let all = fallible::collect((0..size).map(|at| self.taps(at, n, size, scale, double)))?;
         let column = |tap: usize| -> Result<Tensor> {
-            let places: Vec<i64> = all.iter().map(|taps| taps[tap].0).collect();
+            let places = fallible::collect(all.iter().map(|taps| taps[tap].0))?;
             x.index_select(dim, &Tensor::from_vec(places, &[size])?.to(x.device())?)
         };
         if self.kind.picks() {
@@ -116,7 +117,7 @@ impl Resizing {
         sizes[dim as usize] = size;
         let mut sum: Option<Tensor> = None;
         for tap in 0..all[0].len() {
-            let weights: Vec<f64> = all.iter().map(|taps| taps[tap].1).collect();
+            let weights = fallible::collect(all.iter().map(|taps| taps[tap].1))?;
             let weights = Tensor::from_vec(weights, &sizes)?.to(x.dtype())?.to(x.device())?;
             let part = column(tap)?.mul(&weights)?;
             sum = Some(match sum {
@@ -137,7 +138,7 @@ impl Resizing {
             // The exact one looks at the middle of the new element, the other one at its beginning.
             let middle = if self.kind == Kind::NearestExact { 0.5 } else { 0.0 };
             let place = (((at as f32 + middle) * step) as i64).min(last);
-            return vec![(place, 1.0)];
+            return smallvec![(place, 1.0)];
         }
         let step = match self.align_corners {
             true if size > 1 => last as f64 / (size - 1) as f64,
@@ -157,7 +158,7 @@ impl Resizing {
                 let place = place.max(0.0);
                 let first = (place as i64).min(last);
                 let weight = rounded(place - first as f64).clamp(0.0, 1.0);
-                vec![(first, 1.0 - weight), ((first + 1).min(last), weight)]
+                smallvec![(first, 1.0 - weight), ((first + 1).min(last), weight)]
             }
         }
     }

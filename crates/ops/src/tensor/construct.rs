@@ -1,7 +1,7 @@
 //! Tensors from Rust values: scalars, nested arrays, slices.
 
 use super::Tensor;
-use flambeau_core::{Element, Result, Scalar, ScalarType, TensorOptions, default_dtype, ensure};
+use flambeau_core::{Element, Result, Scalar, ScalarType, TensorOptions, default_dtype, ensure, fallible};
 
 mod sealed {
     pub trait Sealed {}
@@ -99,7 +99,7 @@ impl Tensor {
         let (elements, sizes) = parts(&data);
         let dtype = options.dtype.unwrap_or_else(|| of_literals(D::Element::SCALAR_TYPE));
         let host = crate::dispatch_all_types!(all, dtype, "new", T => {
-            let converted: Result<Vec<T>> = elements.iter().map(|x| convert(x.to_scalar())).collect();
+            let converted: Result<Vec<T>> = fallible::try_collect(elements.iter().map(|x| convert(x.to_scalar())));
             Tensor::from_vec(converted.map_err(|e| e.context("new"))?, &sizes)
         })?;
         place(host, options)
@@ -114,9 +114,10 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// None today; allocation may one day report `OutOfMemory`.
+    /// `OutOfMemory`.
     pub fn from_slice<T: Element>(data: &[T]) -> Result<Tensor> {
-        Tensor::from_vec(data.to_vec(), &[data.len() as i64])
+        let copy = fallible::to_vec(data).map_err(|e| e.context("from_slice"))?;
+        Tensor::from_vec(copy, &[data.len() as i64])
     }
 }
 

@@ -3,7 +3,9 @@
 
 use super::Tensor;
 use super::offsets::{Extents, Offsets, extents, split_row};
-use flambeau_core::{Device, DimVec, Element, ReadGuard, Result, Scalar, ScalarType, ensure, shape};
+use flambeau_core::{
+    Device, DimVec, Element, ReadGuard, Result, Scalar, ScalarType, ensure, fallible, shape,
+};
 
 /// A tensor's elements, readable for as long as this lives.
 ///
@@ -68,9 +70,9 @@ impl<T: Element> Elements<T> {
     }
 
     /// Every element, in logical order.
-    pub(crate) fn to_vec(&self) -> Vec<T> {
+    pub(crate) fn to_vec(&self) -> Result<Vec<T>> {
         let n = self.sizes.iter().product();
-        let mut values = Vec::with_capacity(n);
+        let mut values = fallible::with_capacity(n)?;
         if self.contiguous && T::SCALAR_TYPE != ScalarType::Bool && n > 0 {
             // SAFETY: the elements lie in a row from `first`, any bytes are a value of a type that is not bool, and `values` has
             // room; as bytes, since foreign memory may be less aligned than `T`.
@@ -82,7 +84,7 @@ impl<T: Element> Elements<T> {
         } else {
             values.extend(self.iter());
         }
-        values
+        Ok(values)
     }
 }
 
@@ -137,7 +139,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Dtype` unless `T` is the tensor's own type, `Device` for a tensor without values, `Busy` where an accessor of this
-    /// thread is writing them.
+    /// thread is writing them, `OutOfMemory`.
     ///
     /// ```
     /// use flambeau_ops::Tensor;
@@ -147,7 +149,8 @@ impl Tensor {
     /// # Ok::<(), flambeau_ops::Error>(())
     /// ```
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        Ok(Elements::new(&self.on_host()?).map_err(|e| e.context("to_vec"))?.to_vec())
+        let host = self.on_host()?;
+        Elements::new(&host).and_then(|elements| elements.to_vec()).map_err(|e| e.context("to_vec"))
     }
 
     /// The rows of a matrix.
@@ -166,7 +169,8 @@ impl Tensor {
             flambeau_core::bail!(Shape, "to_vec2: expected 2 dimensions but got sizes {:?}", self.sizes());
         };
         let mut values = self.to_vec::<T>()?.into_iter();
-        Ok((0..rows).map(|_| values.by_ref().take(columns as usize).collect()).collect())
+        let row = |_| fallible::collect(values.by_ref().take(columns as usize));
+        fallible::try_collect((0..rows).map(row))
     }
 
     /// The value of a tensor of one element, as an element type or as a [`Scalar`]'s kind.

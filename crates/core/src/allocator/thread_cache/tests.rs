@@ -7,7 +7,7 @@ use std::sync::mpsc;
 fn fill(class: usize, count: usize) -> Vec<NonNull<u8>> {
     let mut blocks = Vec::new();
     for number in 0..count {
-        let block = allocate(class).unwrap();
+        let block = allocate(class, Use::Elements).unwrap();
         // SAFETY: the block is fresh.
         unsafe { block.write_bytes(number as u8, class_bytes(class)) };
         blocks.push(block);

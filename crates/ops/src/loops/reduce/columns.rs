@@ -4,6 +4,7 @@
 use super::accumulator::AnyFold;
 use super::{Source, Steps};
 use crate::parallel::parallel_for;
+use crate::scratch;
 use crate::tensor_iterator::{GRAIN, Reduction};
 use smallvec::SmallVec;
 
@@ -102,7 +103,7 @@ pub(super) fn fold_columns(reduction: &Reduction, source: Source, to: *mut u8, f
         return;
     }
     let words = plan.words();
-    let mut partials = vec![identity; strips * chunks * words];
+    let mut partials = scratch::filled(identity, strips * chunks * words);
     let slots = Shared(partials.as_mut_ptr().cast());
     parallel_for(0..strips * chunks, grain, |range| {
         let (mut work, slots) = (Work::new(plan), &slots);

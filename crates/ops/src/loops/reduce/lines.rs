@@ -3,6 +3,7 @@
 
 use super::{BLOCK, CHUNK, Cascade, DenseLines, LineFold, Source, Steps};
 use crate::parallel::parallel_for;
+use crate::scratch;
 use crate::tensor_iterator::{Dim, GRAIN, Reduction};
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
@@ -118,8 +119,7 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
     /// Lines of several chunks: every chunk is a task, and the partial results meet in order.
     fn fold_long(&self, groups: usize, chunks: usize) {
         let count = self.reduction.count();
-        let mut slots: Vec<MaybeUninit<F::State>> = Vec::new();
-        slots.resize_with(groups * chunks * self.width, MaybeUninit::uninit);
+        let mut slots = scratch::filled(MaybeUninit::<F::State>::uninit(), groups * chunks * self.width);
         let shared = Slots(slots.as_mut_ptr());
         parallel_for(0..groups * chunks, 1, |tasks| {
             let shared = &shared;

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "operands reach the blocks as raw memory, under guards")]
 
 use super::blocks::{Attention, Batch};
-use crate::structured::{TensorSpec, with_guards};
+use crate::structured::{TensorSpec, with_scratch};
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure};
 
@@ -146,7 +146,7 @@ pub fn tiled_attention(
     let spec = TensorSpec::like(query, call.queries());
     let (greatest, inverse) = (spec.allocate(NAME)?, spec.allocate(NAME)?);
     if !query.device().is_meta() {
-        with_guards(NAME, &call.reads(), &[&out, &greatest, &inverse], || {
+        with_scratch(NAME, &call.reads(), &[&out, &greatest, &inverse], || {
             dispatch_all_types!(wide_floats, query.dtype(), NAME, T => {
                 // SAFETY: guards are held on all of them, and their sizes have been compared or are those of new tensors.
                 unsafe { call.blocks::<T>(&greatest, &inverse).forward(Batch::new(&out)) };
@@ -195,7 +195,7 @@ pub fn tiled_attention_backward(
     let (greatest, inverse) = (greatest.contiguous()?, inverse_sum.contiguous()?);
     let mut reads = call.reads();
     reads.extend([grad_output, &greatest, &inverse]);
-    with_guards(BACKWARD, &reads, &[&to[0], &to[1], &to[2]], || {
+    with_scratch(BACKWARD, &reads, &[&to[0], &to[1], &to[2]], || {
         dispatch_all_types!(wide_floats, query.dtype(), BACKWARD, T => {
             // SAFETY: guards are held on all of them, and their sizes have been compared or are those of new tensors.
             unsafe { call.blocks::<T>(&greatest, &inverse).backward(Batch::new(grad_output), to.each_ref().map(Batch::new)) };

@@ -15,6 +15,7 @@ use super::shape::Conv;
 use super::unfold::{Images, inner};
 use crate::gemm::Shared;
 use crate::parallel::parallel_for;
+use crate::scratch;
 use crate::vectorized::{EveryIsa, dispatch};
 use flambeau_core::{Element, Scalar};
 use source::Reader;
@@ -91,7 +92,7 @@ where
     parallel_for(0..channels, CHANNELS, |part| {
         let (mut room, mut grads) = (reader.room(), (!is_dense).then(|| copied.room::<T>(1)));
         let size = places * products::LANES;
-        let mut sums = vec![0.0; part.len() * size];
+        let mut sums = scratch::filled(0.0, part.len() * size);
         // Images outside: channels lie side by side.
         for item in 0..conv.images * part.len() {
             let (image, channel) = (item / part.len(), part.start + item % part.len());

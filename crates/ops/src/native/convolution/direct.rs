@@ -22,6 +22,7 @@ use super::weights::Weights;
 use super::winograd;
 use crate::gemm::{GemmElement, Isa, Lines, Scratch, Shared, turn};
 use crate::parallel::parallel_for;
+use crate::scratch;
 use crate::vectorized::{EveryIsa, dispatch};
 use flambeau_core::{Element, Scalar};
 use std::ops::{Add, Range};
@@ -105,7 +106,7 @@ fn places(conv: &Conv, tile: Padded) -> Vec<usize> {
         c * tile.len() + y * conv.dilation[1] * tile.pitch + tile.column(x * conv.dilation[2])
     };
     let rows = (0..conv.channels).flat_map(|c| (0..down).map(move |y| (c, y)));
-    rows.flat_map(|(c, y)| (0..across).map(move |x| place(c, y, x))).collect()
+    scratch::collect(rows.flat_map(|(c, y)| (0..across).map(move |x| place(c, y, x))))
 }
 
 /// The output of a convolution.

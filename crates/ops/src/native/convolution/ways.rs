@@ -7,7 +7,7 @@ use super::weights::Weights;
 use super::{depthwise, direct, gradient, padded, product, shape, winograd};
 use crate::gemm::{GemmElement, Scratch, Shared};
 use crate::native::{copy, repeat, view};
-use crate::structured::{TensorSpec, with_guards};
+use crate::structured::{TensorSpec, with_scratch};
 use crate::vectorized::EveryIsa;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, MemoryFormat, Result, Scalar, ScalarType};
@@ -144,7 +144,7 @@ fn forward_by<T>(
     y: &Tensor,
     run: Forward<T>,
 ) -> Result<()> {
-    with_guards("convolution", &[x, w, bias.unwrap_or(w)], &[y], || {
+    with_scratch("convolution", &[x, w, bias.unwrap_or(w)], &[y], || {
         let bias = bias.map(|b| (Shared(b.data_ptr().cast::<T>()), b.strides()[0] as isize));
         // SAFETY: the guards are held; sizes were checked; `w` is contiguous, `y` has even rows and shares no storage with what
         // is read.
@@ -198,7 +198,7 @@ where
     for<'p> winograd::FromPixels<'p, T, { winograd::INPUT }>: EveryIsa,
     winograd::ToOutput<T>: EveryIsa<bool>,
 {
-    with_guards("convolution_backward", &[gy, w], &[gx], || {
+    with_scratch("convolution_backward", &[gy, w], &[gx], || {
         let turned = Weights::turned(conv, Shared(w.data_ptr().cast::<T>()));
         // SAFETY: the guards are held; sizes were checked; `gx` is fresh and `w` is contiguous.
         unsafe {
@@ -217,7 +217,7 @@ fn input_gradient_of<T: GemmElement + Element + Accumulate>(
     w: &Tensor,
     gx: &Tensor,
 ) -> Result<()> {
-    with_guards("convolution_backward", &[gy, w], &[gx], || {
+    with_scratch("convolution_backward", &[gy, w], &[gx], || {
         let weights = Shared(w.data_ptr().cast::<T>());
         // SAFETY: the guards are held; sizes were checked; `gx` is fresh, `gy` has even rows and `w` is contiguous.
         unsafe {
@@ -290,7 +290,7 @@ fn weight_gradient_by<T>(
     partial: &Tensor,
     run: Weight<T>,
 ) -> Result<()> {
-    with_guards("convolution_backward", &[gy, x], &[partial], || {
+    with_scratch("convolution_backward", &[gy, x], &[partial], || {
         // SAFETY: the guards are held; sizes were checked; `partial` is fresh and `gy` has even rows.
         unsafe { run(conv, images(gy), images(x), Shared(partial.data_ptr().cast())) };
         Ok(())
@@ -321,7 +321,7 @@ pub(super) fn bias_gradient(gy: &Tensor) -> Result<Tensor> {
     let ones = TensorSpec::like(gy, &[conv.pixels() as i64]).allocate("convolution_backward")?;
     copy::fill_(&ones, Scalar::Int(1))?;
     dispatch_all_types!(floats, gy.dtype(), "convolution_backward", T => {
-        with_guards("convolution_backward", &[gy, &ones], &[&sums], || {
+        with_scratch("convolution_backward", &[gy, &ones], &[&sums], || {
             // SAFETY: the guards are held; `sums` is fresh, `gy` has even rows, and there is a one for each pixel.
             unsafe { gradient::bias(&conv, images::<T>(gy), ones.data_ptr().cast(), sums.data_ptr().cast()) };
             Ok(())

@@ -83,8 +83,7 @@ pub fn _linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &Ten
             let (x, w, y) = (Batch::<T>::matrices(input), Batch::matrices(weight).turned(), Batch::dense_rows(out));
             let bias = bias.map(Batch::repeated);
             // SAFETY: the guards are held; `out` is fresh and dense, and has the product's sizes.
-            unsafe { y.take_product(&x, &w, bias.as_ref()) };
-            Ok(())
+            y.packing(&x, || unsafe { y.take_product(&x, &w, bias.as_ref()) })
         })
     })
     .map_err(|e| e.context(NAME))?
@@ -117,8 +116,7 @@ pub fn _linear_weight_backward(grad_output: &Tensor, input: &Tensor, out: &Tenso
         dispatch_all_types!(numbers, out.dtype(), NAME, T => {
             let (g, x, w) = (Batch::<T>::matrices(grad).turned(), Batch::matrices(input), Batch::dense_rows(out));
             // SAFETY: the guards are held; `out` is fresh and dense, and has the product's sizes.
-            unsafe { w.take_product(&g, &x, None) };
-            Ok(())
+            w.packing(&g, || unsafe { w.take_product(&g, &x, None) })
         })
     })
     .map_err(|e| e.context(NAME))?

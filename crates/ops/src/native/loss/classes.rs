@@ -4,7 +4,7 @@ use super::{Reduction, as_dtype};
 use crate::native::view::reshape;
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops};
-use flambeau_core::{Element, Result, Scalar, ScalarType, bail, ensure};
+use flambeau_core::{Element, Result, Scalar, ScalarType, bail, ensure, fallible};
 
 /// A row of classes for every target, checked.
 pub(super) struct Classes {
@@ -69,13 +69,13 @@ impl Classes {
     }
 
     /// The weight of each sample's target; 0 of what is ignored.
-    pub(super) fn weights(&self, ignore_index: i64) -> Vec<f64> {
+    pub(super) fn weights(&self, ignore_index: i64) -> Result<Vec<f64>> {
         let weight = |t: &i64| match &self.weights {
             _ if *t == ignore_index => 0.0,
             Some(weights) => weights.get(*t as usize).copied().unwrap_or(0.0),
             None => 1.0,
         };
-        self.targets.iter().map(weight).collect()
+        fallible::collect(self.targets.iter().map(weight))
     }
 
     /// What the loss of each sample moves with the logarithm of its share: gradient times weight, divided where the mean is taken.
@@ -98,19 +98,20 @@ impl Classes {
             _ => 1.0,
         };
         let grad = |i: usize| grads.get(i).or(grads.first()).copied().unwrap_or(0.0);
-        Ok(self.weights(ignore_index).iter().enumerate().map(|(i, w)| grad(i) * w / total).collect())
+        let weights = self.weights(ignore_index)?;
+        fallible::collect(weights.iter().enumerate().map(|(i, w)| grad(i) * w / total))
     }
 
     /// `-weight * input` at each target, in f64.
     fn losses(&self, ignore_index: i64) -> Result<Vec<f64>> {
-        let weights = self.weights(ignore_index);
+        let weights = self.weights(ignore_index)?;
         dispatch_all_types!(floats, self.input.dtype(), "nll_loss", T => {
             let input = self.input.accessor::<T, 2>()?;
             let loss = |(i, (t, w)): (usize, (&i64, &f64))| {
                 let at = if *t == ignore_index { None } else { input.get([i, *t as usize]) };
                 at.map_or(0.0, |x| -x.to_scalar().to_f64() * w)
             };
-            Ok(self.targets.iter().zip(&weights).enumerate().map(loss).collect())
+            fallible::collect(self.targets.iter().zip(&weights).enumerate().map(loss))
         })
     }
 }
@@ -146,7 +147,7 @@ pub fn nll_loss_forward(
     let reduction = Reduction::of(reduction)?;
     let classes = Classes::new(self_, target, weight, ignore_index)?;
     let losses = classes.losses(ignore_index)?;
-    let total: f64 = classes.weights(ignore_index).iter().sum();
+    let total: f64 = classes.weights(ignore_index)?.iter().sum();
     reduce(losses, total, reduction, output, total_weight)
 }
 

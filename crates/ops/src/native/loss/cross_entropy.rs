@@ -7,7 +7,7 @@ use crate::loops::reduce::log_sum_exp_parts;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, dispatch_all_types};
-use flambeau_core::{Element, Result, ScalarType, ensure};
+use flambeau_core::{Element, Result, ScalarType, ensure, fallible};
 
 /// Whether [`super::cross_entropy_loss`] is [`fused_cross_entropy`]: of a matrix of scores, which are not rounded on the way.
 pub(super) fn fuses(self_: &Tensor, target: &Tensor) -> bool {
@@ -57,14 +57,14 @@ pub fn fused_cross_entropy(
 ) -> Result<()> {
     let classes = Classes::new(self_, target, weight, ignore_index)?;
     log_sum_exp_parts(self_, [greatest, log_sum], DimMask::new(Some(&[1]), 2)?)?;
-    let (weights, parts) = (classes.weights(ignore_index), parts(greatest, log_sum)?);
-    let losses: Vec<f64> = dispatch_all_types!(wide_floats, self_.dtype(), "_cross_entropy", T => {
+    let (weights, parts) = (classes.weights(ignore_index)?, parts(greatest, log_sum)?);
+    let losses = dispatch_all_types!(wide_floats, self_.dtype(), "_cross_entropy", T => {
         let scores = self_.accessor::<T, 2>()?;
         let loss = |(i, (t, w)): (usize, (&i64, &f64))| {
             let at = if *t == ignore_index { None } else { scores.get([i, *t as usize]) };
             at.map_or(0.0, |x| (parts[i][0] - x.to_scalar().to_f64() + parts[i][1]) * w)
         };
-        Ok::<_, flambeau_core::Error>(classes.targets.iter().zip(&weights).enumerate().map(loss).collect())
+        fallible::collect(classes.targets.iter().zip(&weights).enumerate().map(loss))
     })?;
     super::classes::reduce(losses, weights.iter().sum(), Reduction::of(reduction)?, output, total_weight)
 }
@@ -72,7 +72,7 @@ pub fn fused_cross_entropy(
 /// The two parts of each sample's logarithm.
 fn parts(greatest: &Tensor, log_sum: &Tensor) -> Result<Vec<[f64; 2]>> {
     let all = |t: &Tensor| as_dtype(t, ScalarType::F64)?.to_vec::<f64>();
-    Ok(all(greatest)?.into_iter().zip(all(log_sum)?).map(|(a, b)| [a, b]).collect())
+    fallible::collect(all(greatest)?.into_iter().zip(all(log_sum)?).map(|(a, b)| [a, b]))
 }
 
 /// Shape and type of [`fused_cross_entropy_backward`].
@@ -120,7 +120,7 @@ pub fn fused_cross_entropy_backward(
         classes.amounts("_cross_entropy_backward", grad_output, reduction, total_weight, ignore_index)?;
     let logarithms = parts(greatest, log_sum)?;
     let samples = classes.targets.iter().zip(amounts).zip(logarithms);
-    let lines: Vec<ShareOf> =
-        samples.map(|((t, amount), logarithm)| ShareOf { logarithm, amount, place: *t as usize }).collect();
+    let line = |((t, amount), logarithm): ((&i64, f64), _)| ShareOf { logarithm, amount, place: *t as usize };
+    let lines = fallible::collect(samples.map(line))?;
     share_lines(self_, grad_input, &lines)
 }

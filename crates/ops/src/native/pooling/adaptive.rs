@@ -5,7 +5,7 @@ use super::mean::Mean;
 use super::planes::Channels;
 use super::windows::{Kind, Window, adaptive};
 use super::{ensure_places, gradient_spec, greatest, mean_backward, mean_of, spec};
-use crate::structured::{TensorSpec, with_guards};
+use crate::structured::{TensorSpec, with_scratch};
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{Result, ScalarType, ensure};
 
@@ -41,14 +41,15 @@ fn output_of(kind: Kind, grad_output: &Tensor, self_: &Tensor) -> Result<[i64; 3
     Ok(kind.spatial(grad_output.sizes()))
 }
 
-fn windows(kind: Kind, sizes: &[i64], output: [i64; 3]) -> [Vec<Window>; 3] {
+fn windows(kind: Kind, sizes: &[i64], output: [i64; 3]) -> Result<[Vec<Window>; 3]> {
     let input = kind.spatial(sizes);
-    [0, 1, 2].map(|d| adaptive(input[d], output[d]))
+    let along = |d: usize| adaptive(input[d], output[d]).map_err(|e| e.context(kind.name));
+    Ok([along(0)?, along(1)?, along(2)?])
 }
 
-fn means(kind: Kind, sizes: &[i64], output: [i64; 3]) -> Mean {
+fn means(kind: Kind, sizes: &[i64], output: [i64; 3]) -> Result<Mean> {
     let width = kind.spatial(sizes)[2] as usize;
-    Mean { windows: windows(kind, sizes, output), divisor: None, width }
+    Ok(Mean { windows: windows(kind, sizes, output)?, divisor: None, width })
 }
 
 fn mean(kind: Kind, self_: &Tensor, output_size: &[i64], out: &Tensor) -> Result<()> {
@@ -56,7 +57,7 @@ fn mean(kind: Kind, self_: &Tensor, output_size: &[i64], out: &Tensor) -> Result
     if out.numel() == 0 {
         return Ok(());
     }
-    let mean = means(kind, self_.sizes(), output);
+    let mean = means(kind, self_.sizes(), output)?;
     dispatch_all_types!(floats, self_.dtype(), kind.name, T => mean_of::<T>(kind, &mean, self_, out))
 }
 
@@ -64,7 +65,7 @@ fn mean_gradient(kind: Kind, grad_output: &Tensor, self_: &Tensor, grad_input: &
     if grad_input.numel() == 0 {
         return Ok(());
     }
-    let mean = means(kind, self_.sizes(), kind.spatial(grad_output.sizes()));
+    let mean = means(kind, self_.sizes(), kind.spatial(grad_output.sizes()))?;
     mean_backward(kind, &mean, grad_output, grad_input)
 }
 
@@ -74,8 +75,8 @@ fn max(kind: Kind, self_: &Tensor, output_size: &[i64], out: &Tensor, indices: &
         return Ok(());
     }
     let (name, input) = (kind.name, kind.spatial(self_.sizes()));
-    let windows = windows(kind, self_.sizes(), output);
-    dispatch_all_types!(floats, self_.dtype(), name, T => with_guards(name, &[self_], &[out, indices], || {
+    let windows = windows(kind, self_.sizes(), output)?;
+    dispatch_all_types!(floats, self_.dtype(), name, T => with_scratch(name, &[self_], &[out, indices], || {
         let of = |tensor: &Tensor| Channels::<T>::of(kind, tensor);
         let at = Channels::of(kind, indices);
         // SAFETY: the guards are held; the sizes are the meta function's, and outputs share no memory with the input.

@@ -16,9 +16,10 @@ fn checked(kind: Kind, given: &Given<'_>, sizes: &[i64], divisor: Option<i64>) -
     Pool::new(kind, given, sizes)
 }
 
-fn means(pool: &Pool, (padded, divisor): Counted) -> Mean {
-    let windows = [0, 1, 2].map(|d| pool.windows(d, padded));
-    Mean { windows, divisor, width: pool.input[2] as usize }
+fn means(kind: Kind, pool: &Pool, (padded, divisor): Counted) -> Result<Mean> {
+    let along = |d: usize| pool.windows(d, padded).map_err(|e| e.context(kind.name));
+    let windows = [along(0)?, along(1)?, along(2)?];
+    Ok(Mean { windows, divisor, width: pool.input[2] as usize })
 }
 
 fn forward(kind: Kind, self_: &Tensor, given: &Given<'_>, counted: Counted, out: &Tensor) -> Result<()> {
@@ -26,7 +27,7 @@ fn forward(kind: Kind, self_: &Tensor, given: &Given<'_>, counted: Counted, out:
     if out.numel() == 0 {
         return Ok(());
     }
-    let mean = means(&pool, counted);
+    let mean = means(kind, &pool, counted)?;
     match self_.dtype() {
         ScalarType::I64 => mean_of::<i64>(kind, &mean, self_, out),
         dtype => dispatch_all_types!(floats, dtype, kind.name, T => mean_of::<T>(kind, &mean, self_, out)),
@@ -43,7 +44,7 @@ fn backward(
     if grad_input.numel() == 0 {
         return Ok(());
     }
-    mean_backward(kind, &means(&pool, counted), grad_output, grad_input)
+    mean_backward(kind, &means(kind, &pool, counted)?, grad_output, grad_input)
 }
 
 macro_rules! avg_pools {

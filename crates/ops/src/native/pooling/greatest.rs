@@ -4,8 +4,8 @@
 use super::planes::{Channel, Channels, Pooled, each_channel, rows};
 use super::squares;
 use super::windows::{Pool, Window};
-use crate::gemm::Scratch;
 use crate::native::strided::{every_second_of, gather};
+use crate::scratch::{self, Scratch};
 use crate::vectorized::{Isa, Kernel, Placed, dispatch};
 use std::ops::{AddAssign, Range};
 
@@ -54,14 +54,8 @@ fn offsets(pool: &Pool) -> Vec<i64> {
     let [_, height, width] = pool.input;
     let along =
         |d: usize, size: i64| (0..pool.taps(d).count() as i64).map(move |tap| tap * pool.dilation[d] * size);
-    let mut offsets = Vec::new();
-    for z in along(0, height * width) {
-        for y in along(1, width) {
-            offsets.extend(along(2, 1).map(|x| z + y + x));
-        }
-    }
-    offsets.push(0);
-    offsets
+    let rows = along(0, height * width).flat_map(|z| along(1, width).map(move |y| z + y));
+    scratch::collect(rows.flat_map(|row| along(2, 1).map(move |x| row + x)).chain([0]))
 }
 
 /// The part of a row of the output that finds one column of the kernel inside the input.
@@ -83,7 +77,7 @@ fn spans(pool: &Pool) -> Vec<Span> {
         let (low, high) = (first(0), first(pool.input[2]));
         Span { places: low as usize..high as usize, from: source(pool, 2, low, tap).max(0) as usize }
     };
-    pool.taps(2).map(span).collect()
+    scratch::collect(pool.taps(2).map(span))
 }
 
 /// The place of the input that an output place reads through a place in the kernel, along one dimension.

@@ -4,7 +4,7 @@
 use super::planes::Channels;
 use super::windows::{Given, Kind, Pool};
 use super::{ensure_places, gradient_spec, greatest, spec};
-use crate::structured::{TensorSpec, with_guards};
+use crate::structured::{TensorSpec, with_scratch};
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{Result, ScalarType, ensure};
 
@@ -22,7 +22,7 @@ fn forward(kind: Kind, self_: &Tensor, given: &Given<'_>, out: &Tensor, indices:
         NotImplemented,
         "{name}: windows of more than 2^32 - 2 elements are not implemented"
     );
-    dispatch_all_types!(numbers, self_.dtype(), name, T => with_guards(name, &[self_], &[out, indices], || {
+    dispatch_all_types!(numbers, self_.dtype(), name, T => with_scratch(name, &[self_], &[out, indices], || {
         let of = |tensor: &Tensor| Channels::<T>::of(kind, tensor);
         // SAFETY: the guards are held; the sizes are the meta function's, and outputs share no memory with the input.
         unsafe { greatest::max(&pool, &of(self_), &of(out), &Channels::of(kind, indices)) };

@@ -2,7 +2,7 @@
 //!
 //! Pooling over two dimensions is pooling over three of which the first has one place.
 
-use flambeau_core::{DimVec, Result, bail, ensure};
+use flambeau_core::{DimVec, Result, bail, ensure, fallible};
 use std::ops::Range;
 
 /// One output place's share of a dimension.
@@ -171,7 +171,7 @@ impl Pool {
     }
 
     /// The windows along dimension `d` of a mean; places in the padding count if `padded`.
-    pub(super) fn windows(&self, d: usize, padded: bool) -> Vec<Window> {
+    pub(super) fn windows(&self, d: usize, padded: bool) -> Result<Vec<Window>> {
         let (k, p, size) = (self.kernel[d], self.padding[d], self.input[d]);
         let window = |o: i64| {
             let start = o * self.stride[d] - p;
@@ -180,17 +180,17 @@ impl Pool {
             let counted = if padded { end - start } else { inside.len() as i64 };
             Window { inside, counted }
         };
-        (0..self.output[d]).map(window).collect()
+        fallible::collect((0..self.output[d]).map(window))
     }
 }
 
 /// Windows that cut `input` places into `output` nearly equal ranges, which may share a place.
-pub(super) fn adaptive(input: i64, output: i64) -> Vec<Window> {
+pub(super) fn adaptive(input: i64, output: i64) -> Result<Vec<Window>> {
     let bound = |o: i64| i128::from(o) * i128::from(input);
     let window = |o: i64| {
         let start = bound(o).div_euclid(i128::from(output)) as usize;
         let end = (bound(o + 1) + i128::from(output) - 1).div_euclid(i128::from(output)) as usize;
         Window { inside: start..end, counted: (end - start) as i64 }
     };
-    (0..output).map(window).collect()
+    fallible::collect((0..output).map(window))
 }
