@@ -9,7 +9,7 @@ pub use checkpoint::Checkpoint;
 pub use pytorch::{Value, load_pytorch, load_pytorch_state_dict};
 
 use crate::StateDict;
-use flambeau_core::{Element, Error, ErrorKind, Geometry, Result, ScalarType, bail, ensure};
+use flambeau_core::{Element, Error, ErrorKind, Geometry, Result, ScalarType, bail, ensure, fallible};
 use flambeau_ops::tensor::accessor::TensorAccessor;
 use flambeau_ops::{Tensor, dispatch_all_types, ops};
 use safetensors::tensor::{Dtype, Metadata, View};
@@ -204,7 +204,7 @@ fn header(file: &mut File, size: u64) -> Result<Metadata> {
         Io,
         "expected a header of {length} bytes but the file ends after {size}: it is cut short"
     );
-    let mut text = vec![0; length as usize];
+    let mut text = fallible::filled(0, length as usize)?;
     file.read_exact(&mut text)?;
     let metadata: Metadata = serde_json::from_slice(&text)
         .map_err(|e| wrong(format!("expected a safetensors header but got something else: {e}"), e))?;
@@ -228,13 +228,13 @@ fn sizes_of(shape: &[usize]) -> Result<Vec<i64>> {
 fn elements(file: &mut File, sizes: &[i64], dtype: ScalarType) -> Result<Tensor> {
     let count = Geometry::contiguous(sizes)?.numel();
     if dtype == ScalarType::Bool {
-        let mut bytes = vec![0u8; count as usize];
+        let mut bytes = fallible::filled(0u8, count as usize)?;
         file.read_exact(&mut bytes)?;
         ensure!(bytes.iter().all(|byte| *byte < 2), Io, "expected bools of 0 and 1 but got another byte");
-        return Tensor::from_vec(bytes.into_iter().map(|byte| byte == 1).collect::<Vec<bool>>(), sizes);
+        return Tensor::from_vec(fallible::collect(bytes.iter().map(|byte| *byte == 1))?, sizes);
     }
     dispatch_all_types!(numbers, dtype, "load", T => {
-        let mut values = vec![<T as bytemuck::Zeroable>::zeroed(); count as usize];
+        let mut values = fallible::filled(<T as bytemuck::Zeroable>::zeroed(), count as usize)?;
         file.read_exact(bytemuck::cast_slice_mut(&mut values))?;
         Tensor::from_vec(values, sizes)
     })

@@ -37,6 +37,9 @@ use super::{
     seats::Seats,
 };
 
+/// More than a thread takes to begin: its stack, its locals, and what the C library sets aside for it.
+pub(super) const THREAD_BYTES: usize = 8 << 20;
+
 /// How long an idle helper polls before it sleeps in the kernel: about as long as the kernel takes to wake it, so that a helper whose
 /// wait proves longer has at most doubled its cost (Karlin, Li, Manasse and Owicki, "Empirical studies of competitive spinning for a
 /// shared-memory multiprocessor", SOSP 1991). Between two operators of a model there is less.
@@ -295,6 +298,10 @@ impl Pool {
 
     /// False if the system has no thread to give: the call then runs with fewer, and to the same result.
     fn spawn(&'static self) -> bool {
+        // A thread that gets its stack, but then no memory for its locals, ends the process.
+        if Vec::<u8>::new().try_reserve_exact(THREAD_BYTES).is_err() {
+            return false;
+        }
         thread::Builder::new().name("flambeau-helper".into()).spawn(|| self.help()).is_ok()
     }
 

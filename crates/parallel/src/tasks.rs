@@ -4,7 +4,7 @@
 //! As everywhere here, threads decide only who runs a task. The pool belongs to one process: a child made by `fork` leaves
 //! its parent's, whose threads it does not have, and makes its own.
 
-use crate::{in_parallel_region, num_threads};
+use crate::{in_parallel_region, num_threads, pool::THREAD_BYTES};
 use parking_lot::Mutex;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -50,6 +50,9 @@ fn pool(threads: usize) -> Option<Arc<ThreadPool>> {
         && (found.process, found.threads) == (process, threads)
     {
         return Some(found.pool.clone());
+    }
+    if Vec::<u8>::new().try_reserve_exact(threads.saturating_mul(THREAD_BYTES)).is_err() {
+        return None;
     }
     let name = |number| format!("flambeau-task-{number}");
     let made = ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build().ok()?;

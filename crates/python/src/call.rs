@@ -4,15 +4,16 @@
 
 use crate::arguments::{Arguments, Given, Signature, dispatch};
 use crate::errors::raise;
+use crate::objects;
 use crate::return_types::Names;
 use crate::tensor::{PyTensor, wrap};
 use flambeau_autograd::Autograd;
 use flambeau_core::{Error, ErrorKind, Result, Scalar};
-use flambeau_ops::Tensor;
+use flambeau_ops::{Tensor, scratch};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple};
+use pyo3::types::{PyBool, PyTuple};
 use std::any::Any;
 use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -121,7 +122,11 @@ fn guarded<'py>(py: Python<'py>, call: impl FnOnce() -> PyResult<Bound<'py, PyAn
         Ok(Err(raised)) => raised,
         Err(panic) => raise(of_panic(&*panic)),
     };
-    raised.restore(py);
+    // Others than those of `errors` are made here, for which there may be no memory.
+    if catch_unwind(AssertUnwindSafe(|| raised.restore(py))).is_err() {
+        // SAFETY: the lock is held; this exception is there from the start.
+        unsafe { ffi::PyErr_NoMemory() };
+    }
     ptr::null_mut()
 }
 
@@ -267,10 +272,19 @@ pub(crate) fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send)
     result
 }
 
+/// What PyO3 says where it gets no object.
+const NO_OBJECT: &str = "Python API call failed";
+
 #[cold]
 fn of_panic(panic: &(dyn Any + Send)) -> Error {
+    if let Some(error) = scratch::error_of(panic) {
+        return error;
+    }
     let message = panic.downcast_ref::<String>().map(String::as_str);
     let message = message.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    if message == NO_OBJECT {
+        return Error::new(ErrorKind::OutOfMemory, "the interpreter has no memory for an object");
+    }
     Error::new(ErrorKind::Internal, format!("internal error, please report it: {message}"))
 }
 
@@ -288,8 +302,9 @@ impl IntoPython for Tensor {
 
 impl IntoPython for Vec<Tensor> {
     fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-        let objects = self.into_iter().map(|tensor| wrap(py, tensor)).collect::<PyResult<Vec<_>>>()?;
-        Ok(PyTuple::new(py, objects)?.into_any())
+        let (count, mut tensors) = (self.len(), self.into_iter());
+        let next = |_| tensors.next().map_or_else(|| Ok(py.None().into_bound(py)), |tensor| wrap(py, tensor));
+        Ok(objects::tuple(py, count, next)?.into_any())
     }
 }
 
@@ -303,8 +318,8 @@ impl IntoPython for Scalar {
     fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         match self {
             Scalar::Bool(value) => value.into_python(py),
-            Scalar::Int(value) => Ok(PyInt::new(py, value).into_any()),
-            other => Ok(PyFloat::new(py, other.to_f64()).into_any()),
+            Scalar::Int(value) => objects::int(py, value),
+            other => objects::float(py, other.to_f64()),
         }
     }
 }

@@ -1,23 +1,47 @@
 //! Errors as the exceptions that PyTorch raises, and exceptions as errors on their way through Rust.
 
+use crate::objects;
 use flambeau_core::{Error, ErrorKind};
-use pyo3::exceptions::{PyIndexError, PyNotImplementedError, PyOSError, PyRuntimeError};
+use pyo3::exceptions::{PyIndexError, PyMemoryError, PyNotImplementedError, PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyTuple, PyType};
 use std::error::Error as _;
 
 /// The exception for an error; an exception that was raised in a hook comes out as it was.
 #[cold]
 pub(crate) fn raise(error: Error) -> PyErr {
-    if let Some(raised) = error.source().and_then(|source| source.downcast_ref::<PyErr>()) {
-        return Python::attach(|py| raised.clone_ref(py));
-    }
-    let message = error.message().to_owned();
-    match error.kind() {
-        ErrorKind::Index => PyIndexError::new_err(message),
-        ErrorKind::NotImplemented => PyNotImplementedError::new_err(message),
-        ErrorKind::Io => PyOSError::new_err(message),
-        _ => PyRuntimeError::new_err(message),
-    }
+    Python::attach(|py| match error.source().and_then(|source| source.downcast_ref::<PyErr>()) {
+        Some(raised) => raised.clone_ref(py),
+        None => made(py, &error).unwrap_or_else(|raised| raised),
+    })
+}
+
+/// Made now and not when it is looked at: where memory has run out, what comes instead is an exception too.
+fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let class = match error.kind() {
+        ErrorKind::Index => py.get_type::<PyIndexError>(),
+        ErrorKind::NotImplemented => py.get_type::<PyNotImplementedError>(),
+        ErrorKind::Io => py.get_type::<PyOSError>(),
+        ErrorKind::OutOfMemory => out_of_memory(py)?.clone(),
+        _ => py.get_type::<PyRuntimeError>(),
+    };
+    Ok(PyErr::from_value(class.call1((objects::text(py, error.message())?,))?))
+}
+
+/// The class of exceptions for want of memory: Python programs expect a `MemoryError`, and PyTorch's a `RuntimeError`.
+fn out_of_memory(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let class = CLASS.get_or_try_init(py, || {
+        let bases = PyTuple::new(py, [py.get_type::<PyMemoryError>(), py.get_type::<PyRuntimeError>()])?;
+        let doc = c"There is not as much memory as an operator asked for; nothing was changed.";
+        objects::exception_class(c"flambeau.OutOfMemoryError", doc, &bases)
+    })?;
+    Ok(class.bind(py))
+}
+
+pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("OutOfMemoryError", out_of_memory(module.py())?)
 }
 
 /// The error for an exception that Python code raised inside an operator or a backward pass.

@@ -13,7 +13,7 @@
 //! | [`storage`], `shared_memory` | the bytes below tensors, and those that other processes see |
 //! | [`pytorch`] | files of PyTorch's |
 //! | [`settings`] | seeds, threads, default types |
-//! | [`errors`] | errors as exceptions |
+//! | [`errors`], [`objects`] | errors as exceptions; objects that there may be no memory for |
 //! | `generated` | for every operator the overloads behind its name |
 
 mod arguments;
@@ -26,6 +26,7 @@ mod foreign;
 #[expect(unsafe_code, reason = "entry points from C are made where their signatures are")]
 mod generated;
 mod numpy;
+mod objects;
 mod overrides;
 mod profiler;
 mod pytorch;
@@ -37,12 +38,26 @@ mod storage;
 mod tensor;
 mod types;
 
+use flambeau_core::allocator::WithReserve;
 use pyo3::prelude::*;
+
+/// What Rust cannot fail to get comes out of a reserve where memory runs out: see [`WithReserve`].
+#[global_allocator]
+static GLOBAL: WithReserve = WithReserve;
+
+/// Has the calling thread's stack as long as operators need it: where address space is limited it may not grow later, which is a
+/// signal.
+#[inline(never)]
+fn lengthen_stack() {
+    std::hint::black_box(&mut [0u8; 512 << 10]);
+}
 
 #[pymodule]
 fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    lengthen_stack();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<tensor::PyTensor>()?;
+    errors::install(module)?;
     tensor::install(module)?;
     types::install(module)?;
     autograd::install(module)?;

@@ -6,7 +6,7 @@ use super::signature::Kind;
 use crate::errors::raise;
 use crate::tensor::tensor_in;
 use crate::types::{PyDevice, PyDtype, PyGenerator, PyLayout, PyMemoryFormat, dtype_named};
-use flambeau_core::{Device, DimVec, Generator, Layout, MemoryFormat, Scalar, ScalarType};
+use flambeau_core::{Device, DimVec, Generator, Layout, MemoryFormat, Scalar, ScalarType, fallible};
 use flambeau_ops::Tensor;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -244,17 +244,35 @@ fn items<'py, T>(
     read: impl Fn(&Bound<'py, PyAny>) -> PyResult<T>,
 ) -> PyResult<Vec<T>> {
     if let Ok(tuple) = value.cast::<PyTuple>() {
-        return tuple.iter_borrowed().map(|item| read(&item)).collect();
+        let mut values = fallible::with_capacity(tuple.len()).map_err(raise)?;
+        for item in tuple.iter_borrowed() {
+            values.push(read(&item)?);
+        }
+        return Ok(values);
     }
-    value.cast::<PyList>()?.iter().map(|item| read(&item)).collect()
+    let list = value.cast::<PyList>()?;
+    let mut values = fallible::with_capacity(list.len()).map_err(raise)?;
+    for item in list.iter() {
+        fallible::push(&mut values, read(&item)?).map_err(raise)?; // Reading may run code that lengthens the list.
+    }
+    Ok(values)
 }
 
 /// A list or tuple of integers.
 pub(crate) fn ints_of(value: &Bound<'_, PyAny>) -> PyResult<DimVec> {
     if let Ok(tuple) = value.cast::<PyTuple>() {
+        ensure_room(tuple.len())?;
         return tuple.iter_borrowed().map(|item| item.extract::<i64>()).collect();
     }
-    value.cast::<PyList>()?.iter().map(|item| item.extract::<i64>()).collect()
+    let list = value.cast::<PyList>()?;
+    ensure_room(list.len())?;
+    list.iter().map(|item| item.extract::<i64>()).collect()
+}
+
+/// An error before more integers are read than there is room for, if they are many.
+fn ensure_room(count: usize) -> PyResult<()> {
+    // Twice, since the list grows by doubling.
+    if count < 1024 { Ok(()) } else { fallible::ensure_room(4 * count * size_of::<i64>()).map_err(raise) }
 }
 
 /// A type of elements: `flambeau.float32`, `"float32"`, `float`.

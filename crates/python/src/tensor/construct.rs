@@ -5,7 +5,7 @@ use crate::arguments::{device_of, dtype_of, is_number, scalar_of, type_name};
 use crate::errors::raise;
 use crate::numpy;
 use flambeau_autograd::Autograd;
-use flambeau_core::{Device, Element, Scalar, ScalarType, default_dtype};
+use flambeau_core::{Device, Element, Scalar, ScalarType, default_dtype, fallible};
 use flambeau_ops::{Tensor, dispatch_all_types, ops};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -173,7 +173,8 @@ pub(super) fn from_data(
 ) -> PyResult<Tensor> {
     let mut sizes = vec![];
     measure(data, &mut sizes)?;
-    let mut numbers = Vec::new();
+    let count = sizes.iter().fold(1usize, |product, size| product.saturating_mul(*size as usize));
+    let mut numbers = fallible::with_capacity(count).map_err(raise)?;
     flatten(data, &sizes, &mut numbers)?;
     let dtype = dtype.unwrap_or_else(|| inferred(&numbers));
     let host = filled(&numbers, &sizes, dtype)?;
@@ -238,7 +239,7 @@ fn flatten(data: &Object<'_>, sizes: &[i64], into: &mut Vec<Scalar>) -> PyResult
                 false => PyRuntimeError::new_err(format!("Could not infer dtype of {class}")),
             });
         }
-        into.push(scalar_of(data)?);
+        fallible::push(into, scalar_of(data)?).map_err(raise)?;
         return Ok(());
     };
     let Some(length) = sequence_length(data)? else {
@@ -260,7 +261,7 @@ fn flatten_tensor(tensor: &Tensor, sizes: &[i64], into: &mut Vec<Scalar>) -> PyR
     }
     let flat = ops::reshape(&ops::detach(tensor).map_err(raise)?, &[-1]).map_err(raise)?;
     for element in ops::unbind_int(&flat, 0).map_err(raise)? {
-        into.push(element.item_scalar().map_err(raise)?);
+        fallible::push(into, element.item_scalar().map_err(raise)?).map_err(raise)?;
     }
     Ok(())
 }
@@ -282,8 +283,8 @@ fn filled(numbers: &[Scalar], sizes: &[i64], dtype: ScalarType) -> PyResult<Tens
         numbers.iter().try_for_each(|number| number.check_range(dtype)).map_err(raise)?;
     }
     dispatch_all_types!(all, dtype, "tensor", T => {
-        let values: Vec<T> = numbers.iter().map(|number| T::from_scalar(*number)).collect();
-        Tensor::from_vec(values, sizes)
+        fallible::collect(numbers.iter().map(|number| T::from_scalar(*number)))
+            .and_then(|values| Tensor::from_vec(values, sizes))
     })
     .map_err(raise)
 }

@@ -4,11 +4,11 @@ use super::{PyTensor, tensor_in, wrap};
 use crate::arguments::{LARGE, is_number};
 use crate::call::{IntoPython, run};
 use crate::errors::raise;
-use flambeau_core::{Error, ErrorKind, MemoryFormat, Result, Scalar, ScalarType};
+use crate::objects;
+use flambeau_core::{Error, ErrorKind, MemoryFormat, Result, Scalar, ScalarType, fallible};
 use flambeau_ops::{Tensor, ops};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
 
 type Object<'py> = Bound<'py, PyAny>;
 
@@ -164,18 +164,24 @@ impl PyTensor {
 /// Every element as a number of Python, in logical order.
 fn numbers<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Vec<Object<'py>>> {
     let wide = |dtype| -> Result<Tensor> { ops::to_dtype(&ops::detach(tensor)?, dtype, false, false, None) };
-    let objects: PyResult<Vec<Object<'py>>> = match tensor.dtype() {
-        ScalarType::Bool => values::<bool>(tensor)?.into_iter().map(|value| value.into_python(py)).collect(),
+    match tensor.dtype() {
+        ScalarType::Bool => objects_of(values::<bool>(tensor)?, |value| value.into_python(py)),
         dtype if dtype.is_floating_point() => {
-            let values = values::<f64>(&wide(ScalarType::F64).map_err(raise)?)?;
-            values.into_iter().map(|value| Ok(value.into_pyobject(py)?.into_any())).collect()
+            objects_of(values(&wide(ScalarType::F64).map_err(raise)?)?, |value| objects::float(py, value))
         }
-        _ => {
-            let values = values::<i64>(&wide(ScalarType::I64).map_err(raise)?)?;
-            values.into_iter().map(|value| Ok(value.into_pyobject(py)?.into_any())).collect()
-        }
-    };
-    objects
+        _ => objects_of(values(&wide(ScalarType::I64).map_err(raise)?)?, |value| objects::int(py, value)),
+    }
+}
+
+fn objects_of<'py, T>(
+    values: Vec<T>,
+    object: impl Fn(T) -> PyResult<Object<'py>>,
+) -> PyResult<Vec<Object<'py>>> {
+    let mut made = fallible::with_capacity(values.len()).map_err(raise)?;
+    for value in values {
+        made.push(object(value)?);
+    }
+    Ok(made)
 }
 
 fn values<T: flambeau_core::Element>(tensor: &Tensor) -> PyResult<Vec<T>> {
@@ -190,13 +196,6 @@ fn nested<'py>(
 ) -> PyResult<Object<'py>> {
     match sizes {
         [] => values.next().ok_or_else(|| raise(Error::new(ErrorKind::Internal, "tolist: too few elements"))),
-        [last] => {
-            let row: Vec<Object<'py>> = values.by_ref().take(*last as usize).collect();
-            Ok(PyList::new(py, row)?.into_any())
-        }
-        [first, rest @ ..] => {
-            let rows = (0..*first).map(|_| nested(py, rest, values)).collect::<PyResult<Vec<_>>>()?;
-            Ok(PyList::new(py, rows)?.into_any())
-        }
+        [last, rest @ ..] => Ok(objects::list(py, *last as usize, |_| nested(py, rest, values))?.into_any()),
     }
 }

@@ -47,6 +47,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/ops/src/tensor/", "elements are reached behind accessors' guards; foreign memory is taken over"),
     ("crates/ops/src/tensor_iterator/walk.rs", "addresses cross to other threads under the caller's guards"),
     ("crates/python/src/buffer.rs", "reads the C struct of the buffer protocol"),
+    ("crates/python/src/objects.rs", "asks the interpreter for objects by its C interface"),
     ("crates/python/src/call.rs", "the interpreter hands over raw pointers to the arguments"),
     ("crates/python/src/dlpack.rs", "reads and makes the C structs of DLPack"),
     ("crates/python/src/foreign.rs", "takes over memory that a protocol of exchange describes"),

@@ -4,7 +4,7 @@
 //! Checksums are not looked at: `torch.save` may be told to leave them out, and PyTorch does not look at them either.
 
 use super::fault;
-use flambeau_core::{Result, ensure};
+use flambeau_core::{Result, ensure, fallible};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -68,7 +68,7 @@ impl Archive {
     pub(super) fn record(&mut self, name: &str, most: u64) -> Result<Vec<u8>> {
         let size = self.size_of(name)?;
         ensure!(size <= most, Io, "expected at most {most} bytes for `{name}` but got {size}");
-        let mut bytes = vec![0; size as usize];
+        let mut bytes = fallible::filled(0, size as usize)?;
         self.reader(name)?.read_exact(&mut bytes)?;
         Ok(bytes)
     }
@@ -108,7 +108,7 @@ impl Archive {
             self.size
         );
         self.file.seek(SeekFrom::Start(offset))?;
-        let mut bytes = vec![0; count as usize];
+        let mut bytes = fallible::filled(0, count as usize)?;
         self.file.read_exact(&mut bytes)?;
         Ok(bytes)
     }
