@@ -1,16 +1,18 @@
 //! From a call to its kernel: the union of the arguments' keys, the thread's changes to it, the highest key, one table look-up.
 
 mod boxed;
+mod kernel;
 mod observed;
 mod operator;
-mod registry;
+mod registration;
 
+pub use crate::observed;
 pub use boxed::{Arguments, IntoValues, Value};
 pub use flambeau_core::{DispatchKey, DispatchKeySet, ThreadKeysGuard};
+pub use kernel::{Kernel, KernelFn};
 pub use observed::Observed;
-pub(crate) use observed::observed;
-pub use operator::{Kernel, Operator, OperatorInfo};
-pub use registry::Registration;
+pub use operator::{Operator, OperatorInfo};
+pub use registration::Registration;
 
 use crate::Tensor;
 use flambeau_core::Device;

@@ -3,11 +3,13 @@
 use crate::Tensor;
 use flambeau_core::profiler::Input;
 
-/// The kernel of an operator that records the call, with the tensors among its arguments, and passes it on.
+/// The kernel of an operator that records the call for a profiler, with the tensors among its arguments, and passes it on:
+/// `observed!(CUBE: CubeFn, [self_], self_)` among the kernels of `CUBE`.
+#[macro_export]
 macro_rules! observed {
     ($operator:ident: $function:ty, [$($tensor:ident),*] $(, $argument:ident)*) => {
-        Kernel::new(
-            DispatchKey::Profiler,
+        $crate::dispatch::Kernel::new(
+            $crate::dispatch::DispatchKey::Profiler,
             (|keys, $($argument),*| {
                 let (keys, kernel, _open) = $operator.observe(keys, &[$($tensor.into()),*])?;
                 kernel(keys, $($argument),*)
@@ -15,8 +17,6 @@ macro_rules! observed {
         )
     };
 }
-pub(crate) use observed;
-
 /// An argument that holds tensors.
 #[derive(Clone, Copy)]
 pub enum Observed<'a> {

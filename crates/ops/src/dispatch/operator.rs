@@ -2,38 +2,13 @@
 #![expect(unsafe_code, reason = "kernels of one function type are kept as thin pointers in atomics")]
 
 use super::boxed::Value;
+use super::kernel::{Kernel, KernelEntry, KernelFn, from_pointer, to_pointer};
 use super::observed::{self, Observed};
-use super::registry;
-use flambeau_core::{DispatchKey, DispatchKeySet, Result, apply_thread_keys, bail, profiler};
+use super::registration::{self, Registration, TableAddress};
+use flambeau_core::{DispatchKey, DispatchKeySet, Result, apply_thread_keys, bail, ensure, profiler};
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-
-/// A function and the key it serves.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub struct Kernel<F> {
-    given: Given,
-    function: PhantomData<F>,
-}
-
-impl<F: Copy + Send + Sync + 'static> Kernel<F> {
-    /// `function` for calls whose highest key is `key`.
-    pub const fn new(key: DispatchKey, function: F) -> Self {
-        Kernel { given: Given { key, function: to_pointer(function) }, function: PhantomData }
-    }
-}
-
-/// A [`Kernel`] without the type of its function.
-#[derive(Clone, Copy)]
-struct Given {
-    key: DispatchKey,
-    function: *mut (),
-}
-
-// SAFETY: `function` is the address of a function, which any thread may call.
-unsafe impl Sync for Given {}
-// SAFETY: as above.
-unsafe impl Send for Given {}
 
 /// What is known of an operator without its function type.
 pub trait OperatorInfo: Sync {
@@ -76,25 +51,26 @@ pub struct Operator<F: 'static> {
 pub(super) struct Table {
     pub(super) name: &'static str,
     schema: &'static str,
-    kernels: &'static [Given],
+    /// Where the operator was defined.
+    place: &'static Location<'static>,
+    kernels: &'static [KernelEntry],
     boxed: BoxedCall,
     skipped: AtomicU64,
     slots: [AtomicPtr<()>; DispatchKey::COUNT],
 }
 
-impl<F: Copy + Send + Sync + 'static> Operator<F> {
+impl<F: KernelFn> Operator<F> {
     /// An operator with its own kernels and a way to call it by value.
+    #[track_caller]
     pub const fn new(
         name: &'static str,
         schema: &'static str,
         kernels: &'static [Kernel<F>],
         boxed: BoxedCall,
     ) -> Self {
-        const { assert!(size_of::<F>() == size_of::<*mut ()>(), "kernels are function pointers") };
-        // SAFETY: a `Kernel` is a `Given`, transparently.
-        let kernels = unsafe { std::slice::from_raw_parts(kernels.as_ptr().cast::<Given>(), kernels.len()) };
         let slots = [const { AtomicPtr::new(std::ptr::null_mut()) }; DispatchKey::COUNT];
-        let table = Table { name, schema, kernels, boxed, skipped: AtomicU64::new(PROFILER), slots };
+        let (kernels, place) = (Kernel::entries(kernels), Location::caller());
+        let table = Table { name, schema, place, kernels, boxed, skipped: AtomicU64::new(PROFILER), slots };
         Operator { table, function: PhantomData }
     }
 
@@ -109,11 +85,11 @@ impl<F: Copy + Send + Sync + 'static> Operator<F> {
         if let Some(slot) = self.table.slots.get(keys.highest_index()) {
             let kernel = slot.load(Ordering::Acquire);
             if !kernel.is_null() {
-                return Ok((keys, from_pointer(kernel)));
+                return Ok((keys, self.function(kernel)));
             }
         }
         match self.table.select_slowly(keys) {
-            Ok((keys, kernel)) => Ok((keys, from_pointer(kernel))),
+            Ok((keys, kernel)) => Ok((keys, self.function(kernel))),
             Err(error) => Err(error),
         }
     }
@@ -129,12 +105,56 @@ impl<F: Copy + Send + Sync + 'static> Operator<F> {
         inputs: &[Observed<'_>],
     ) -> Result<(DispatchKeySet, F, Option<profiler::Open>)> {
         let (keys, kernel, open) = self.table.observe(keys, inputs)?;
-        Ok((keys, from_pointer(kernel), open))
+        Ok((keys, self.function(kernel), open))
     }
 
-    /// Puts a kernel in place at run time. Link-time registration is [`Registration`](super::Registration).
-    pub fn register(&self, key: DispatchKey, function: F) {
-        self.table.register(key, to_pointer(function));
+    /// What a pointer of the table was made from.
+    #[inline(always)]
+    fn function(&self, pointer: *mut ()) -> F {
+        // SAFETY: (made): the operator's own kernels are of its type `F`, and so is what is registered for it, here and in
+        // `Registration`, which know it by its address.
+        unsafe { from_pointer(pointer) }
+    }
+
+    /// Puts a kernel in place at run time, for a key that has none. Link-time registration is [`Registration`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the key has a kernel, or is the name of several keys, such as
+    /// [`CompositeImplicitAutograd`](DispatchKey::CompositeImplicitAutograd).
+    pub fn register(&self, key: DispatchKey, function: F) -> Result<()> {
+        let there = self.table.given(key)?.is_some() || self.table.slot(key)?.is_some();
+        ensure!(!there, InvalidArgument, "{}: there is a kernel for {key} already", self.table.name);
+        self.table.register(key, to_pointer(function))
+    }
+
+    /// The same for a key that may have a kernel, which is called no more. Calls that are under way end as they began.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the key is the name of several keys.
+    pub fn register_overriding(&self, key: DispatchKey, function: F) -> Result<()> {
+        self.table.register(key, to_pointer(function))
+    }
+}
+
+impl Registration {
+    /// `function` for calls of `operator` whose highest key is `key`, for which nobody else brings one.
+    #[track_caller]
+    pub const fn new<F: KernelFn>(operator: &'static Operator<F>, key: DispatchKey, function: F) -> Self {
+        let (operator, place) = (TableAddress::of(&operator.table), Location::caller());
+        let kernel = KernelEntry { key, function: to_pointer(function) };
+        Registration { operator, kernel, overriding: false, place }
+    }
+
+    /// The same in the place of another kernel, the operator's own or one that was registered without this word.
+    #[track_caller]
+    pub const fn overriding<F: KernelFn>(
+        operator: &'static Operator<F>,
+        key: DispatchKey,
+        function: F,
+    ) -> Self {
+        let (operator, place) = (TableAddress::of(&operator.table), Location::caller());
+        let kernel = KernelEntry { key, function: to_pointer(function) };
+        Registration { operator, kernel, overriding: true, place }
     }
 }
 
@@ -160,7 +180,7 @@ impl Table {
     #[inline(never)]
     fn select_slowly(&self, mut keys: DispatchKeySet) -> Result<(DispatchKeySet, *mut ())> {
         while let Some(key) = keys.highest() {
-            if let Some(kernel) = self.resolve(key) {
+            if let Some(kernel) = self.resolve(key)? {
                 self.slots[key as usize].store(kernel, Ordering::Release);
                 return Ok((keys, kernel));
             }
@@ -175,30 +195,51 @@ impl Table {
 
     /// The kernel for `key`: given for it, or composite. Above the backends only the implicit composite serves, and only
     /// where no backend has a kernel of its own.
-    fn resolve(&self, key: DispatchKey) -> Option<*mut ()> {
-        let implicit = || self.given(DispatchKey::CompositeImplicitAutograd);
-        self.given(key).or_else(|| match key {
-            _ if key.is_backend() => self.given(DispatchKey::CompositeExplicitAutograd).or_else(implicit),
-            DispatchKey::Autograd | DispatchKey::AutogradPrivateUse1 => implicit(),
-            _ => None,
-        })
-    }
-
-    /// The kernel given for exactly `key`; another crate's wins over the operator's own.
-    fn given(&self, key: DispatchKey) -> Option<*mut ()> {
-        let own = || self.kernels.iter().find(|given| given.key == key).map(|given| given.function);
-        registry::find(self.name, key).map(<*const ()>::cast_mut).or_else(own)
-    }
-
-    fn register(&self, key: DispatchKey, kernel: *mut ()) {
-        if let Some(slot) = self.slots.get(key as usize) {
-            slot.store(kernel, Ordering::Release);
-            self.skipped.fetch_and(!DispatchKeySet::of(key).bits(), Ordering::Relaxed);
+    fn resolve(&self, key: DispatchKey) -> Result<Option<*mut ()>> {
+        let composite: &[DispatchKey] = match key {
+            _ if key.is_backend() => {
+                &[DispatchKey::CompositeExplicitAutograd, DispatchKey::CompositeImplicitAutograd]
+            }
+            DispatchKey::Autograd | DispatchKey::AutogradPrivateUse1 => {
+                &[DispatchKey::CompositeImplicitAutograd]
+            }
+            _ => &[],
+        };
+        for key in [&[key], composite].concat() {
+            if let Some(kernel) = self.given(key)? {
+                return Ok(Some(kernel));
+            }
         }
+        Ok(None)
+    }
+
+    /// The kernel given for exactly `key`.
+    fn given(&self, key: DispatchKey) -> Result<Option<*mut ()>> {
+        registration::find(TableAddress::of(self), (self.name, self.place), self.kernels, key)
+    }
+
+    /// The kernel in force for `key`, if one was met or registered.
+    fn slot(&self, key: DispatchKey) -> Result<Option<*mut ()>> {
+        let Some(slot) = self.slots.get(key as usize) else {
+            bail!(
+                InvalidArgument,
+                "{}: expected a key of its own but got {key}, which names several",
+                self.name
+            )
+        };
+        let kernel = slot.load(Ordering::Acquire);
+        Ok((!kernel.is_null()).then_some(kernel))
+    }
+
+    fn register(&self, key: DispatchKey, kernel: *mut ()) -> Result<()> {
+        self.slot(key)?;
+        self.slots[key as usize].store(kernel, Ordering::Release);
+        self.skipped.fetch_and(!DispatchKeySet::of(key).bits(), Ordering::Relaxed);
+        Ok(())
     }
 }
 
-impl<F: Copy + Send + Sync + 'static> OperatorInfo for Operator<F> {
+impl<F: KernelFn> OperatorInfo for Operator<F> {
     fn name(&self) -> &'static str {
         self.table.name
     }
@@ -208,7 +249,8 @@ impl<F: Copy + Send + Sync + 'static> OperatorInfo for Operator<F> {
     }
 
     fn has_kernel(&self, key: DispatchKey) -> bool {
-        self.table.given(key).is_some()
+        // Two for one key are an error of each call.
+        !matches!(self.table.given(key), Ok(None))
     }
 
     fn set_observed(&self, on: bool) {
@@ -221,22 +263,4 @@ impl<F: Copy + Send + Sync + 'static> OperatorInfo for Operator<F> {
     fn call_boxed(&self, arguments: &[Value]) -> Result<Vec<Value>> {
         (self.table.boxed)(arguments)
     }
-}
-
-/// A function pointer as a thin pointer.
-pub(super) const fn to_pointer<F: Copy>(function: F) -> *mut () {
-    union Cast<F: Copy> {
-        function: F,
-        pointer: *mut (),
-    }
-    // SAFETY: both are one pointer wide (checked in `Operator::new`) and every function pointer is a valid raw pointer.
-    unsafe { Cast { function }.pointer }
-}
-
-/// The function that [`to_pointer`] was given. Private: only pointers made from `F` reach it.
-#[inline(always)]
-fn from_pointer<F: Copy>(pointer: *mut ()) -> F {
-    debug_assert!(!pointer.is_null());
-    // SAFETY: tables and registrations of an `Operator<F>` hold only pointers made from an `F` by `to_pointer`.
-    unsafe { std::mem::transmute_copy(&pointer) }
 }

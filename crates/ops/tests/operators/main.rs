@@ -18,6 +18,7 @@ mod pointwise;
 mod pooling;
 mod private;
 mod reduce;
+mod registration;
 mod sort;
 mod spare;
 mod streaming;

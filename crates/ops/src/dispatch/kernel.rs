@@ -1,0 +1,69 @@
+//! A kernel: a function pointer, and the key whose calls it serves. Where operators keep kernels, the pointer is without its type.
+#![expect(
+    unsafe_code,
+    reason = "function pointers are kept as thin pointers, and are functions again when called"
+)]
+
+use flambeau_core::DispatchKey;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A type of function pointers, as `fn(DispatchKeySet, &Tensor) -> Result<Tensor>` is one. Nothing else implements it.
+pub trait KernelFn: Copy + Send + Sync + fmt::Pointer + 'static {}
+
+impl<F: Copy + Send + Sync + fmt::Pointer + 'static> KernelFn for F {}
+
+/// A function and the key it serves.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Kernel<F> {
+    entry: KernelEntry,
+    function: PhantomData<F>,
+}
+
+impl<F: KernelFn> Kernel<F> {
+    /// `function` for calls whose highest key is `key`.
+    pub const fn new(key: DispatchKey, function: F) -> Self {
+        Kernel { entry: KernelEntry { key, function: to_pointer(function) }, function: PhantomData }
+    }
+
+    /// Kernels without the type of their functions.
+    pub(super) const fn entries(kernels: &'static [Self]) -> &'static [KernelEntry] {
+        // SAFETY: a `Kernel` is a `KernelEntry`, transparently.
+        unsafe { std::slice::from_raw_parts(kernels.as_ptr().cast(), kernels.len()) }
+    }
+}
+
+/// A [`Kernel`] without the type of its function.
+#[derive(Clone, Copy)]
+pub(super) struct KernelEntry {
+    pub(super) key: DispatchKey,
+    pub(super) function: *mut (),
+}
+
+// SAFETY: `function` is the address of a function, which any thread may call.
+unsafe impl Sync for KernelEntry {}
+// SAFETY: as above.
+unsafe impl Send for KernelEntry {}
+
+/// A function pointer as a thin pointer.
+pub(super) const fn to_pointer<F: KernelFn>(function: F) -> *mut () {
+    const { assert!(size_of::<F>() == size_of::<*mut ()>(), "kernels are function pointers") };
+    union Cast<F: Copy> {
+        function: F,
+        pointer: *mut (),
+    }
+    // SAFETY: both are one pointer wide, and every function pointer is a valid raw pointer.
+    unsafe { Cast { function }.pointer }
+}
+
+/// The function that [`to_pointer`] was given.
+///
+/// # Safety
+/// - (made) `pointer` was made from an `F`.
+#[inline(always)]
+pub(super) unsafe fn from_pointer<F: KernelFn>(pointer: *mut ()) -> F {
+    debug_assert!(!pointer.is_null());
+    // SAFETY: (made).
+    unsafe { std::mem::transmute_copy(&pointer) }
+}

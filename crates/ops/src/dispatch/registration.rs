@@ -1,0 +1,67 @@
+//! Kernels that other crates bring at link time, with no call by the user and no dependency upwards.
+#![expect(unsafe_code, reason = "an operator is known by its address")]
+
+use super::kernel::KernelEntry;
+use flambeau_core::{DispatchKey, Result, bail};
+use std::panic::Location;
+
+/// A kernel for an operator, brought by another crate: `inventory::submit!(Registration::new(&ADD_TENSOR, key, kernel));`.
+///
+/// It takes effect in every program that mentions the registering crate at all. The operator is known by its address, not by its
+/// name: another one of the same name has kernels of its own.
+pub struct Registration {
+    pub(super) operator: TableAddress,
+    pub(super) kernel: KernelEntry,
+    /// Takes the place of a kernel that is there already.
+    pub(super) overriding: bool,
+    /// Where it was written.
+    pub(super) place: &'static Location<'static>,
+}
+
+inventory::collect!(Registration);
+
+/// Which operator's table is meant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct TableAddress(*const ());
+
+// SAFETY: it is compared and never followed.
+unsafe impl Sync for TableAddress {}
+// SAFETY: as above.
+unsafe impl Send for TableAddress {}
+
+impl TableAddress {
+    pub(super) const fn of<T>(table: &T) -> Self {
+        TableAddress(std::ptr::from_ref(table).cast())
+    }
+}
+
+/// The kernel for `key` among those of the operator itself, which was defined at `place`, and those that other crates registered
+/// for it: the only one, or the only one that overrides others.
+///
+/// # Errors
+/// `InvalidArgument` where there are several, naming the places of two.
+pub(super) fn find(
+    operator: TableAddress,
+    (name, place): (&str, &'static Location<'static>),
+    own: &[KernelEntry],
+    key: DispatchKey,
+) -> Result<Option<*mut ()>> {
+    let mut found: [Option<(*mut (), &Location<'_>)>; 2] = [None, None];
+    let own = own.iter().find(|entry| entry.key == key).map(|entry| (false, entry.function, place));
+    let registered = inventory::iter::<Registration>
+        .into_iter()
+        .filter(|r| r.operator == operator && r.kernel.key == key)
+        .map(|r| (r.overriding, r.kernel.function, r.place));
+    for (overriding, function, place) in own.into_iter().chain(registered) {
+        let slot = &mut found[usize::from(overriding)];
+        if let Some((_, first)) = slot {
+            bail!(
+                InvalidArgument,
+                "{name}: expected one kernel for {key} but there is one from {first} and one from {place}; \
+                 `Registration::overriding` says that one takes the place of the other"
+            );
+        }
+        *slot = Some((function, place));
+    }
+    Ok(found[1].or(found[0]).map(|(function, _)| function))
+}
