@@ -25,6 +25,9 @@ const STEPS: &[Step] = &[
     ("tests", &["test", "--workspace", "--no-fail-fast", "--tests", "--examples"], false),
     ("python", &["xtask", "python"], false),
     ("budgets", &["xtask", "budgets"], false),
+    ("loom", &["xtask", "loom"], false),
+    ("miri", &["xtask", "miri"], false),
+    ("asan", &["xtask", "asan"], false),
     ("doc tests", &["test", "--workspace", "--doc"], false),
 ];
 

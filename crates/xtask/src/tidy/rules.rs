@@ -19,6 +19,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
             found.extend(first_line(file));
             found.extend(generated(file));
             found.extend(pointwise(file, &code));
+            found.extend(addresses(file, &code));
             found.extend(lengths(file));
         }
         if !file.path.starts_with(OWN) {
@@ -51,6 +52,16 @@ fn unsafe_code(file: &File, code: &str) -> Vec<Finding> {
         );
     }
     found
+}
+
+/// Where kernels get addresses: from guards, which a tensor's own `data_ptr` knows nothing of.
+fn addresses(file: &File, code: &str) -> Vec<Finding> {
+    let is_kernel = ["native", "loops", "tensor_iterator", "structured"]
+        .iter()
+        .any(|part| file.path.starts_with(&format!("crates/ops/src/{part}")));
+    let message = "an address comes from the guards that are held: `guarded.ptr(tensor.strided_view())`";
+    let asked = lines(code).filter(|(_, line)| is_kernel && line.contains(".data_ptr()"));
+    asked.map(|(line, _)| file.error(line, message)).collect()
 }
 
 fn covers(entry: &str, path: &str) -> bool {

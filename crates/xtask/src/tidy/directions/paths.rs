@@ -121,9 +121,8 @@ impl Reader<'_> {
                 }
                 "{" => self.open.push(false),
                 "}" => {
-                    if self.open.pop() == Some(true) {
-                        self.inside.pop();
-                    }
+                    let is_module = self.open.pop() == Some(true);
+                    self.inside.truncate(self.inside.len() - usize::from(is_module));
                 }
                 "use" if self.text(self.at + 1) != "<" => {
                     self.at += 1;
