@@ -17,11 +17,19 @@ pub enum Layout {
     Expanded,
     /// N, H, W, C in memory, for four dimensions.
     ChannelsLast,
+    /// Given its sizes in place, behind what other handles may have read: at an offset, in a storage with room to spare.
+    Resized,
 }
 
 /// All of them.
-pub const LAYOUTS: &[Layout] =
-    &[Layout::Transposed, Layout::Sliced, Layout::OddStrides, Layout::Expanded, Layout::ChannelsLast];
+pub const LAYOUTS: &[Layout] = &[
+    Layout::Transposed,
+    Layout::Sliced,
+    Layout::OddStrides,
+    Layout::Expanded,
+    Layout::ChannelsLast,
+    Layout::Resized,
+];
 
 /// `t` laid out anew, or `None` where the layout does not apply. `Expanded` changes values: apply it to both sides of a
 /// comparison.
@@ -56,8 +64,19 @@ pub fn lay_out(t: &Tensor, layout: Layout) -> Option<Tensor> {
         Layout::ChannelsLast if rank == 4 => {
             Some(ops::clone(t, Some(flambeau_core::MemoryFormat::ChannelsLast)).unwrap())
         }
+        Layout::Resized => {
+            let room = empty(&[t.numel() + 8], t.dtype());
+            ops::as_strided_(&room, t.sizes(), &contiguous_strides(t.sizes()), Some(3)).unwrap();
+            copied(t, &room);
+            Some(room)
+        }
         _ => None,
     }
+}
+
+fn contiguous_strides(sizes: &[i64]) -> Vec<i64> {
+    let after = |d: usize| sizes[d + 1..].iter().map(|size| size.max(&1)).product();
+    (0..sizes.len()).map(after).collect()
 }
 
 fn empty(sizes: &[i64], dtype: ScalarType) -> Tensor {

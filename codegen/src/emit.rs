@@ -87,6 +87,7 @@ const FROM: &[(&str, &[&str])] = &[
             "observed",
         ],
     ),
+    ("crate::snapshot", &[]),
     ("crate::structured", &["convert_to_out", "copy_each_to_out", "copy_to_out", "copy_to_self"]),
     ("crate::tensor_iterator", &["TensorIterator"]),
     ("crate", &["Tensor", "native"]),
@@ -133,6 +134,9 @@ fn imports(from: &[(&str, &[&str])], body: &str, uses_trait: bool) -> String {
         let mut used: Vec<&str> = names.iter().copied().filter(|name| mentions(body, name)).collect();
         if uses_trait && *module == "crate::dispatch" {
             used.push("HasKeys");
+        }
+        if *module == "crate::snapshot" && body.contains(".snapshot()") {
+            used.push("Snapshot");
         }
         used.sort_unstable();
         if !used.is_empty() {

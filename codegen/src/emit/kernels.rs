@@ -21,13 +21,44 @@ pub(super) fn wrapper(operator: &Operator<'_>, kernel: &OperatorKernel) -> Strin
 
 fn function(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
     let schema = &operator.schema;
+    let name = wrapper(operator, kernel);
+    let snapshot = if meets_memory(operator, kernel) { snapshot(&name, schema) } else { String::new() };
     format!(
-        "fn {name}(_keys: DispatchKeySet, {parameters}) -> Result<{returned}> {{\n{body}\n}}",
-        name = wrapper(operator, kernel),
+        "fn {name}(_keys: DispatchKeySet, {parameters}) -> Result<{returned}> {{\n{snapshot}{body}\n}}",
         parameters = calls::parameters(schema),
         returned = calls::returned(schema),
         body = body(operator, kernel),
     )
+}
+
+/// Whether the hand-written kernel may reach elements by itself: it serves a backend, and does so neither through an iterator,
+/// which looks at its operands once, nor through other operators. One that gives its operand another geometry needs no other.
+fn meets_memory(operator: &Operator<'_>, kernel: &OperatorKernel) -> bool {
+    let is_composite = kernel.keys.iter().any(|key| key.starts_with("Composite"));
+    let changes_geometry = operator.entry.tags.iter().any(|tag| tag == "inplace_view");
+    !is_composite && !kernel.meta_only && !operator.uses_iterator() && !changes_geometry
+}
+
+/// Calls the kernel again with aliases that nobody else has, where another thread might change what it looks at.
+fn snapshot(wrapper: &str, schema: &FunctionSchema) -> String {
+    let is_read = |argument: &&Argument| {
+        argument.ty.holds_tensors() && schema.inputs().any(|input| input.name == argument.name)
+    };
+    let questions: Vec<String> = schema
+        .arguments()
+        .filter(is_read)
+        .map(|argument| format!("{}.was_resized()", calls::name(argument)))
+        .collect();
+    if questions.is_empty() {
+        return String::new();
+    }
+    let passed = schema.arguments().map(|argument| match (is_read(&argument), calls::name(argument)) {
+        (true, name) if argument.ty.is_optional() => format!("{name}.snapshot().as_ref()"),
+        (true, name) => format!("&{name}.snapshot()"),
+        (false, name) => name,
+    });
+    let passed: Vec<String> = passed.collect();
+    format!("if {} {{\nreturn {wrapper}(_keys, {});\n}}\n", questions.join(" || "), passed.join(", "))
 }
 
 fn body(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {

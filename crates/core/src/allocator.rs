@@ -54,6 +54,12 @@ pub trait Allocator: Send + Sync {
     /// What the device reports.
     unsafe fn copy(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()>;
 
+    /// Whether the host may read and write the bytes it gives. Where it says no, guards of the host refuse them, and kernels of the
+    /// host that meet them end with a `Device` error.
+    fn is_host_accessible(&self) -> bool {
+        false
+    }
+
     /// What has been given out and what is kept.
     fn memory_stats(&self) -> MemoryStats;
 

@@ -4,7 +4,7 @@
 
 use crate::allocator::{Allocator, CpuAllocator, DataPtr, allocator_for, cpu_has_its_own_allocator};
 use crate::intrusive_ptr::{IntrusivePtr, IntrusiveTarget, WeakIntrusivePtr};
-use crate::storage_guards::{StorageGuards, with_guards};
+use crate::storage_guards::{DeviceGuards, StorageGuards};
 use crate::storage_lock::{Access, StorageLock};
 use crate::sync::{AtomicU32, Ordering};
 use crate::{Device, Result, bail, ensure};
@@ -50,8 +50,9 @@ unsafe impl Sync for StorageImpl {}
 impl StorageImpl {
     #[inline(always)]
     fn new(data: DataPtr, nbytes: usize, device: Device, source: Source, read_only: bool) -> Self {
+        let is_host = device.is_cpu() || matches!(source, Source::Allocator(by) if by.is_host_accessible());
         StorageImpl {
-            lock: StorageLock::new(),
+            lock: if is_host { StorageLock::new() } else { StorageLock::not_host() },
             version: AtomicU32::new(0),
             address: AtomicPtr::new(data.as_ptr()),
             nbytes: AtomicUsize::new(nbytes),
@@ -106,6 +107,11 @@ impl StorageImpl {
     #[inline]
     pub fn is_resizable(&self) -> bool {
         !matches!(self.source, Source::Foreign) && !self.pinned.load(Relaxed)
+    }
+
+    /// Whether the host may touch the bytes: not on Meta, where there are none, nor on a device with memory of its own.
+    pub fn is_host(&self) -> bool {
+        self.lock.is_host()
     }
 
     /// Tells storages apart, and gives locks their order.
@@ -302,7 +308,7 @@ impl Storage {
     pub fn grow(&self, nbytes: usize) -> Result<()> {
         self.ensure_resizable()?;
         let wanted = [(self, Access::Write)];
-        let _exclusive = StorageGuards::acquire(&wanted)?;
+        let _exclusive = DeviceGuards::acquire(&wanted)?;
         self.ensure_resizable()?;
         if nbytes <= self.nbytes() {
             return Ok(());
@@ -339,7 +345,10 @@ impl Storage {
     /// ```
     pub fn pin(&self) -> Result<()> {
         // Under a guard, so that no other thread is moving them now.
-        with_guards(&[(self, Access::Read)], || self.pinned.store(true, Relaxed))
+        let wanted = [(self, Access::Read)];
+        let _shared = DeviceGuards::acquire(&wanted)?;
+        self.pinned.store(true, Relaxed);
+        Ok(())
     }
 
     /// Moves the bytes to `data`, where they stay. No write: their values are what they were.

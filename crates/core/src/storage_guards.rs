@@ -8,8 +8,8 @@
 mod set;
 
 use crate::storage::{Storage, StorageImpl};
-use crate::storage_lock::Access;
-use crate::{Error, ErrorKind, Result, bail, ensure, fork};
+use crate::storage_lock::{Access, StorageLock};
+use crate::{Error, ErrorKind, Result, StridedView, bail, ensure, fork};
 use set::Set;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -60,6 +60,21 @@ fn ensure_writable(storage: &StorageImpl) -> Result<()> {
 #[cold]
 #[inline(never)]
 fn lock_contended(storage: &StorageImpl, access: Access) -> Result<()> {
+    ensure!(
+        storage.lock.is_host(),
+        Device,
+        "expected elements that the host may touch but got a tensor on {}",
+        storage.device()
+    );
+    wait(storage, access, StorageLock::lock)
+}
+
+/// Takes one lock by `lock`, which waits until a deadline, if there is one.
+fn wait(
+    storage: &StorageImpl,
+    access: Access,
+    lock: fn(&StorageLock, Access, Option<Instant>) -> bool,
+) -> Result<()> {
     let busy = |who| {
         let what = if access == Access::Write { "written" } else { "read" };
         Error::new(ErrorKind::Busy, format!("the elements cannot be {what} now: {who}"))
@@ -73,7 +88,7 @@ fn lock_contended(storage: &StorageImpl, access: Access) -> Result<()> {
         () => None,
     };
     let deadline = patience.map(|patience| Instant::now() + patience);
-    if storage.lock.lock(access, deadline) {
+    if lock(&storage.lock, access, deadline) {
         return Ok(());
     }
     Err(busy(if patience == Some(PATIENCE) {
@@ -89,6 +104,28 @@ fn conflicts_with_own(storage: &StorageImpl, access: Access) -> bool {
         |&(address, held): &_| address == storage.address() && (held, access) != (Access::Read, Access::Read);
     // An exiting thread has lost its list; what it waits for can then only be another's or forgotten.
     ACCESSORS.try_with(|accessors| accessors.borrow().iter().any(conflicts)).unwrap_or(false)
+}
+
+/// Says that guards are held: the only way from a [`StridedView`] to an address.
+#[derive(Clone, Copy)]
+pub struct Guarded<'g>(PhantomData<&'g ()>);
+
+impl Guarded<'_> {
+    /// The address of the view's first element: for reading, or for writing where the guard is exclusive, as long as the guards
+    /// are held. The view's storage must be one of those that are guarded, or nobody else's.
+    ///
+    /// ```
+    /// use flambeau_core::{Access, Device, ScalarType, StridedView, TensorImpl, storage_guards::with_guards};
+    /// let tensor = TensorImpl::empty_contiguous(&[2, 3], ScalarType::F32, Device::CPU)?;
+    /// let view = StridedView::of(&tensor);
+    /// let is_aligned = with_guards(&[(view.storage(), Access::Read)], |guarded| guarded.ptr(view).cast::<f32>().is_aligned())?;
+    /// assert!(is_aligned);
+    /// # Ok::<(), flambeau_core::Error>(())
+    /// ```
+    #[inline(always)]
+    pub fn ptr(self, view: StridedView<'_>) -> *mut u8 {
+        view.storage().data_ptr().wrapping_add(view.byte_offset())
+    }
 }
 
 /// Guards on the storages of a kernel's operands, one for each storage; released when dropped.
@@ -114,12 +151,19 @@ impl<'a> StorageGuards<'a> {
     ///
     /// # Errors
     /// - `Aliasing` if a storage to be written is read-only.
+    /// - `Device` if the host may not touch the bytes: see [`DeviceGuards`].
     /// - `Busy` if an accessor that this thread holds excludes it, or if this thread holds guards and has waited for
     ///   [`PATIENCE`].
     #[inline]
     pub fn acquire(wanted: &'a [(&'a Storage, Access)]) -> Result<Self> {
         lock_all(wanted)?;
         Ok(StorageGuards { wanted, here: PhantomData })
+    }
+
+    /// The right to ask for addresses, which ends with the guards.
+    #[inline(always)]
+    pub fn guarded(&self) -> Guarded<'_> {
+        Guarded(PhantomData)
     }
 }
 
@@ -138,14 +182,59 @@ impl Drop for StorageGuards<'_> {
 /// ```
 /// use flambeau_core::{Access, Device, Storage, storage_guards::with_guards};
 /// let a = Storage::new(64, Device::CPU)?;
-/// with_guards(&[(&a, Access::Write)], || ())?;
+/// with_guards(&[(&a, Access::Write)], |_| ())?;
 /// assert_eq!(a.version(), 1);
 /// # Ok::<(), flambeau_core::Error>(())
 /// ```
 #[inline]
-pub fn with_guards<R>(wanted: &[(&Storage, Access)], body: impl FnOnce() -> R) -> Result<R> {
-    let _guards = StorageGuards::acquire(wanted)?;
-    Ok(body())
+pub fn with_guards<R>(
+    wanted: &[(&Storage, Access)],
+    body: impl for<'g> FnOnce(Guarded<'g>) -> R,
+) -> Result<R> {
+    let guards = StorageGuards::acquire(wanted)?;
+    Ok(body(guards.guarded()))
+}
+
+/// The same guards for what touches no byte on the host: kernels of a device, and changes of what a storage is. They are taken on
+/// the bytes of every device, the host's included, and order calls and count versions as the host's do.
+///
+/// ```
+/// use flambeau_core::{Access, Device, ErrorKind, Storage, storage_guards::{DeviceGuards, StorageGuards}};
+///
+/// let shape_only = Storage::new(64, Device::META)?;
+/// let wanted = [(&shape_only, Access::Write)];
+/// assert_eq!(StorageGuards::acquire(&wanted).map(drop).unwrap_err().kind(), ErrorKind::Device);
+/// drop(DeviceGuards::acquire(&wanted)?);
+/// assert_eq!(shape_only.version(), 1);
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+#[must_use = "the elements are guarded only while this lives"]
+pub struct DeviceGuards<'a> {
+    wanted: &'a [(&'a Storage, Access)],
+    here: OfThisThread,
+}
+
+impl<'a> DeviceGuards<'a> {
+    /// Takes a guard on each storage in `wanted`, as [`StorageGuards::acquire`] does.
+    ///
+    /// # Errors
+    /// `Aliasing` and `Busy` as there.
+    pub fn acquire(wanted: &'a [(&'a Storage, Access)]) -> Result<Self> {
+        lock_many(wanted, |storage, access| {
+            if access == Access::Write {
+                ensure_writable(storage)?;
+            }
+            wait(storage, access, StorageLock::lock_for_device)
+        })?;
+        hold(1);
+        Ok(DeviceGuards { wanted, here: PhantomData })
+    }
+}
+
+impl Drop for DeviceGuards<'_> {
+    fn drop(&mut self) {
+        unlock_all(self.wanted);
+    }
 }
 
 /// Locks each storage once, the pairs that most kernels want without further ado. Not generic and not inlined: every kernel
@@ -160,7 +249,7 @@ fn lock_all(wanted: &[(&Storage, Access)]) -> Result<()> {
         [a, b] => lock_two(a, b)?,
         [a, b, c] if are_distinct([a, b, c]) && try_each([a, b, c]) => {}
         [a, b, c, d] if are_distinct([a, b, c, d]) && try_each([a, b, c, d]) => {}
-        _ => lock_many(wanted)?,
+        _ => lock_many(wanted, lock)?,
     }
     hold(1);
     Ok(())
@@ -217,7 +306,7 @@ fn lock_two(a: (&Storage, Access), b: (&Storage, Access)) -> Result<()> {
     Ok(())
 }
 
-fn lock_many(wanted: &[(&Storage, Access)]) -> Result<()> {
+fn lock_many(wanted: &[(&Storage, Access)], lock: impl Fn(&StorageImpl, Access) -> Result<()>) -> Result<()> {
     let all = Set::new(wanted);
     for (done, (storage, access)) in all.in_order().enumerate() {
         if let Err(error) = lock(storage, access) {
@@ -255,6 +344,30 @@ fn unlock_distinct(wanted: &[(&Storage, Access)]) {
 fn note_write(storage: &StorageImpl, access: Access) {
     if access == Access::Write {
         storage.advance_version();
+    }
+}
+
+/// The exclusive lock of one storage, of whichever device, for changing what tensors say of it: no write, so that no version is
+/// counted and read-only memory has it too.
+pub(crate) struct Exclusive<'a> {
+    storage: &'a StorageImpl,
+    here: OfThisThread,
+}
+
+impl<'a> Exclusive<'a> {
+    /// # Errors
+    /// `Busy` as for [`StorageGuards::acquire`].
+    pub(crate) fn acquire(storage: &'a StorageImpl) -> Result<Self> {
+        wait(storage, Access::Write, StorageLock::lock_for_device)?;
+        hold(1);
+        Ok(Exclusive { storage, here: PhantomData })
+    }
+}
+
+impl Drop for Exclusive<'_> {
+    fn drop(&mut self) {
+        self.storage.lock.unlock(Access::Write);
+        hold(-1);
     }
 }
 

@@ -1,7 +1,8 @@
 //! The lock on a storage's elements: many readers or one writer.
 //!
 //! It is biased towards the thread that made the storage, which takes it without atomic updates until another thread comes
-//! ([`bias`]); from then on one word counts for all.
+//! ([`bias`]); from then on one word counts for all. The same word says whether the host may touch the bytes at all: that
+//! refusal costs a call that is not refused nothing.
 //!
 //! A waiting writer never holds readers up, so that a thread may read what it already reads; a stream of readers can
 //! therefore delay a writer for as long as it lasts. Waiters spin, then yield, then sleep.
@@ -29,8 +30,13 @@ pub enum Access {
 const WRITER: u32 = 1 << 31;
 /// Somebody may be asleep until the lock is released.
 const SLEEPER: u32 = 1 << 30;
-/// The number of readers; 2^30 guards at once do not fit into memory.
-const READERS: u32 = SLEEPER - 1;
+/// The bytes are not the host's to touch: set for as long as the lock lives, and in the way of whoever asks for the host.
+const NOT_HOST: u32 = 1 << 29;
+/// The number of readers; 2^29 guards at once do not fit into memory.
+const READERS: u32 = NOT_HOST - 1;
+
+/// What bars a device's kernels, beside guards: nothing.
+const NOTHING: u32 = 0;
 
 /// How often a waiter looks again before it lets other threads run, and then before it sleeps.
 const SPINS: u32 = if cfg!(loom) { 0 } else { 64 };
@@ -51,6 +57,19 @@ impl StorageLock {
         StorageLock { bias: Bias::new(), word: AtomicU32::new(0) }
     }
 
+    /// A free lock on bytes that the host may not touch, of a device or of none: only [`lock_for_device`] takes it. It is biased
+    /// towards nobody, so that every attempt of the host's meets the word that refuses it.
+    ///
+    /// [`lock_for_device`]: Self::lock_for_device
+    pub fn not_host() -> Self {
+        StorageLock { bias: Bias::revoked(), word: AtomicU32::new(NOT_HOST) }
+    }
+
+    /// Whether the host may touch the bytes.
+    pub fn is_host(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & NOT_HOST == 0
+    }
+
     /// Takes the lock if that takes no waiting.
     #[inline(always)]
     pub fn try_lock(&self, access: Access) -> bool {
@@ -61,13 +80,13 @@ impl StorageLock {
                 Attempt::Revoked => self.wake_sleepers(),
             }
         }
-        self.try_shared(access)
+        self.try_shared::<NOT_HOST>(access)
     }
 
-    /// The same by the word that counts for all threads.
+    /// The same by the word that counts for all threads, unless it has a bit of `BARRED`.
     #[inline]
-    fn try_shared(&self, access: Access) -> bool {
-        if !self.bias.revoke() || !self.take_word(access) {
+    fn try_shared<const BARRED: u32>(&self, access: Access) -> bool {
+        if !self.bias.revoke() || !self.take_word::<BARRED>(access) {
             return false;
         }
         let allowed = self.bias.allows(access);
@@ -79,9 +98,9 @@ impl StorageLock {
 
     /// Tries until another thread really stands in the way, not just another reader's counting.
     #[inline]
-    fn take_word(&self, access: Access) -> bool {
+    fn take_word<const BARRED: u32>(&self, access: Access) -> bool {
         let mut seen = self.word.load(Ordering::Relaxed);
-        while let Some(next) = taken(seen, access) {
+        while let Some(next) = taken::<BARRED>(seen, access) {
             match self.word.compare_exchange_weak(seen, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
@@ -90,9 +109,23 @@ impl StorageLock {
         false
     }
 
-    /// Takes the lock, waiting for others until `deadline`, or for ever. False if the time has run out.
+    /// Takes the lock, waiting for others until `deadline`, or for ever. False if the time has run out, or the bytes are not
+    /// the [host's](Self::is_host).
     pub fn lock(&self, access: Access, deadline: Option<Instant>) -> bool {
-        self.try_lock(access) || (self.bias.revoke() && (self.spin(access) || self.sleep(access, deadline)))
+        self.is_host() && (self.try_lock(access) || self.wait::<NOT_HOST>(access, deadline))
+    }
+
+    /// The same for a kernel that runs on the device whose bytes these are, or that looks at none.
+    pub fn lock_for_device(&self, access: Access, deadline: Option<Instant>) -> bool {
+        if self.is_host() {
+            return self.lock(access, deadline);
+        }
+        self.try_shared::<NOTHING>(access) || self.wait::<NOTHING>(access, deadline)
+    }
+
+    #[cold]
+    fn wait<const BARRED: u32>(&self, access: Access, deadline: Option<Instant>) -> bool {
+        self.bias.revoke() && (self.spin::<BARRED>(access) || self.sleep::<BARRED>(access, deadline))
     }
 
     /// Releases what [`lock`](Self::lock) or [`try_lock`](Self::try_lock) took with the same access.
@@ -130,14 +163,14 @@ impl StorageLock {
     }
 
     #[cold]
-    fn spin(&self, access: Access) -> bool {
+    fn spin<const BARRED: u32>(&self, access: Access) -> bool {
         for turn in 0..SPINS + YIELDS {
             if turn < SPINS {
                 std::hint::spin_loop()
             } else {
                 std::thread::yield_now()
             }
-            if self.try_lock(access) {
+            if self.try_shared::<BARRED>(access) {
                 return true;
             }
         }
@@ -148,11 +181,11 @@ impl StorageLock {
     /// `parking`; a waker clears that, and wakes, under the same mutex. So whoever releases the lock either sees that
     /// somebody sleeps, or is seen by the sleeper's last look at the word.
     #[cold]
-    fn sleep(&self, access: Access, deadline: Option<Instant>) -> bool {
+    fn sleep<const BARRED: u32>(&self, access: Access, deadline: Option<Instant>) -> bool {
         loop {
             let bed = parking::lock(self.address());
             let seen = self.word.fetch_or(SLEEPER, Ordering::Relaxed);
-            if taken(seen, access).is_none() || !self.bias.allows_or_will_wake(access) {
+            if taken::<BARRED>(seen, access).is_none() || !self.bias.allows_or_will_wake(access) {
                 if bed.wait(deadline).is_none() {
                     return false;
                 }
@@ -160,7 +193,7 @@ impl StorageLock {
             }
             // What cannot be taken after all is given back, with a call for sleepers, which takes the mutex.
             drop(bed);
-            if self.try_shared(access) {
+            if self.try_shared::<BARRED>(access) {
                 return true;
             }
         }
@@ -192,12 +225,12 @@ impl Default for StorageLock {
     }
 }
 
-/// The word after taking a lock whose word is `seen`, if it can be taken.
+/// The word after taking a lock whose word is `seen`, if it can be taken and no bit of `BARRED` is there.
 #[inline(always)]
-const fn taken(seen: u32, access: Access) -> Option<u32> {
+const fn taken<const BARRED: u32>(seen: u32, access: Access) -> Option<u32> {
     match access {
-        Access::Read if seen & WRITER == 0 => Some(seen + 1),
-        Access::Write if seen & (WRITER | READERS) == 0 => Some(seen | WRITER),
+        Access::Read if seen & (WRITER | BARRED) == 0 => Some(seen + 1),
+        Access::Write if seen & (WRITER | READERS | BARRED) == 0 => Some(seen | WRITER),
         _ => None,
     }
 }

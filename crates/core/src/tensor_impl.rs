@@ -6,13 +6,14 @@
 //! 2. Unless `numel` is 0, the elements lie inside the storage: `(offset + extent + 1) * size(dtype) <= nbytes`. Storages
 //!    grow but never shrink, so what was inside stays inside.
 //! 3. A geometry that was once in force lives as long as the `TensorImpl`: references to it stay good when an in-place
-//!    operator (`resize_`, `t_`) puts another in its place.
+//!    operator (`resize_`, `t_`) puts another in its place, which happens under the storage's exclusive lock.
 //! 4. The scalar type, layout, device and storage never change.
 #![expect(unsafe_code, reason = "geometries are replaced behind shared references")]
 
 use crate::dispatch_key::creation_keys;
 use crate::intrusive_ptr::{IntrusivePtr, IntrusiveTarget};
 use crate::sizes_and_strides::INLINE_DIMS;
+use crate::storage_guards::Exclusive;
 use crate::{
     AutogradMeta, AutogradMetaBox, Device, DispatchKey, DispatchKeySet, Layout, Result, ScalarType,
     SizesAndStrides, Storage, ensure, shape,
@@ -417,11 +418,14 @@ impl TensorImpl {
         }
     }
 
-    /// Puts another geometry in force, for every handle of this tensor. The storage must already be large enough.
+    /// Puts another geometry in force, for every handle of this tensor, when no guard on the storage is held: whoever holds one may
+    /// rely on the geometry it found under it. The storage must already be large enough. No write: the version stays.
     ///
     /// # Errors
-    /// `InvalidArgument` where it reaches past the storage.
+    /// - `InvalidArgument` where it reaches past the storage.
+    /// - `Busy` if an accessor of this thread is in the way, or if this thread holds guards and has waited in vain.
     pub fn set_geometry(&self, geometry: Geometry) -> Result<()> {
+        let _exclusive = Exclusive::acquire(&self.storage)?;
         ensure!(
             geometry.nbytes(self.dtype)? <= self.storage.nbytes(),
             InvalidArgument,

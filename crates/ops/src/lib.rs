@@ -7,6 +7,7 @@ pub mod native;
 #[path = "generated/mod.rs"]
 pub mod ops;
 pub mod scratch;
+mod snapshot;
 pub mod structured;
 pub mod tensor;
 pub mod tensor_iterator;

@@ -1,9 +1,10 @@
 //! What generated kernels share: making outputs from a description, and taking care of memory that operands share.
 
 use crate::Tensor;
+use crate::snapshot::{Snapshot, ensure_unchanged};
 use flambeau_core::{
-    Access, Device, DimVec, ErrorKind, Geometry, MemoryFormat, Result, ScalarType, Storage, StorageGuards,
-    bail, ensure, shape,
+    Access, Device, DimVec, ErrorKind, Geometry, Guarded, MemoryFormat, Result, ScalarType, Storage,
+    StorageGuards, StridedView, bail, ensure, shape,
 };
 use smallvec::SmallVec;
 
@@ -179,7 +180,11 @@ impl TensorSpec {
         ensure_written_once(out).map_err(|e| e.context(name))?;
         let direct =
             out.dtype() == self.dtype && !inputs.iter().any(|i| Storage::ptr_eq(i.storage(), out.storage()));
-        let tensor = if direct { out.clone() } else { self.allocate(name)? };
+        let tensor = match direct {
+            true if out.was_resized() => out.snapshot(),
+            true => out.clone(),
+            false => self.allocate(name)?,
+        };
         Ok(Target { tensor, direct })
     }
 }
@@ -318,19 +323,22 @@ fn ensure_written_once(out: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// Calls `body` under shared guards on `reads` and exclusive ones on `writes`.
+/// Calls `body` under shared guards on `reads` and exclusive ones on `writes`. What was read of their geometries since the call began,
+/// and is read in `body`, is one geometry each: a tensor that was ever given another is refused, and comes here as a
+/// snapshot of its own (`snapshot`).
 ///
 /// # Errors
-/// `Busy` where an accessor of this thread is in the way, `Aliasing` where memory may not be written; and `body`'s own.
+/// `Busy` where an accessor of this thread is in the way, or a geometry was changed; `Aliasing` where memory may not be written;
+/// `Device` where the host may not touch it; and `body`'s own.
 pub fn with_guards<R>(
     name: &str,
     reads: &[&Tensor],
     writes: &[&Tensor],
-    body: impl FnOnce() -> Result<R>,
+    body: impl for<'g> FnOnce(Guarded<'g>) -> Result<R>,
 ) -> Result<R> {
     let mut body = Some(body);
     let mut result = None;
-    guarded(name, reads, writes, &mut || result = body.take().map(|body| body()))?;
+    with_guards_dyn(name, reads, writes, &mut |guarded| result = body.take().map(|body| body(guarded)))?;
     match result {
         Some(result) => result,
         None => bail!(Internal, "{name}: the body of a guarded call did not run"),
@@ -345,7 +353,7 @@ pub(crate) fn with_scratch<R>(
     name: &str,
     reads: &[&Tensor],
     writes: &[&Tensor],
-    body: impl FnOnce() -> Result<R>,
+    body: impl for<'g> FnOnce(Guarded<'g>) -> Result<R>,
 ) -> Result<R> {
     crate::scratch::catch(|| with_guards(name, reads, writes, body)).map_err(|e| match e.kind() {
         ErrorKind::OutOfMemory => e.context(name),
@@ -354,7 +362,12 @@ pub(crate) fn with_scratch<R>(
 }
 
 /// Not generic: there are hundreds of bodies.
-fn guarded(name: &str, reads: &[&Tensor], writes: &[&Tensor], body: &mut dyn FnMut()) -> Result<()> {
+fn with_guards_dyn(
+    name: &str,
+    reads: &[&Tensor],
+    writes: &[&Tensor],
+    body: &mut dyn FnMut(Guarded<'_>),
+) -> Result<()> {
     let mut wanted: SmallVec<[(&Storage, Access); 6]> = SmallVec::new();
     // One by one: a chain of both would be looked at anew for each.
     for read in reads {
@@ -363,8 +376,9 @@ fn guarded(name: &str, reads: &[&Tensor], writes: &[&Tensor], body: &mut dyn FnM
     for write in writes {
         wanted.push((write.storage(), Access::Write));
     }
-    let _guards = StorageGuards::acquire(&wanted).map_err(|e| e.context(name))?;
-    body();
+    let guards = StorageGuards::acquire(&wanted).map_err(|e| e.context(name))?;
+    ensure_unchanged(reads).and_then(|()| ensure_unchanged(writes)).map_err(|e| e.context(name))?;
+    body(guards.guarded());
     Ok(())
 }
 
@@ -372,17 +386,18 @@ fn guarded(name: &str, reads: &[&Tensor], writes: &[&Tensor], body: &mut dyn FnM
 ///
 /// # Errors
 /// `Overflow` for strides that reach past 2^63.
-pub(crate) fn overlaps_partially(a: &Tensor, b: &Tensor) -> Result<bool> {
+pub(crate) fn overlaps_partially(a: StridedView<'_>, b: StridedView<'_>) -> Result<bool> {
     if !Storage::ptr_eq(a.storage(), b.storage()) || a.numel() == 0 || b.numel() == 0 {
         return Ok(false);
     }
     if a.geometry() == b.geometry() && a.dtype() == b.dtype() {
         return Ok(false);
     }
-    let span = |t: &Tensor| -> Result<(i64, i64)> {
+    let span = |t: StridedView<'_>| -> Result<(i64, i64)> {
         let size = t.dtype().size() as i64;
         let last = shape::extent(t.sizes(), t.strides())?.unwrap_or(0);
-        Ok((t.storage_offset() * size, (t.storage_offset() + last + 1) * size))
+        let first = t.geometry().storage_offset();
+        Ok((first * size, (first + last + 1) * size))
     };
     let ((a_start, a_end), (b_start, b_end)) = (span(a)?, span(b)?);
     Ok(a_start < b_end && b_start < a_end)

@@ -13,7 +13,7 @@ mod spare;
 
 use flambeau_core::{
     Device, DispatchKeySet, Element, Geometry, IntrusivePtr, Layout, MemoryFormat, Result, Scalar,
-    ScalarType, Storage, TensorImpl, TensorOptions, ensure, shape,
+    ScalarType, Storage, StridedView, TensorImpl, TensorOptions, ensure, shape,
 };
 
 /// An n-dimensional array whose clones share their elements.
@@ -192,8 +192,14 @@ impl Tensor {
         self.0.storage()
     }
 
-    /// The address of its first element, whose type is [`dtype`](Self::dtype). Stays true, and may be dereferenced, only under
-    /// a guard on the storage.
+    /// What a call looks at: the elements and their geometry as it is now.
+    #[inline(always)]
+    pub fn strided_view(&self) -> StridedView<'_> {
+        StridedView::of(&self.0)
+    }
+
+    /// The address of its first element now, to be shown or compared. Kernels ask the guards that they hold instead
+    /// ([`Guarded::ptr`](flambeau_core::Guarded::ptr)), of the geometry that they have looked at.
     #[inline]
     pub fn data_ptr(&self) -> *mut u8 {
         self.storage().data_ptr().wrapping_add(self.storage_offset() as usize * self.dtype().size())

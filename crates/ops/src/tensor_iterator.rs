@@ -19,7 +19,7 @@ pub(crate) use walk::{Along, grain_of};
 pub use walk::{GRAIN, Pointers};
 
 use crate::Tensor;
-use flambeau_core::{Access, DimVec, Result, ScalarType, bail, with_guards};
+use flambeau_core::{Access, DimVec, Guarded, Result, ScalarType, bail, with_guards};
 use operand::{Output, Role};
 pub(crate) use plain::Plain;
 use smallvec::SmallVec;
@@ -188,10 +188,7 @@ impl<'a> TensorIterator<'a> {
     /// `Device` for operands without elements on the CPU, `Busy` where an accessor of this thread is in the way, `Aliasing`
     /// where memory may not be written.
     #[inline]
-    pub fn with_guards<R>(&self, body: impl FnOnce() -> R) -> Result<R> {
-        for tensor in self.operands().iter().filter_map(Operand::tensor) {
-            plain::ensure_has_elements(tensor).map_err(|e| e.context(self.name))?;
-        }
+    pub fn with_guards<R>(&self, body: impl for<'g> FnOnce(Guarded<'g>) -> R) -> Result<R> {
         let mut wanted: SmallVec<[(&flambeau_core::Storage, Access); 4]> = SmallVec::new();
         for operand in self.operands() {
             if !operand.is_fresh() {
@@ -202,21 +199,15 @@ impl<'a> TensorIterator<'a> {
         with_guards(&wanted, body).map_err(|e| e.context(self.name))
     }
 
-    /// The address of the first element of operand `index`; stays true under [`with_guards`](Self::with_guards).
-    #[inline]
-    pub fn first_element(&self, index: usize) -> *mut u8 {
-        self.operands().get(index).map_or(std::ptr::null_mut(), Operand::first_element)
-    }
-
     /// Calls `body`, under the guards of all operands, with the address of each one's first element.
     ///
     /// # Errors
     /// Those of [`with_guards`](Self::with_guards).
     #[inline]
     pub fn with_pointers<R>(&self, body: impl FnOnce(&[*mut u8]) -> R) -> Result<R> {
-        self.with_guards(|| {
+        self.with_guards(|guarded| {
             let pointers: SmallVec<[*mut u8; 4]> =
-                self.operands().iter().map(Operand::first_element).collect();
+                self.operands().iter().map(|operand| operand.first_element(guarded)).collect();
             body(&pointers)
         })
     }

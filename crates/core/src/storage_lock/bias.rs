@@ -6,7 +6,7 @@
 //! least one of the two see the other. (Biased locking: Kawachiya, Koseki and Onodera, "Lock reservation: Java locks can
 //! mostly do without atomic operations", OOPSLA 2002.)
 
-use super::{Access, WRITER, taken};
+use super::{Access, NOTHING, WRITER, taken};
 use crate::barrier;
 use crate::sync::{AtomicU32, Ordering};
 use std::cell::Cell;
@@ -43,6 +43,11 @@ impl Bias {
         Bias { owner: AtomicU32::new(owner), held: AtomicU32::new(0) }
     }
 
+    /// Towards nobody.
+    pub(super) fn revoked() -> Self {
+        Bias { owner: AtomicU32::new(REVOKED), held: AtomicU32::new(0) }
+    }
+
     /// Whether the calling thread is the owner and may use the bias.
     #[inline(always)]
     pub(super) fn is_ours(&self) -> bool {
@@ -53,7 +58,7 @@ impl Bias {
     #[inline(always)]
     pub(super) fn take(&self, access: Access) -> Attempt {
         let held = self.held.load(Ordering::Relaxed);
-        let Some(next) = taken(held, access) else { return Attempt::Conflict };
+        let Some(next) = taken::<NOTHING>(held, access) else { return Attempt::Conflict };
         self.held.store(next, Ordering::Relaxed);
         barrier::light();
         if self.is_ours() {
@@ -104,7 +109,7 @@ impl Bias {
     /// Whether what the owner holds lets others in. The bias must be revoked.
     #[inline(always)]
     pub(super) fn allows(&self, access: Access) -> bool {
-        taken(self.held.load(Ordering::Acquire), access).is_some()
+        taken::<NOTHING>(self.held.load(Ordering::Acquire), access).is_some()
     }
 
     /// The same after the calling thread has written, in the lock's word, that it will sleep: either this sees what the owner

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -1747,6 +1748,9 @@ pub fn log_sigmoid_forward(self_: &Tensor) -> Result<(Tensor, Tensor)> {
 }
 
 fn log_sigmoid_forward_kernel(_keys: DispatchKeySet, self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return log_sigmoid_forward_kernel(_keys, &self_.snapshot());
+    }
     native::activation::log_sigmoid_forward(self_)
 }
 

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -134,6 +135,17 @@ fn _tiled_attention_kernel(
     is_causal: bool,
     scale: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if query.was_resized() || key.was_resized() || value.was_resized() || attn_bias.was_resized() {
+        return _tiled_attention_kernel(
+            _keys,
+            &query.snapshot(),
+            &key.snapshot(),
+            &value.snapshot(),
+            attn_bias.snapshot().as_ref(),
+            is_causal,
+            scale,
+        );
+    }
     native::attention::tiled_attention(query, key, value, attn_bias, is_causal, scale)
 }
 
@@ -215,6 +227,27 @@ fn _tiled_attention_backward_kernel(
     is_causal: bool,
     scale: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if grad_output.was_resized()
+        || query.was_resized()
+        || key.was_resized()
+        || value.was_resized()
+        || attn_bias.was_resized()
+        || greatest.was_resized()
+        || inverse_sum.was_resized()
+    {
+        return _tiled_attention_backward_kernel(
+            _keys,
+            &grad_output.snapshot(),
+            &query.snapshot(),
+            &key.snapshot(),
+            &value.snapshot(),
+            attn_bias.snapshot().as_ref(),
+            &greatest.snapshot(),
+            &inverse_sum.snapshot(),
+            is_causal,
+            scale,
+        );
+    }
     native::attention::tiled_attention_backward(
         grad_output,
         query,

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -465,6 +466,9 @@ fn masked_fill__scalar_kernel(
     mask: &Tensor,
     value: Scalar,
 ) -> Result<()> {
+    if self_.was_resized() || mask.was_resized() {
+        return masked_fill__scalar_kernel(_keys, &self_.snapshot(), &mask.snapshot(), value);
+    }
     native::choice::masked_fill_scalar_(self_, mask, value)
 }
 
@@ -504,6 +508,9 @@ fn masked_fill__tensor_kernel(
     mask: &Tensor,
     value: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || mask.was_resized() || value.was_resized() {
+        return masked_fill__tensor_kernel(_keys, &self_.snapshot(), &mask.snapshot(), &value.snapshot());
+    }
     native::choice::masked_fill_tensor_(self_, mask, value)
 }
 

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -668,6 +669,20 @@ fn convolution_cpu(
     output_padding: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
+    if input.was_resized() || weight.was_resized() || bias.was_resized() {
+        return convolution_cpu(
+            _keys,
+            &input.snapshot(),
+            &weight.snapshot(),
+            bias.snapshot().as_ref(),
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+        );
+    }
     let spec = native::convolution::convolution_meta(
         input,
         weight,
@@ -798,6 +813,21 @@ fn convolution_out_cpu(
     groups: i64,
     out: &Tensor,
 ) -> Result<()> {
+    if input.was_resized() || weight.was_resized() || bias.was_resized() {
+        return convolution_out_cpu(
+            _keys,
+            &input.snapshot(),
+            &weight.snapshot(),
+            bias.snapshot().as_ref(),
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            out,
+        );
+    }
     let spec = native::convolution::convolution_meta(
         input,
         weight,
@@ -955,6 +985,22 @@ fn convolution_backward_kernel(
     groups: i64,
     output_mask: [bool; 3],
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if grad_output.was_resized() || input.was_resized() || weight.was_resized() {
+        return convolution_backward_kernel(
+            _keys,
+            &grad_output.snapshot(),
+            &input.snapshot(),
+            &weight.snapshot(),
+            bias_sizes,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            output_mask,
+        );
+    }
     native::convolution::convolution_backward(
         grad_output,
         input,
@@ -1083,6 +1129,25 @@ fn convolution_backward_out_kernel(
     out1: &Tensor,
     out2: &Tensor,
 ) -> Result<()> {
+    if grad_output.was_resized() || input.was_resized() || weight.was_resized() {
+        return convolution_backward_out_kernel(
+            _keys,
+            &grad_output.snapshot(),
+            &input.snapshot(),
+            &weight.snapshot(),
+            bias_sizes,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            output_mask,
+            out0,
+            out1,
+            out2,
+        );
+    }
     let (result0, result1, result2) = native::convolution::convolution_backward(
         grad_output,
         input,

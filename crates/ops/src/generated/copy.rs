@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
 use flambeau_core::{Device, Layout, MemoryFormat, Result, Scalar, ScalarType};
@@ -34,6 +35,9 @@ pub fn copy_(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
 }
 
 fn copy__kernel(_keys: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
+    if self_.was_resized() || src.was_resized() {
+        return copy__kernel(_keys, &self_.snapshot(), &src.snapshot(), non_blocking);
+    }
     native::copy::copy_(self_, src, non_blocking)
 }
 
@@ -267,6 +271,9 @@ pub fn fill__scalar(self_: &Tensor, value: Scalar) -> Result<()> {
 }
 
 fn fill__scalar_kernel(_keys: DispatchKeySet, self_: &Tensor, value: Scalar) -> Result<()> {
+    if self_.was_resized() {
+        return fill__scalar_kernel(_keys, &self_.snapshot(), value);
+    }
     native::copy::fill_(self_, value)
 }
 

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Generator, Result};
@@ -34,6 +35,9 @@ pub fn poisson(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> 
 }
 
 fn poisson_kernel(_keys: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    if self_.was_resized() {
+        return poisson_kernel(_keys, &self_.snapshot(), generator);
+    }
     native::counts::poisson(self_, generator)
 }
 
@@ -72,6 +76,9 @@ fn poisson_out_kernel(
     generator: Option<&Generator>,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return poisson_out_kernel(_keys, &self_.snapshot(), generator, out);
+    }
     let result = native::counts::poisson(self_, generator)?;
     copy_to_out(&result, out)
 }
@@ -112,6 +119,9 @@ fn binomial_kernel(
     prob: &Tensor,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
+    if count.was_resized() || prob.was_resized() {
+        return binomial_kernel(_keys, &count.snapshot(), &prob.snapshot(), generator);
+    }
     native::counts::binomial(count, prob, generator)
 }
 
@@ -157,6 +167,9 @@ fn binomial_out_kernel(
     generator: Option<&Generator>,
     out: &Tensor,
 ) -> Result<()> {
+    if count.was_resized() || prob.was_resized() {
+        return binomial_out_kernel(_keys, &count.snapshot(), &prob.snapshot(), generator, out);
+    }
     let result = native::counts::binomial(count, prob, generator)?;
     copy_to_out(&result, out)
 }

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -47,6 +48,16 @@ fn embedding_kernel(
     scale_grad_by_freq: bool,
     sparse: bool,
 ) -> Result<Tensor> {
+    if weight.was_resized() || indices.was_resized() {
+        return embedding_kernel(
+            _keys,
+            &weight.snapshot(),
+            &indices.snapshot(),
+            padding_idx,
+            scale_grad_by_freq,
+            sparse,
+        );
+    }
     native::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
 }
 
@@ -102,6 +113,17 @@ fn embedding_out_kernel(
     sparse: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if weight.was_resized() || indices.was_resized() {
+        return embedding_out_kernel(
+            _keys,
+            &weight.snapshot(),
+            &indices.snapshot(),
+            padding_idx,
+            scale_grad_by_freq,
+            sparse,
+            out,
+        );
+    }
     let result = native::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)?;
     copy_to_out(&result, out)
 }
@@ -215,6 +237,16 @@ fn embedding_dense_backward_kernel(
     padding_idx: i64,
     scale_grad_by_freq: bool,
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || indices.was_resized() {
+        return embedding_dense_backward_kernel(
+            _keys,
+            &grad_output.snapshot(),
+            &indices.snapshot(),
+            num_weights,
+            padding_idx,
+            scale_grad_by_freq,
+        );
+    }
     native::embedding::embedding_dense_backward(
         grad_output,
         indices,
@@ -278,6 +310,17 @@ fn embedding_dense_backward_out_kernel(
     scale_grad_by_freq: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if grad_output.was_resized() || indices.was_resized() {
+        return embedding_dense_backward_out_kernel(
+            _keys,
+            &grad_output.snapshot(),
+            &indices.snapshot(),
+            num_weights,
+            padding_idx,
+            scale_grad_by_freq,
+            out,
+        );
+    }
     let result = native::embedding::embedding_dense_backward(
         grad_output,
         indices,

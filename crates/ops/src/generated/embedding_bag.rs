@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -269,6 +270,24 @@ fn _embedding_bag_kernel(
     include_last_offset: bool,
     padding_idx: i64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    if weight.was_resized()
+        || indices.was_resized()
+        || offsets.was_resized()
+        || per_sample_weights.was_resized()
+    {
+        return _embedding_bag_kernel(
+            _keys,
+            &weight.snapshot(),
+            &indices.snapshot(),
+            &offsets.snapshot(),
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            per_sample_weights.snapshot().as_ref(),
+            include_last_offset,
+            padding_idx,
+        );
+    }
     native::embedding_bag::_embedding_bag(
         weight,
         indices,
@@ -391,6 +410,28 @@ fn _embedding_bag_out_kernel(
     out2: &Tensor,
     out3: &Tensor,
 ) -> Result<()> {
+    if weight.was_resized()
+        || indices.was_resized()
+        || offsets.was_resized()
+        || per_sample_weights.was_resized()
+    {
+        return _embedding_bag_out_kernel(
+            _keys,
+            &weight.snapshot(),
+            &indices.snapshot(),
+            &offsets.snapshot(),
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            per_sample_weights.snapshot().as_ref(),
+            include_last_offset,
+            padding_idx,
+            out0,
+            out1,
+            out2,
+            out3,
+        );
+    }
     let (result0, result1, result2, result3) = native::embedding_bag::_embedding_bag(
         weight,
         indices,

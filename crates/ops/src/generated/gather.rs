@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -40,6 +41,9 @@ fn gather_cpu(
     index: &Tensor,
     sparse_grad: bool,
 ) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() {
+        return gather_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), sparse_grad);
+    }
     let spec = native::gather::gather_meta(self_, dim, index, sparse_grad)?;
     let out = spec.allocate("gather")?;
     native::gather::gather(self_, dim, index, sparse_grad, &out)?;
@@ -95,6 +99,9 @@ fn gather_out_cpu(
     sparse_grad: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() {
+        return gather_out_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), sparse_grad, out);
+    }
     let spec = native::gather::gather_meta(self_, dim, index, sparse_grad)?;
     let target = spec.for_out("gather.out", out, &[self_, index])?;
     native::gather::gather(self_, dim, index, sparse_grad, target.tensor())?;
@@ -157,6 +164,9 @@ fn scatter_src_kernel(
     index: &Tensor,
     src: &Tensor,
 ) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_src_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+    }
     native::gather::scatter_src(self_, dim, index, src)
 }
 
@@ -199,6 +209,16 @@ fn scatter_src_out_kernel(
     src: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_src_out_kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &src.snapshot(),
+            out,
+        );
+    }
     let result = native::gather::scatter_src(self_, dim, index, src)?;
     copy_to_out(&result, out)
 }
@@ -246,6 +266,9 @@ fn scatter__src_kernel(
     index: &Tensor,
     src: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter__src_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+    }
     native::gather::scatter_src_(self_, dim, index, src)
 }
 
@@ -286,6 +309,9 @@ fn scatter_value_kernel(
     index: &Tensor,
     value: Scalar,
 ) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() {
+        return scatter_value_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
+    }
     native::gather::scatter_value(self_, dim, index, value)
 }
 
@@ -333,6 +359,9 @@ fn scatter_value_out_kernel(
     value: Scalar,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() {
+        return scatter_value_out_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), value, out);
+    }
     let result = native::gather::scatter_value(self_, dim, index, value)?;
     copy_to_out(&result, out)
 }
@@ -380,6 +409,9 @@ fn scatter__value_kernel(
     index: &Tensor,
     value: Scalar,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() {
+        return scatter__value_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
+    }
     native::gather::scatter_value_(self_, dim, index, value)
 }
 
@@ -427,6 +459,16 @@ fn scatter_reduce_kernel(
     src: &Tensor,
     reduce: &str,
 ) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_reduce_kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &src.snapshot(),
+            reduce,
+        );
+    }
     native::gather::scatter_reduce_src(self_, dim, index, src, reduce)
 }
 
@@ -483,6 +525,17 @@ fn scatter_reduce_out_kernel(
     reduce: &str,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_reduce_out_kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &src.snapshot(),
+            reduce,
+            out,
+        );
+    }
     let result = native::gather::scatter_reduce_src(self_, dim, index, src, reduce)?;
     copy_to_out(&result, out)
 }
@@ -532,6 +585,16 @@ fn scatter__reduce_kernel(
     src: &Tensor,
     reduce: &str,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter__reduce_kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &src.snapshot(),
+            reduce,
+        );
+    }
     native::gather::scatter_reduce_src_(self_, dim, index, src, reduce)
 }
 
@@ -585,6 +648,9 @@ fn scatter_value_reduce_kernel(
     value: Scalar,
     reduce: &str,
 ) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() {
+        return scatter_value_reduce_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), value, reduce);
+    }
     native::gather::scatter_reduce_value(self_, dim, index, value, reduce)
 }
 
@@ -642,6 +708,17 @@ fn scatter_value_reduce_out_kernel(
     reduce: &str,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() {
+        return scatter_value_reduce_out_kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            value,
+            reduce,
+            out,
+        );
+    }
     let result = native::gather::scatter_reduce_value(self_, dim, index, value, reduce)?;
     copy_to_out(&result, out)
 }
@@ -697,6 +774,9 @@ fn scatter__value_reduce_kernel(
     value: Scalar,
     reduce: &str,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() {
+        return scatter__value_reduce_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), value, reduce);
+    }
     native::gather::scatter_reduce_value_(self_, dim, index, value, reduce)
 }
 
@@ -743,6 +823,9 @@ fn scatter_add_kernel(
     index: &Tensor,
     src: &Tensor,
 ) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_add_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+    }
     native::gather::scatter_add(self_, dim, index, src)
 }
 
@@ -785,6 +868,16 @@ fn scatter_add_out_kernel(
     src: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_add_out_kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &src.snapshot(),
+            out,
+        );
+    }
     let result = native::gather::scatter_add(self_, dim, index, src)?;
     copy_to_out(&result, out)
 }
@@ -832,6 +925,9 @@ fn scatter_add__kernel(
     index: &Tensor,
     src: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_add__kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+    }
     native::gather::scatter_add_(self_, dim, index, src)
 }
 
@@ -882,6 +978,17 @@ fn scatter_reduce_two_kernel(
     reduce: &str,
     include_self: bool,
 ) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_reduce_two_kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &src.snapshot(),
+            reduce,
+            include_self,
+        );
+    }
     native::gather::scatter_reduce_two(self_, dim, index, src, reduce, include_self)
 }
 
@@ -939,6 +1046,17 @@ fn scatter_reduce__two_kernel(
     reduce: &str,
     include_self: bool,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_reduce__two_kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &src.snapshot(),
+            reduce,
+            include_self,
+        );
+    }
     let result = native::gather::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?;
     copy_to_self("scatter_reduce_.two", &result, self_)
 }
@@ -1000,6 +1118,18 @@ fn scatter_reduce_two_out_kernel(
     include_self: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_reduce_two_out_kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &src.snapshot(),
+            reduce,
+            include_self,
+            out,
+        );
+    }
     let result = native::gather::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?;
     copy_to_out(&result, out)
 }

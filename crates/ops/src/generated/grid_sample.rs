@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -467,6 +468,17 @@ fn _grid_sample_kernel(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
+    if input.was_resized() || grid.was_resized() {
+        return _grid_sample_kernel(
+            _keys,
+            &input.snapshot(),
+            &grid.snapshot(),
+            orders,
+            interpolation_mode,
+            padding_mode,
+            align_corners,
+        );
+    }
     native::grid_sample::_grid_sample(input, grid, orders, interpolation_mode, padding_mode, align_corners)
 }
 
@@ -526,6 +538,18 @@ fn _grid_sample_transposed_kernel(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || grid.was_resized() {
+        return _grid_sample_transposed_kernel(
+            _keys,
+            &grad_output.snapshot(),
+            &grid.snapshot(),
+            input_size,
+            orders,
+            interpolation_mode,
+            padding_mode,
+            align_corners,
+        );
+    }
     native::grid_sample::_grid_sample_transposed(
         grad_output,
         grid,

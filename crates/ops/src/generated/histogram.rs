@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -38,6 +39,9 @@ fn bincount_cpu(
     weights: Option<&Tensor>,
     minlength: i64,
 ) -> Result<Tensor> {
+    if self_.was_resized() || weights.was_resized() {
+        return bincount_cpu(_keys, &self_.snapshot(), weights.snapshot().as_ref(), minlength);
+    }
     native::histogram::bincount(self_, weights, minlength)
 }
 
@@ -70,6 +74,9 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
 }
 
 fn histc_cpu(_keys: DispatchKeySet, self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
+    if self_.was_resized() {
+        return histc_cpu(_keys, &self_.snapshot(), bins, min, max);
+    }
     native::histogram::histc(self_, bins, min, max)
 }
 
@@ -110,6 +117,9 @@ fn histc_out_cpu(
     max: Scalar,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return histc_out_cpu(_keys, &self_.snapshot(), bins, min, max, out);
+    }
     let result = native::histogram::histc(self_, bins, min, max)?;
     copy_to_out(&result, out)
 }
@@ -162,6 +172,15 @@ fn histogram_bins_tensor_cpu(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() || bins.was_resized() || weight.was_resized() {
+        return histogram_bins_tensor_cpu(
+            _keys,
+            &self_.snapshot(),
+            &bins.snapshot(),
+            weight.snapshot().as_ref(),
+            density,
+        );
+    }
     native::histogram::histogram_edges(self_, bins, weight, density)
 }
 
@@ -217,6 +236,17 @@ fn histogram_bins_tensor_out_cpu(
     hist: &Tensor,
     bin_edges: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || bins.was_resized() || weight.was_resized() {
+        return histogram_bins_tensor_out_cpu(
+            _keys,
+            &self_.snapshot(),
+            &bins.snapshot(),
+            weight.snapshot().as_ref(),
+            density,
+            hist,
+            bin_edges,
+        );
+    }
     let (result0, result1) = native::histogram::histogram_edges(self_, bins, weight, density)?;
     copy_to_out(&result0, hist)?;
     copy_to_out(&result1, bin_edges)
@@ -273,6 +303,16 @@ fn histogram_bin_ct_cpu(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() || weight.was_resized() {
+        return histogram_bin_ct_cpu(
+            _keys,
+            &self_.snapshot(),
+            bins,
+            range,
+            weight.snapshot().as_ref(),
+            density,
+        );
+    }
     native::histogram::histogram_count(self_, bins, range, weight, density)
 }
 
@@ -331,6 +371,18 @@ fn histogram_bin_ct_out_cpu(
     hist: &Tensor,
     bin_edges: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || weight.was_resized() {
+        return histogram_bin_ct_out_cpu(
+            _keys,
+            &self_.snapshot(),
+            bins,
+            range,
+            weight.snapshot().as_ref(),
+            density,
+            hist,
+            bin_edges,
+        );
+    }
     let (result0, result1) = native::histogram::histogram_count(self_, bins, range, weight, density)?;
     copy_to_out(&result0, hist)?;
     copy_to_out(&result1, bin_edges)

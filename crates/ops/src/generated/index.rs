@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -34,6 +35,9 @@ pub fn index_tensor(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor
 }
 
 fn index_tensor_kernel(_keys: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
+    if self_.was_resized() || indices.was_resized() {
+        return index_tensor_kernel(_keys, &self_.snapshot(), &indices.snapshot());
+    }
     native::index::index(self_, indices)
 }
 
@@ -72,6 +76,9 @@ fn index_tensor_out_kernel(
     indices: &[Option<Tensor>],
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || indices.was_resized() {
+        return index_tensor_out_kernel(_keys, &self_.snapshot(), &indices.snapshot(), out);
+    }
     let result = native::index::index(self_, indices)?;
     copy_to_out(&result, out)
 }
@@ -118,6 +125,15 @@ fn index_put__kernel(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<()> {
+    if self_.was_resized() || indices.was_resized() || values.was_resized() {
+        return index_put__kernel(
+            _keys,
+            &self_.snapshot(),
+            &indices.snapshot(),
+            &values.snapshot(),
+            accumulate,
+        );
+    }
     native::index::index_put_(self_, indices, values, accumulate)
 }
 
@@ -163,6 +179,15 @@ fn index_put_kernel(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<Tensor> {
+    if self_.was_resized() || indices.was_resized() || values.was_resized() {
+        return index_put_kernel(
+            _keys,
+            &self_.snapshot(),
+            &indices.snapshot(),
+            &values.snapshot(),
+            accumulate,
+        );
+    }
     native::index::index_put(self_, indices, values, accumulate)
 }
 
@@ -211,6 +236,16 @@ fn index_put_out_kernel(
     accumulate: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || indices.was_resized() || values.was_resized() {
+        return index_put_out_kernel(
+            _keys,
+            &self_.snapshot(),
+            &indices.snapshot(),
+            &values.snapshot(),
+            accumulate,
+            out,
+        );
+    }
     let result = native::index::index_put(self_, indices, values, accumulate)?;
     copy_to_out(&result, out)
 }
@@ -252,6 +287,9 @@ pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
 }
 
 fn take_kernel(_keys: DispatchKeySet, self_: &Tensor, index: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() {
+        return take_kernel(_keys, &self_.snapshot(), &index.snapshot());
+    }
     native::index::take(self_, index)
 }
 
@@ -285,6 +323,9 @@ pub fn take_out(self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn take_out_kernel(_keys: DispatchKeySet, self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
+    if self_.was_resized() || index.was_resized() {
+        return take_out_kernel(_keys, &self_.snapshot(), &index.snapshot(), out);
+    }
     let result = native::index::take(self_, index)?;
     copy_to_out(&result, out)
 }
@@ -325,6 +366,9 @@ fn put__kernel(
     source: &Tensor,
     accumulate: bool,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return put__kernel(_keys, &self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate);
+    }
     native::index::put_(self_, index, source, accumulate)
 }
 
@@ -365,6 +409,9 @@ fn put_kernel(
     source: &Tensor,
     accumulate: bool,
 ) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return put_kernel(_keys, &self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate);
+    }
     native::index::put(self_, index, source, accumulate)
 }
 
@@ -413,6 +460,16 @@ fn put_out_kernel(
     accumulate: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return put_out_kernel(
+            _keys,
+            &self_.snapshot(),
+            &index.snapshot(),
+            &source.snapshot(),
+            accumulate,
+            out,
+        );
+    }
     let result = native::index::put(self_, index, source, accumulate)?;
     copy_to_out(&result, out)
 }

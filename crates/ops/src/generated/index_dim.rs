@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -34,6 +35,9 @@ pub fn index_select(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> 
 }
 
 fn index_select_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() {
+        return index_select_cpu(_keys, &self_.snapshot(), dim, &index.snapshot());
+    }
     let spec = native::index_dim::index_select_meta(self_, dim, index)?;
     let out = spec.allocate("index_select")?;
     native::index_dim::index_select(self_, dim, index, &out)?;
@@ -81,6 +85,9 @@ fn index_select_out_cpu(
     index: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() {
+        return index_select_out_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), out);
+    }
     let spec = native::index_dim::index_select_meta(self_, dim, index)?;
     let target = spec.for_out("index_select.out", out, &[self_, index])?;
     native::index_dim::index_select(self_, dim, index, target.tensor())?;
@@ -179,6 +186,9 @@ fn index_add_kernel(
     source: &Tensor,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return index_add_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), alpha);
+    }
     native::index_dim::index_add(self_, dim, index, source, alpha)
 }
 
@@ -235,6 +245,17 @@ fn index_add_out_kernel(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return index_add_out_kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &source.snapshot(),
+            alpha,
+            out,
+        );
+    }
     let result = native::index_dim::index_add(self_, dim, index, source, alpha)?;
     copy_to_out(&result, out)
 }
@@ -284,6 +305,16 @@ fn index_add__kernel(
     source: &Tensor,
     alpha: Scalar,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return index_add__kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &source.snapshot(),
+            alpha,
+        );
+    }
     native::index_dim::index_add_(self_, dim, index, source, alpha)
 }
 
@@ -330,6 +361,9 @@ fn index_copy_kernel(
     index: &Tensor,
     source: &Tensor,
 ) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return index_copy_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot());
+    }
     native::index_dim::index_copy(self_, dim, index, source)
 }
 
@@ -372,6 +406,16 @@ fn index_copy_out_kernel(
     source: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return index_copy_out_kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &source.snapshot(),
+            out,
+        );
+    }
     let result = native::index_dim::index_copy(self_, dim, index, source)?;
     copy_to_out(&result, out)
 }
@@ -419,6 +463,9 @@ fn index_copy__kernel(
     index: &Tensor,
     source: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return index_copy__kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot());
+    }
     native::index_dim::index_copy_(self_, dim, index, source)
 }
 
@@ -459,6 +506,9 @@ fn index_fill_int_scalar_kernel(
     index: &Tensor,
     value: Scalar,
 ) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() {
+        return index_fill_int_scalar_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
+    }
     native::index_dim::index_fill(self_, dim, index, value)
 }
 
@@ -507,6 +557,16 @@ fn index_fill_int_scalar_out_kernel(
     value: Scalar,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() {
+        return index_fill_int_scalar_out_kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            value,
+            out,
+        );
+    }
     let result = native::index_dim::index_fill(self_, dim, index, value)?;
     copy_to_out(&result, out)
 }
@@ -554,6 +614,9 @@ fn index_fill__int_scalar_kernel(
     index: &Tensor,
     value: Scalar,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() {
+        return index_fill__int_scalar_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
+    }
     native::index_dim::index_fill_(self_, dim, index, value)
 }
 
@@ -594,6 +657,15 @@ fn index_fill_int_tensor_kernel(
     index: &Tensor,
     value: &Tensor,
 ) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() || value.was_resized() {
+        return index_fill_int_tensor_kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &value.snapshot(),
+        );
+    }
     native::index_dim::index_fill_tensor(self_, dim, index, value)
 }
 
@@ -642,6 +714,16 @@ fn index_fill_int_tensor_out_kernel(
     value: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || value.was_resized() {
+        return index_fill_int_tensor_out_kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &value.snapshot(),
+            out,
+        );
+    }
     let result = native::index_dim::index_fill_tensor(self_, dim, index, value)?;
     copy_to_out(&result, out)
 }
@@ -690,6 +772,15 @@ fn index_fill__int_tensor_kernel(
     index: &Tensor,
     value: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || value.was_resized() {
+        return index_fill__int_tensor_kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &value.snapshot(),
+        );
+    }
     native::index_dim::index_fill_tensor_(self_, dim, index, value)
 }
 

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::convert_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -34,6 +35,9 @@ pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 }
 
 fn cat_cpu(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    if tensors.was_resized() {
+        return cat_cpu(_keys, &tensors.snapshot(), dim);
+    }
     let spec = native::join::cat_meta(tensors, dim)?;
     let out = spec.allocate("cat")?;
     native::join::cat(tensors, dim, &out)?;
@@ -75,6 +79,9 @@ pub fn cat_out(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
 }
 
 fn cat_out_cpu(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
+    if tensors.was_resized() {
+        return cat_out_cpu(_keys, &tensors.snapshot(), dim, out);
+    }
     let spec = native::join::cat_meta(tensors, dim)?;
     let target = spec.for_out("cat.out", out, &[].into_iter().chain(tensors).collect::<Vec<&Tensor>>())?;
     native::join::cat(tensors, dim, target.tensor())?;

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::{convert_to_out, copy_to_out, copy_to_self};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -540,6 +541,9 @@ fn _linear_cpu(
     weight: &Tensor,
     bias: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if input.was_resized() || weight.was_resized() || bias.was_resized() {
+        return _linear_cpu(_keys, &input.snapshot(), &weight.snapshot(), bias.snapshot().as_ref());
+    }
     let spec = native::linear::_linear_meta(input, weight, bias)?;
     let out = spec.allocate("_linear")?;
     native::linear::_linear(input, weight, bias, &out)?;
@@ -591,6 +595,9 @@ fn _linear_weight_backward_cpu(
     grad_output: &Tensor,
     input: &Tensor,
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || input.was_resized() {
+        return _linear_weight_backward_cpu(_keys, &grad_output.snapshot(), &input.snapshot());
+    }
     let spec = native::linear::_linear_weight_backward_meta(grad_output, input)?;
     let out = spec.allocate("_linear_weight_backward")?;
     native::linear::_linear_weight_backward(grad_output, input, &out)?;

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -34,6 +35,9 @@ pub fn mse_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tenso
 }
 
 fn mse_loss_cpu(_keys: DispatchKeySet, self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+    if self_.was_resized() || target.was_resized() {
+        return mse_loss_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction);
+    }
     let spec = native::loss::mse_loss_meta(self_, target, reduction)?;
     let out = spec.allocate("mse_loss")?;
     native::loss::mse_loss(self_, target, reduction, &out)?;
@@ -81,6 +85,9 @@ fn mse_loss_out_cpu(
     reduction: i64,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || target.was_resized() {
+        return mse_loss_out_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, out);
+    }
     let spec = native::loss::mse_loss_meta(self_, target, reduction)?;
     let target_ = spec.for_out("mse_loss.out", out, &[self_, target])?;
     native::loss::mse_loss(self_, target, reduction, target_.tensor())?;
@@ -142,6 +149,15 @@ fn mse_loss_backward_cpu(
     target: &Tensor,
     reduction: i64,
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || self_.was_resized() || target.was_resized() {
+        return mse_loss_backward_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            &target.snapshot(),
+            reduction,
+        );
+    }
     let spec = native::loss::mse_loss_backward_meta(grad_output, self_, target, reduction)?;
     let out = spec.allocate("mse_loss_backward")?;
     native::loss::mse_loss_backward(grad_output, self_, target, reduction, &out)?;
@@ -233,6 +249,9 @@ fn smooth_l1_loss_cpu(
     reduction: i64,
     beta: f64,
 ) -> Result<Tensor> {
+    if self_.was_resized() || target.was_resized() {
+        return smooth_l1_loss_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, beta);
+    }
     let spec = native::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
     let out = spec.allocate("smooth_l1_loss")?;
     native::loss::smooth_l1_loss(self_, target, reduction, beta, &out)?;
@@ -294,6 +313,9 @@ fn smooth_l1_loss_out_cpu(
     beta: f64,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || target.was_resized() {
+        return smooth_l1_loss_out_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, beta, out);
+    }
     let spec = native::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
     let target_ = spec.for_out("smooth_l1_loss.out", out, &[self_, target])?;
     native::loss::smooth_l1_loss(self_, target, reduction, beta, target_.tensor())?;
@@ -364,6 +386,16 @@ fn smooth_l1_loss_backward_cpu(
     reduction: i64,
     beta: f64,
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || self_.was_resized() || target.was_resized() {
+        return smooth_l1_loss_backward_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            &target.snapshot(),
+            reduction,
+            beta,
+        );
+    }
     let spec = native::loss::smooth_l1_loss_backward_meta(grad_output, self_, target, reduction, beta)?;
     let out = spec.allocate("smooth_l1_loss_backward")?;
     native::loss::smooth_l1_loss_backward(grad_output, self_, target, reduction, beta, &out)?;
@@ -425,6 +457,9 @@ fn huber_loss_cpu(
     reduction: i64,
     delta: f64,
 ) -> Result<Tensor> {
+    if self_.was_resized() || target.was_resized() {
+        return huber_loss_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, delta);
+    }
     let spec = native::loss::huber_loss_meta(self_, target, reduction, delta)?;
     let out = spec.allocate("huber_loss")?;
     native::loss::huber_loss(self_, target, reduction, delta, &out)?;
@@ -486,6 +521,9 @@ fn huber_loss_out_cpu(
     delta: f64,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || target.was_resized() {
+        return huber_loss_out_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, delta, out);
+    }
     let spec = native::loss::huber_loss_meta(self_, target, reduction, delta)?;
     let target_ = spec.for_out("huber_loss.out", out, &[self_, target])?;
     native::loss::huber_loss(self_, target, reduction, delta, target_.tensor())?;
@@ -556,6 +594,16 @@ fn huber_loss_backward_cpu(
     reduction: i64,
     delta: f64,
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || self_.was_resized() || target.was_resized() {
+        return huber_loss_backward_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            &target.snapshot(),
+            reduction,
+            delta,
+        );
+    }
     let spec = native::loss::huber_loss_backward_meta(grad_output, self_, target, reduction, delta)?;
     let out = spec.allocate("huber_loss_backward")?;
     native::loss::huber_loss_backward(grad_output, self_, target, reduction, delta, &out)?;
@@ -623,6 +671,15 @@ fn binary_cross_entropy_cpu(
     weight: Option<&Tensor>,
     reduction: i64,
 ) -> Result<Tensor> {
+    if self_.was_resized() || target.was_resized() || weight.was_resized() {
+        return binary_cross_entropy_cpu(
+            _keys,
+            &self_.snapshot(),
+            &target.snapshot(),
+            weight.snapshot().as_ref(),
+            reduction,
+        );
+    }
     let spec = native::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
     let out = spec.allocate("binary_cross_entropy")?;
     native::loss::binary_cross_entropy(self_, target, weight, reduction, &out)?;
@@ -691,6 +748,16 @@ fn binary_cross_entropy_out_cpu(
     reduction: i64,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || target.was_resized() || weight.was_resized() {
+        return binary_cross_entropy_out_cpu(
+            _keys,
+            &self_.snapshot(),
+            &target.snapshot(),
+            weight.snapshot().as_ref(),
+            reduction,
+            out,
+        );
+    }
     let spec = native::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
     let target_ = spec.for_out(
         "binary_cross_entropy.out",
@@ -770,6 +837,16 @@ fn binary_cross_entropy_backward_cpu(
     weight: Option<&Tensor>,
     reduction: i64,
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || self_.was_resized() || target.was_resized() || weight.was_resized() {
+        return binary_cross_entropy_backward_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            &target.snapshot(),
+            weight.snapshot().as_ref(),
+            reduction,
+        );
+    }
     let spec =
         native::loss::binary_cross_entropy_backward_meta(grad_output, self_, target, weight, reduction)?;
     let out = spec.allocate("binary_cross_entropy_backward")?;
@@ -845,6 +922,16 @@ fn binary_cross_entropy_with_logits_cpu(
     pos_weight: Option<&Tensor>,
     reduction: i64,
 ) -> Result<Tensor> {
+    if self_.was_resized() || target.was_resized() || weight.was_resized() || pos_weight.was_resized() {
+        return binary_cross_entropy_with_logits_cpu(
+            _keys,
+            &self_.snapshot(),
+            &target.snapshot(),
+            weight.snapshot().as_ref(),
+            pos_weight.snapshot().as_ref(),
+            reduction,
+        );
+    }
     let spec =
         native::loss::binary_cross_entropy_with_logits_meta(self_, target, weight, pos_weight, reduction)?;
     let out = spec.allocate("binary_cross_entropy_with_logits")?;
@@ -926,6 +1013,17 @@ fn binary_cross_entropy_with_logits_out_cpu(
     reduction: i64,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || target.was_resized() || weight.was_resized() || pos_weight.was_resized() {
+        return binary_cross_entropy_with_logits_out_cpu(
+            _keys,
+            &self_.snapshot(),
+            &target.snapshot(),
+            weight.snapshot().as_ref(),
+            pos_weight.snapshot().as_ref(),
+            reduction,
+            out,
+        );
+    }
     let spec =
         native::loss::binary_cross_entropy_with_logits_meta(self_, target, weight, pos_weight, reduction)?;
     let target_ = spec.for_out(
@@ -1007,6 +1105,9 @@ fn kl_div_cpu(
     reduction: i64,
     log_target: bool,
 ) -> Result<Tensor> {
+    if self_.was_resized() || target.was_resized() {
+        return kl_div_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, log_target);
+    }
     let spec = native::loss::kl_div_meta(self_, target, reduction, log_target)?;
     let out = spec.allocate("kl_div")?;
     native::loss::kl_div(self_, target, reduction, log_target, &out)?;
@@ -1068,6 +1169,9 @@ fn kl_div_out_cpu(
     log_target: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || target.was_resized() {
+        return kl_div_out_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, log_target, out);
+    }
     let spec = native::loss::kl_div_meta(self_, target, reduction, log_target)?;
     let target_ = spec.for_out("kl_div.out", out, &[self_, target])?;
     native::loss::kl_div(self_, target, reduction, log_target, target_.tensor())?;
@@ -1399,6 +1503,16 @@ fn nll_loss_forward_cpu(
     reduction: i64,
     ignore_index: i64,
 ) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() || target.was_resized() || weight.was_resized() {
+        return nll_loss_forward_cpu(
+            _keys,
+            &self_.snapshot(),
+            &target.snapshot(),
+            weight.snapshot().as_ref(),
+            reduction,
+            ignore_index,
+        );
+    }
     let (spec0, spec1) = native::loss::nll_loss_forward_meta(self_, target, weight, reduction, ignore_index)?;
     let out0 = spec0.allocate("nll_loss_forward")?;
     let out1 = spec1.allocate("nll_loss_forward")?;
@@ -1479,6 +1593,23 @@ fn nll_loss_backward_cpu(
     ignore_index: i64,
     total_weight: &Tensor,
 ) -> Result<Tensor> {
+    if grad_output.was_resized()
+        || self_.was_resized()
+        || target.was_resized()
+        || weight.was_resized()
+        || total_weight.was_resized()
+    {
+        return nll_loss_backward_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            &target.snapshot(),
+            weight.snapshot().as_ref(),
+            reduction,
+            ignore_index,
+            &total_weight.snapshot(),
+        );
+    }
     let spec = native::loss::nll_loss_backward_meta(
         grad_output,
         self_,
@@ -1745,6 +1876,16 @@ fn _cross_entropy_cpu(
     reduction: i64,
     ignore_index: i64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    if self_.was_resized() || target.was_resized() || weight.was_resized() {
+        return _cross_entropy_cpu(
+            _keys,
+            &self_.snapshot(),
+            &target.snapshot(),
+            weight.snapshot().as_ref(),
+            reduction,
+            ignore_index,
+        );
+    }
     let (spec0, spec1, spec2, spec3) =
         native::loss::fused_cross_entropy_meta(self_, target, weight, reduction, ignore_index)?;
     let out0 = spec0.allocate("_cross_entropy")?;
@@ -1860,6 +2001,27 @@ fn _cross_entropy_backward_cpu(
     greatest: &Tensor,
     log_sum: &Tensor,
 ) -> Result<Tensor> {
+    if grad_output.was_resized()
+        || self_.was_resized()
+        || target.was_resized()
+        || weight.was_resized()
+        || total_weight.was_resized()
+        || greatest.was_resized()
+        || log_sum.was_resized()
+    {
+        return _cross_entropy_backward_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            &target.snapshot(),
+            weight.snapshot().as_ref(),
+            reduction,
+            ignore_index,
+            &total_weight.snapshot(),
+            &greatest.snapshot(),
+            &log_sum.snapshot(),
+        );
+    }
     let spec = native::loss::fused_cross_entropy_backward_meta(
         grad_output,
         self_,

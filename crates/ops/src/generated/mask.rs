@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -34,6 +35,9 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn nonzero_kernel(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() {
+        return nonzero_kernel(_keys, &self_.snapshot());
+    }
     native::mask::nonzero(self_)
 }
 
@@ -67,6 +71,9 @@ pub fn nonzero_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn nonzero_out_kernel(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    if self_.was_resized() {
+        return nonzero_out_kernel(_keys, &self_.snapshot(), out);
+    }
     let result = native::mask::nonzero(self_)?;
     copy_to_out(&result, out)
 }
@@ -165,6 +172,9 @@ pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
 }
 
 fn masked_select_kernel(_keys: DispatchKeySet, self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() || mask.was_resized() {
+        return masked_select_kernel(_keys, &self_.snapshot(), &mask.snapshot());
+    }
     native::mask::masked_select(self_, mask)
 }
 
@@ -203,6 +213,9 @@ fn masked_select_out_kernel(
     mask: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || mask.was_resized() {
+        return masked_select_out_kernel(_keys, &self_.snapshot(), &mask.snapshot(), out);
+    }
     let result = native::mask::masked_select(self_, mask)?;
     copy_to_out(&result, out)
 }
@@ -284,6 +297,9 @@ fn masked_scatter__kernel(
     mask: &Tensor,
     source: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || mask.was_resized() || source.was_resized() {
+        return masked_scatter__kernel(_keys, &self_.snapshot(), &mask.snapshot(), &source.snapshot());
+    }
     native::mask::masked_scatter_(self_, mask, source)
 }
 
@@ -323,6 +339,9 @@ fn masked_scatter_kernel(
     mask: &Tensor,
     source: &Tensor,
 ) -> Result<Tensor> {
+    if self_.was_resized() || mask.was_resized() || source.was_resized() {
+        return masked_scatter_kernel(_keys, &self_.snapshot(), &mask.snapshot(), &source.snapshot());
+    }
     native::mask::masked_scatter(self_, mask, source)
 }
 
@@ -363,6 +382,15 @@ fn masked_scatter_out_kernel(
     source: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || mask.was_resized() || source.was_resized() {
+        return masked_scatter_out_kernel(
+            _keys,
+            &self_.snapshot(),
+            &mask.snapshot(),
+            &source.snapshot(),
+            out,
+        );
+    }
     let result = native::mask::masked_scatter(self_, mask, source)?;
     copy_to_out(&result, out)
 }
@@ -403,6 +431,9 @@ fn masked_scatter_backward_kernel(
     mask: &Tensor,
     sizes: &[i64],
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || mask.was_resized() {
+        return masked_scatter_backward_kernel(_keys, &grad_output.snapshot(), &mask.snapshot(), sizes);
+    }
     native::mask::masked_scatter_backward(grad_output, mask, sizes)
 }
 

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
 
@@ -33,6 +34,9 @@ pub fn mm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 }
 
 fn mm_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() || mat2.was_resized() {
+        return mm_cpu(_keys, &self_.snapshot(), &mat2.snapshot());
+    }
     let spec = native::matmul::mm_meta(self_, mat2)?;
     let out = spec.allocate("mm")?;
     native::matmul::mm(self_, mat2, &out)?;
@@ -74,6 +78,9 @@ pub fn mm_out(self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn mm_out_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
+    if self_.was_resized() || mat2.was_resized() {
+        return mm_out_cpu(_keys, &self_.snapshot(), &mat2.snapshot(), out);
+    }
     let spec = native::matmul::mm_meta(self_, mat2)?;
     let target = spec.for_out("mm.out", out, &[self_, mat2])?;
     native::matmul::mm(self_, mat2, target.tensor())?;
@@ -116,6 +123,9 @@ pub fn bmm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 }
 
 fn bmm_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() || mat2.was_resized() {
+        return bmm_cpu(_keys, &self_.snapshot(), &mat2.snapshot());
+    }
     let spec = native::matmul::bmm_meta(self_, mat2)?;
     let out = spec.allocate("bmm")?;
     native::matmul::bmm(self_, mat2, &out)?;
@@ -157,6 +167,9 @@ pub fn bmm_out(self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn bmm_out_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
+    if self_.was_resized() || mat2.was_resized() {
+        return bmm_out_cpu(_keys, &self_.snapshot(), &mat2.snapshot(), out);
+    }
     let spec = native::matmul::bmm_meta(self_, mat2)?;
     let target = spec.for_out("bmm.out", out, &[self_, mat2])?;
     native::matmul::bmm(self_, mat2, target.tensor())?;
@@ -206,6 +219,9 @@ fn addmm_cpu(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    if self_.was_resized() || mat1.was_resized() || mat2.was_resized() {
+        return addmm_cpu(_keys, &self_.snapshot(), &mat1.snapshot(), &mat2.snapshot(), beta, alpha);
+    }
     let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
     let out = spec.allocate("addmm")?;
     native::matmul::addmm(self_, mat1, mat2, beta, alpha, &out)?;
@@ -268,6 +284,9 @@ fn addmm__cpu(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
+    if self_.was_resized() || mat1.was_resized() || mat2.was_resized() {
+        return addmm__cpu(_keys, &self_.snapshot(), &mat1.snapshot(), &mat2.snapshot(), beta, alpha);
+    }
     let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
     let target = spec.for_in_place("addmm_", self_, &[self_, mat1, mat2])?;
     native::matmul::addmm(self_, mat1, mat2, beta, alpha, target.tensor())?;
@@ -340,6 +359,9 @@ fn addmm_out_cpu(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || mat1.was_resized() || mat2.was_resized() {
+        return addmm_out_cpu(_keys, &self_.snapshot(), &mat1.snapshot(), &mat2.snapshot(), beta, alpha, out);
+    }
     let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
     let target = spec.for_out("addmm.out", out, &[self_, mat1, mat2])?;
     native::matmul::addmm(self_, mat1, mat2, beta, alpha, target.tensor())?;
@@ -411,6 +433,9 @@ fn baddbmm_cpu(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    if self_.was_resized() || batch1.was_resized() || batch2.was_resized() {
+        return baddbmm_cpu(_keys, &self_.snapshot(), &batch1.snapshot(), &batch2.snapshot(), beta, alpha);
+    }
     let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
     let out = spec.allocate("baddbmm")?;
     native::matmul::baddbmm(self_, batch1, batch2, beta, alpha, &out)?;
@@ -473,6 +498,9 @@ fn baddbmm__cpu(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
+    if self_.was_resized() || batch1.was_resized() || batch2.was_resized() {
+        return baddbmm__cpu(_keys, &self_.snapshot(), &batch1.snapshot(), &batch2.snapshot(), beta, alpha);
+    }
     let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
     let target = spec.for_in_place("baddbmm_", self_, &[self_, batch1, batch2])?;
     native::matmul::baddbmm(self_, batch1, batch2, beta, alpha, target.tensor())?;
@@ -545,6 +573,17 @@ fn baddbmm_out_cpu(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || batch1.was_resized() || batch2.was_resized() {
+        return baddbmm_out_cpu(
+            _keys,
+            &self_.snapshot(),
+            &batch1.snapshot(),
+            &batch2.snapshot(),
+            beta,
+            alpha,
+            out,
+        );
+    }
     let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
     let target = spec.for_out("baddbmm.out", out, &[self_, batch1, batch2])?;
     native::matmul::baddbmm(self_, batch1, batch2, beta, alpha, target.tensor())?;
@@ -603,6 +642,9 @@ pub fn mv(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
 }
 
 fn mv_cpu(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() || vec.was_resized() {
+        return mv_cpu(_keys, &self_.snapshot(), &vec.snapshot());
+    }
     let spec = native::matmul::mv_meta(self_, vec)?;
     let out = spec.allocate("mv")?;
     native::matmul::mv(self_, vec, &out)?;
@@ -644,6 +686,9 @@ pub fn mv_out(self_: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn mv_out_cpu(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()> {
+    if self_.was_resized() || vec.was_resized() {
+        return mv_out_cpu(_keys, &self_.snapshot(), &vec.snapshot(), out);
+    }
     let spec = native::matmul::mv_meta(self_, vec)?;
     let target = spec.for_out("mv.out", out, &[self_, vec])?;
     native::matmul::mv(self_, vec, target.tensor())?;
@@ -693,6 +738,9 @@ fn addmv_cpu(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    if self_.was_resized() || mat.was_resized() || vec.was_resized() {
+        return addmv_cpu(_keys, &self_.snapshot(), &mat.snapshot(), &vec.snapshot(), beta, alpha);
+    }
     let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
     let out = spec.allocate("addmv")?;
     native::matmul::addmv(self_, mat, vec, beta, alpha, &out)?;
@@ -755,6 +803,9 @@ fn addmv__cpu(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
+    if self_.was_resized() || mat.was_resized() || vec.was_resized() {
+        return addmv__cpu(_keys, &self_.snapshot(), &mat.snapshot(), &vec.snapshot(), beta, alpha);
+    }
     let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
     let target = spec.for_in_place("addmv_", self_, &[self_, mat, vec])?;
     native::matmul::addmv(self_, mat, vec, beta, alpha, target.tensor())?;
@@ -826,6 +877,9 @@ fn addmv_out_cpu(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || mat.was_resized() || vec.was_resized() {
+        return addmv_out_cpu(_keys, &self_.snapshot(), &mat.snapshot(), &vec.snapshot(), beta, alpha, out);
+    }
     let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
     let target = spec.for_out("addmv.out", out, &[self_, mat, vec])?;
     native::matmul::addmv(self_, mat, vec, beta, alpha, target.tensor())?;
@@ -884,6 +938,9 @@ pub fn dot(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
 }
 
 fn dot_cpu(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() || tensor.was_resized() {
+        return dot_cpu(_keys, &self_.snapshot(), &tensor.snapshot());
+    }
     let spec = native::matmul::dot_meta(self_, tensor)?;
     let out = spec.allocate("dot")?;
     native::matmul::dot(self_, tensor, &out)?;
@@ -925,6 +982,9 @@ pub fn dot_out(self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn dot_out_cpu(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
+    if self_.was_resized() || tensor.was_resized() {
+        return dot_out_cpu(_keys, &self_.snapshot(), &tensor.snapshot(), out);
+    }
     let spec = native::matmul::dot_meta(self_, tensor)?;
     let target = spec.for_out("dot.out", out, &[self_, tensor])?;
     native::matmul::dot(self_, tensor, target.tensor())?;
@@ -967,6 +1027,9 @@ pub fn vdot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn vdot_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() || other.was_resized() {
+        return vdot_cpu(_keys, &self_.snapshot(), &other.snapshot());
+    }
     let spec = native::matmul::vdot_meta(self_, other)?;
     let out = spec.allocate("vdot")?;
     native::matmul::vdot(self_, other, &out)?;
@@ -1008,6 +1071,9 @@ pub fn vdot_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn vdot_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    if self_.was_resized() || other.was_resized() {
+        return vdot_out_cpu(_keys, &self_.snapshot(), &other.snapshot(), out);
+    }
     let spec = native::matmul::vdot_meta(self_, other)?;
     let target = spec.for_out("vdot.out", out, &[self_, other])?;
     native::matmul::vdot(self_, other, target.tensor())?;

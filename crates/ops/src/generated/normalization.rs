@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -110,6 +111,16 @@ fn native_layer_norm_kernel(
     bias: Option<&Tensor>,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if input.was_resized() || weight.was_resized() || bias.was_resized() {
+        return native_layer_norm_kernel(
+            _keys,
+            &input.snapshot(),
+            normalized_shape,
+            weight.snapshot().as_ref(),
+            bias.snapshot().as_ref(),
+            eps,
+        );
+    }
     native::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)
 }
 
@@ -186,6 +197,19 @@ fn native_layer_norm_out_kernel(
     out1: &Tensor,
     out2: &Tensor,
 ) -> Result<()> {
+    if input.was_resized() || weight.was_resized() || bias.was_resized() {
+        return native_layer_norm_out_kernel(
+            _keys,
+            &input.snapshot(),
+            normalized_shape,
+            weight.snapshot().as_ref(),
+            bias.snapshot().as_ref(),
+            eps,
+            out0,
+            out1,
+            out2,
+        );
+    }
     let (result0, result1, result2) =
         native::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)?;
     copy_to_out(&result0, out0)?;
@@ -269,6 +293,25 @@ fn native_layer_norm_backward_kernel(
     bias: Option<&Tensor>,
     output_mask: [bool; 3],
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if grad_out.was_resized()
+        || input.was_resized()
+        || mean.was_resized()
+        || rstd.was_resized()
+        || weight.was_resized()
+        || bias.was_resized()
+    {
+        return native_layer_norm_backward_kernel(
+            _keys,
+            &grad_out.snapshot(),
+            &input.snapshot(),
+            normalized_shape,
+            &mean.snapshot(),
+            &rstd.snapshot(),
+            weight.snapshot().as_ref(),
+            bias.snapshot().as_ref(),
+            output_mask,
+        );
+    }
     native::normalization::native_layer_norm_backward(
         grad_out,
         input,
@@ -369,6 +412,28 @@ fn native_layer_norm_backward_out_kernel(
     out1: &Tensor,
     out2: &Tensor,
 ) -> Result<()> {
+    if grad_out.was_resized()
+        || input.was_resized()
+        || mean.was_resized()
+        || rstd.was_resized()
+        || weight.was_resized()
+        || bias.was_resized()
+    {
+        return native_layer_norm_backward_out_kernel(
+            _keys,
+            &grad_out.snapshot(),
+            &input.snapshot(),
+            normalized_shape,
+            &mean.snapshot(),
+            &rstd.snapshot(),
+            weight.snapshot().as_ref(),
+            bias.snapshot().as_ref(),
+            output_mask,
+            out0,
+            out1,
+            out2,
+        );
+    }
     let (result0, result1, result2) = native::normalization::native_layer_norm_backward(
         grad_out,
         input,
@@ -512,6 +577,19 @@ fn native_group_norm_kernel(
     group: i64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if input.was_resized() || weight.was_resized() || bias.was_resized() {
+        return native_group_norm_kernel(
+            _keys,
+            &input.snapshot(),
+            weight.snapshot().as_ref(),
+            bias.snapshot().as_ref(),
+            N,
+            C,
+            HxW,
+            group,
+            eps,
+        );
+    }
     native::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)
 }
 
@@ -600,6 +678,22 @@ fn native_group_norm_out_kernel(
     out1: &Tensor,
     out2: &Tensor,
 ) -> Result<()> {
+    if input.was_resized() || weight.was_resized() || bias.was_resized() {
+        return native_group_norm_out_kernel(
+            _keys,
+            &input.snapshot(),
+            weight.snapshot().as_ref(),
+            bias.snapshot().as_ref(),
+            N,
+            C,
+            HxW,
+            group,
+            eps,
+            out0,
+            out1,
+            out2,
+        );
+    }
     let (result0, result1, result2) =
         native::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)?;
     copy_to_out(&result0, out0)?;
@@ -686,6 +780,26 @@ fn native_group_norm_backward_kernel(
     group: i64,
     output_mask: [bool; 3],
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if grad_out.was_resized()
+        || input.was_resized()
+        || mean.was_resized()
+        || rstd.was_resized()
+        || weight.was_resized()
+    {
+        return native_group_norm_backward_kernel(
+            _keys,
+            &grad_out.snapshot(),
+            &input.snapshot(),
+            &mean.snapshot(),
+            &rstd.snapshot(),
+            weight.snapshot().as_ref(),
+            N,
+            C,
+            HxW,
+            group,
+            output_mask,
+        );
+    }
     native::normalization::native_group_norm_backward(
         grad_out,
         input,
@@ -795,6 +909,29 @@ fn native_group_norm_backward_out_kernel(
     out1: &Tensor,
     out2: &Tensor,
 ) -> Result<()> {
+    if grad_out.was_resized()
+        || input.was_resized()
+        || mean.was_resized()
+        || rstd.was_resized()
+        || weight.was_resized()
+    {
+        return native_group_norm_backward_out_kernel(
+            _keys,
+            &grad_out.snapshot(),
+            &input.snapshot(),
+            &mean.snapshot(),
+            &rstd.snapshot(),
+            weight.snapshot().as_ref(),
+            N,
+            C,
+            HxW,
+            group,
+            output_mask,
+            out0,
+            out1,
+            out2,
+        );
+    }
     let (result0, result1, result2) = native::normalization::native_group_norm_backward(
         grad_out,
         input,
@@ -975,6 +1112,24 @@ fn native_batch_norm_kernel(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if input.was_resized()
+        || weight.was_resized()
+        || bias.was_resized()
+        || running_mean.was_resized()
+        || running_var.was_resized()
+    {
+        return native_batch_norm_kernel(
+            _keys,
+            &input.snapshot(),
+            weight.snapshot().as_ref(),
+            bias.snapshot().as_ref(),
+            running_mean.snapshot().as_ref(),
+            running_var.snapshot().as_ref(),
+            training,
+            momentum,
+            eps,
+        );
+    }
     native::normalization::native_batch_norm(
         input,
         weight,
@@ -1074,6 +1229,27 @@ fn native_batch_norm_out_kernel(
     out1: &Tensor,
     out2: &Tensor,
 ) -> Result<()> {
+    if input.was_resized()
+        || weight.was_resized()
+        || bias.was_resized()
+        || running_mean.was_resized()
+        || running_var.was_resized()
+    {
+        return native_batch_norm_out_kernel(
+            _keys,
+            &input.snapshot(),
+            weight.snapshot().as_ref(),
+            bias.snapshot().as_ref(),
+            running_mean.snapshot().as_ref(),
+            running_var.snapshot().as_ref(),
+            training,
+            momentum,
+            eps,
+            out0,
+            out1,
+            out2,
+        );
+    }
     let (result0, result1, result2) = native::normalization::native_batch_norm(
         input,
         weight,
@@ -1187,6 +1363,28 @@ fn native_batch_norm_backward_kernel(
     eps: f64,
     output_mask: [bool; 3],
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if grad_out.was_resized()
+        || input.was_resized()
+        || weight.was_resized()
+        || running_mean.was_resized()
+        || running_var.was_resized()
+        || save_mean.was_resized()
+        || save_invstd.was_resized()
+    {
+        return native_batch_norm_backward_kernel(
+            _keys,
+            &grad_out.snapshot(),
+            &input.snapshot(),
+            weight.snapshot().as_ref(),
+            running_mean.snapshot().as_ref(),
+            running_var.snapshot().as_ref(),
+            save_mean.snapshot().as_ref(),
+            save_invstd.snapshot().as_ref(),
+            train,
+            eps,
+            output_mask,
+        );
+    }
     native::normalization::native_batch_norm_backward(
         grad_out,
         input,
@@ -1313,6 +1511,31 @@ fn native_batch_norm_backward_out_kernel(
     out1: &Tensor,
     out2: &Tensor,
 ) -> Result<()> {
+    if grad_out.was_resized()
+        || input.was_resized()
+        || weight.was_resized()
+        || running_mean.was_resized()
+        || running_var.was_resized()
+        || save_mean.was_resized()
+        || save_invstd.was_resized()
+    {
+        return native_batch_norm_backward_out_kernel(
+            _keys,
+            &grad_out.snapshot(),
+            &input.snapshot(),
+            weight.snapshot().as_ref(),
+            running_mean.snapshot().as_ref(),
+            running_var.snapshot().as_ref(),
+            save_mean.snapshot().as_ref(),
+            save_invstd.snapshot().as_ref(),
+            train,
+            eps,
+            output_mask,
+            out0,
+            out1,
+            out2,
+        );
+    }
     let (result0, result1, result2) = native::normalization::native_batch_norm_backward(
         grad_out,
         input,
@@ -1968,6 +2191,15 @@ fn _fused_rms_norm_kernel(
     weight: Option<&Tensor>,
     eps: Option<f64>,
 ) -> Result<(Tensor, Tensor)> {
+    if input.was_resized() || weight.was_resized() {
+        return _fused_rms_norm_kernel(
+            _keys,
+            &input.snapshot(),
+            normalized_shape,
+            weight.snapshot().as_ref(),
+            eps,
+        );
+    }
     native::normalization::fused_rms_norm(input, normalized_shape, weight, eps)
 }
 
@@ -2031,6 +2263,17 @@ fn _fused_rms_norm_backward_kernel(
     weight: Option<&Tensor>,
     output_mask: [bool; 2],
 ) -> Result<(Tensor, Tensor)> {
+    if grad_out.was_resized() || input.was_resized() || rstd.was_resized() || weight.was_resized() {
+        return _fused_rms_norm_backward_kernel(
+            _keys,
+            &grad_out.snapshot(),
+            &input.snapshot(),
+            normalized_shape,
+            &rstd.snapshot(),
+            weight.snapshot().as_ref(),
+            output_mask,
+        );
+    }
     native::normalization::fused_rms_norm_backward(
         grad_out,
         input,

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::{convert_to_out, copy_to_out};
 use crate::{Tensor, native};
 use flambeau_core::{Result, ScalarType};
@@ -34,6 +35,9 @@ pub fn cummax(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
 }
 
 fn cummax_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return cummax_cpu(_keys, &self_.snapshot(), dim);
+    }
     let (spec0, spec1) = native::order_statistics::cummax_meta(self_, dim)?;
     let out0 = spec0.allocate("cummax")?;
     let out1 = spec1.allocate("cummax")?;
@@ -82,6 +86,9 @@ fn cummax_out_cpu(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return cummax_out_cpu(_keys, &self_.snapshot(), dim, values, indices);
+    }
     let (spec0, spec1) = native::order_statistics::cummax_meta(self_, dim)?;
     let target0 = spec0.for_out("cummax.out", values, &[self_])?;
     let target1 = spec1.for_out("cummax.out", indices, &[self_])?;
@@ -135,6 +142,9 @@ pub fn cummin(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
 }
 
 fn cummin_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return cummin_cpu(_keys, &self_.snapshot(), dim);
+    }
     let (spec0, spec1) = native::order_statistics::cummin_meta(self_, dim)?;
     let out0 = spec0.allocate("cummin")?;
     let out1 = spec1.allocate("cummin")?;
@@ -183,6 +193,9 @@ fn cummin_out_cpu(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return cummin_out_cpu(_keys, &self_.snapshot(), dim, values, indices);
+    }
     let (spec0, spec1) = native::order_statistics::cummin_meta(self_, dim)?;
     let target0 = spec0.for_out("cummin.out", values, &[self_])?;
     let target1 = spec1.for_out("cummin.out", indices, &[self_])?;
@@ -242,6 +255,9 @@ fn kthvalue_cpu(
     dim: i64,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return kthvalue_cpu(_keys, &self_.snapshot(), k, dim, keepdim);
+    }
     let (spec0, spec1) = native::order_statistics::kthvalue_meta(self_, k, dim, keepdim)?;
     let out0 = spec0.allocate("kthvalue")?;
     let out1 = spec1.allocate("kthvalue")?;
@@ -306,6 +322,9 @@ fn kthvalue_values_cpu(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return kthvalue_values_cpu(_keys, &self_.snapshot(), k, dim, keepdim, values, indices);
+    }
     let (spec0, spec1) = native::order_statistics::kthvalue_meta(self_, k, dim, keepdim)?;
     let target0 = spec0.for_out("kthvalue.values", values, &[self_])?;
     let target1 = spec1.for_out("kthvalue.values", indices, &[self_])?;
@@ -368,6 +387,9 @@ pub fn median(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn median_kernel(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() {
+        return median_kernel(_keys, &self_.snapshot());
+    }
     native::order_statistics::median(self_)
 }
 
@@ -401,6 +423,9 @@ pub fn median_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn median_out_kernel(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    if self_.was_resized() {
+        return median_out_kernel(_keys, &self_.snapshot(), out);
+    }
     let result = native::order_statistics::median(self_)?;
     copy_to_out(&result, out)
 }
@@ -440,6 +465,9 @@ fn median_dim_cpu(
     dim: i64,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return median_dim_cpu(_keys, &self_.snapshot(), dim, keepdim);
+    }
     let (spec0, spec1) = native::order_statistics::median_dim_meta(self_, dim, keepdim)?;
     let out0 = spec0.allocate("median.dim")?;
     let out1 = spec1.allocate("median.dim")?;
@@ -500,6 +528,9 @@ fn median_dim_values_cpu(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return median_dim_values_cpu(_keys, &self_.snapshot(), dim, keepdim, values, indices);
+    }
     let (spec0, spec1) = native::order_statistics::median_dim_meta(self_, dim, keepdim)?;
     let target0 = spec0.for_out("median.dim_values", values, &[self_])?;
     let target1 = spec1.for_out("median.dim_values", indices, &[self_])?;
@@ -560,6 +591,9 @@ pub fn nanmedian(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn nanmedian_kernel(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() {
+        return nanmedian_kernel(_keys, &self_.snapshot());
+    }
     native::order_statistics::nanmedian(self_)
 }
 
@@ -593,6 +627,9 @@ pub fn nanmedian_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn nanmedian_out_kernel(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    if self_.was_resized() {
+        return nanmedian_out_kernel(_keys, &self_.snapshot(), out);
+    }
     let result = native::order_statistics::nanmedian(self_)?;
     copy_to_out(&result, out)
 }
@@ -632,6 +669,9 @@ fn nanmedian_dim_cpu(
     dim: i64,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return nanmedian_dim_cpu(_keys, &self_.snapshot(), dim, keepdim);
+    }
     let (spec0, spec1) = native::order_statistics::nanmedian_dim_meta(self_, dim, keepdim)?;
     let out0 = spec0.allocate("nanmedian.dim")?;
     let out1 = spec1.allocate("nanmedian.dim")?;
@@ -693,6 +733,9 @@ fn nanmedian_dim_values_cpu(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return nanmedian_dim_values_cpu(_keys, &self_.snapshot(), dim, keepdim, values, indices);
+    }
     let (spec0, spec1) = native::order_statistics::nanmedian_dim_meta(self_, dim, keepdim)?;
     let target0 = spec0.for_out("nanmedian.dim_values", values, &[self_])?;
     let target1 = spec1.for_out("nanmedian.dim_values", indices, &[self_])?;
@@ -753,6 +796,9 @@ pub fn mode(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)>
 }
 
 fn mode_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return mode_cpu(_keys, &self_.snapshot(), dim, keepdim);
+    }
     let (spec0, spec1) = native::order_statistics::mode_meta(self_, dim, keepdim)?;
     let out0 = spec0.allocate("mode")?;
     let out1 = spec1.allocate("mode")?;
@@ -802,6 +848,9 @@ fn mode_values_cpu(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return mode_values_cpu(_keys, &self_.snapshot(), dim, keepdim, values, indices);
+    }
     let (spec0, spec1) = native::order_statistics::mode_meta(self_, dim, keepdim)?;
     let target0 = spec0.for_out("mode.values", values, &[self_])?;
     let target1 = spec1.for_out("mode.values", indices, &[self_])?;

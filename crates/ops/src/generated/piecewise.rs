@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -870,6 +871,9 @@ pub fn glu(self_: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 fn glu_kernel(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
+    if self_.was_resized() {
+        return glu_kernel(_keys, &self_.snapshot(), dim);
+    }
     native::piecewise::glu(self_, dim)
 }
 
@@ -903,6 +907,9 @@ pub fn glu_out(self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
 }
 
 fn glu_out_kernel(_keys: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
+    if self_.was_resized() {
+        return glu_out_kernel(_keys, &self_.snapshot(), dim, out);
+    }
     let result = native::piecewise::glu(self_, dim)?;
     copy_to_out(&result, out)
 }
@@ -1091,6 +1098,14 @@ fn _prelu_kernel_backward_kernel(
     self_: &Tensor,
     weight: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
+    if grad_output.was_resized() || self_.was_resized() || weight.was_resized() {
+        return _prelu_kernel_backward_kernel(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            &weight.snapshot(),
+        );
+    }
     native::piecewise::prelu_kernel_backward(grad_output, self_, weight)
 }
 

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -105,6 +106,17 @@ fn max_pool2d_with_indices_cpu(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return max_pool2d_with_indices_cpu(
+            _keys,
+            &self_.snapshot(),
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+        );
+    }
     let (spec0, spec1) = native::pooling::max_pool2d_with_indices_meta(
         self_,
         kernel_size,
@@ -207,6 +219,19 @@ fn max_pool2d_with_indices_out_cpu(
     out0: &Tensor,
     out1: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return max_pool2d_with_indices_out_cpu(
+            _keys,
+            &self_.snapshot(),
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+            out0,
+            out1,
+        );
+    }
     let (spec0, spec1) = native::pooling::max_pool2d_with_indices_meta(
         self_,
         kernel_size,
@@ -320,6 +345,19 @@ fn max_pool2d_with_indices_backward_cpu(
     ceil_mode: bool,
     indices: &Tensor,
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
+        return max_pool2d_with_indices_backward_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+            &indices.snapshot(),
+        );
+    }
     let spec = native::pooling::max_pool2d_with_indices_backward_meta(
         grad_output,
         self_,
@@ -449,6 +487,20 @@ fn max_pool2d_with_indices_backward_grad_input_cpu(
     indices: &Tensor,
     grad_input: &Tensor,
 ) -> Result<()> {
+    if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
+        return max_pool2d_with_indices_backward_grad_input_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+            &indices.snapshot(),
+            grad_input,
+        );
+    }
     let spec = native::pooling::max_pool2d_with_indices_backward_meta(
         grad_output,
         self_,
@@ -567,6 +619,18 @@ fn avg_pool2d_cpu(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
+    if self_.was_resized() {
+        return avg_pool2d_cpu(
+            _keys,
+            &self_.snapshot(),
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        );
+    }
     let spec = native::pooling::avg_pool2d_meta(
         self_,
         kernel_size,
@@ -671,6 +735,19 @@ fn avg_pool2d_out_cpu(
     divisor_override: Option<i64>,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return avg_pool2d_out_cpu(
+            _keys,
+            &self_.snapshot(),
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+            out,
+        );
+    }
     let spec = native::pooling::avg_pool2d_meta(
         self_,
         kernel_size,
@@ -788,6 +865,19 @@ fn avg_pool2d_backward_cpu(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || self_.was_resized() {
+        return avg_pool2d_backward_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        );
+    }
     let spec = native::pooling::avg_pool2d_backward_meta(
         grad_output,
         self_,
@@ -921,6 +1011,20 @@ fn avg_pool2d_backward_grad_input_cpu(
     divisor_override: Option<i64>,
     grad_input: &Tensor,
 ) -> Result<()> {
+    if grad_output.was_resized() || self_.was_resized() {
+        return avg_pool2d_backward_grad_input_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+            grad_input,
+        );
+    }
     let spec = native::pooling::avg_pool2d_backward_meta(
         grad_output,
         self_,
@@ -1052,6 +1156,9 @@ pub fn _adaptive_avg_pool2d(self_: &Tensor, output_size: &[i64]) -> Result<Tenso
 }
 
 fn _adaptive_avg_pool2d_cpu(_keys: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    if self_.was_resized() {
+        return _adaptive_avg_pool2d_cpu(_keys, &self_.snapshot(), output_size);
+    }
     let spec = native::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
     let out = spec.allocate("_adaptive_avg_pool2d")?;
     native::pooling::_adaptive_avg_pool2d(self_, output_size, &out)?;
@@ -1098,6 +1205,9 @@ fn _adaptive_avg_pool2d_out_cpu(
     output_size: &[i64],
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return _adaptive_avg_pool2d_out_cpu(_keys, &self_.snapshot(), output_size, out);
+    }
     let spec = native::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
     let target = spec.for_out("_adaptive_avg_pool2d.out", out, &[self_])?;
     native::pooling::_adaptive_avg_pool2d(self_, output_size, target.tensor())?;
@@ -1150,6 +1260,9 @@ fn _adaptive_avg_pool2d_backward_cpu(
     grad_output: &Tensor,
     self_: &Tensor,
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || self_.was_resized() {
+        return _adaptive_avg_pool2d_backward_cpu(_keys, &grad_output.snapshot(), &self_.snapshot());
+    }
     let spec = native::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
     let out = spec.allocate("_adaptive_avg_pool2d_backward")?;
     native::pooling::_adaptive_avg_pool2d_backward(grad_output, self_, &out)?;
@@ -1207,6 +1320,9 @@ fn _adaptive_avg_pool2d_backward_out_cpu(
     self_: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
+    if grad_output.was_resized() || self_.was_resized() {
+        return _adaptive_avg_pool2d_backward_out_cpu(_keys, &grad_output.snapshot(), &self_.snapshot(), out);
+    }
     let spec = native::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
     let target = spec.for_out("_adaptive_avg_pool2d_backward.out", out, &[grad_output, self_])?;
     native::pooling::_adaptive_avg_pool2d_backward(grad_output, self_, target.tensor())?;
@@ -1326,6 +1442,17 @@ fn max_pool3d_with_indices_cpu(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return max_pool3d_with_indices_cpu(
+            _keys,
+            &self_.snapshot(),
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+        );
+    }
     let (spec0, spec1) = native::pooling::max_pool3d_with_indices_meta(
         self_,
         kernel_size,
@@ -1428,6 +1555,19 @@ fn max_pool3d_with_indices_out_cpu(
     out0: &Tensor,
     out1: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return max_pool3d_with_indices_out_cpu(
+            _keys,
+            &self_.snapshot(),
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+            out0,
+            out1,
+        );
+    }
     let (spec0, spec1) = native::pooling::max_pool3d_with_indices_meta(
         self_,
         kernel_size,
@@ -1541,6 +1681,19 @@ fn max_pool3d_with_indices_backward_cpu(
     ceil_mode: bool,
     indices: &Tensor,
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
+        return max_pool3d_with_indices_backward_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+            &indices.snapshot(),
+        );
+    }
     let spec = native::pooling::max_pool3d_with_indices_backward_meta(
         grad_output,
         self_,
@@ -1670,6 +1823,20 @@ fn max_pool3d_with_indices_backward_grad_input_cpu(
     indices: &Tensor,
     grad_input: &Tensor,
 ) -> Result<()> {
+    if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
+        return max_pool3d_with_indices_backward_grad_input_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+            &indices.snapshot(),
+            grad_input,
+        );
+    }
     let spec = native::pooling::max_pool3d_with_indices_backward_meta(
         grad_output,
         self_,
@@ -1788,6 +1955,18 @@ fn avg_pool3d_cpu(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
+    if self_.was_resized() {
+        return avg_pool3d_cpu(
+            _keys,
+            &self_.snapshot(),
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        );
+    }
     let spec = native::pooling::avg_pool3d_meta(
         self_,
         kernel_size,
@@ -1892,6 +2071,19 @@ fn avg_pool3d_out_cpu(
     divisor_override: Option<i64>,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return avg_pool3d_out_cpu(
+            _keys,
+            &self_.snapshot(),
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+            out,
+        );
+    }
     let spec = native::pooling::avg_pool3d_meta(
         self_,
         kernel_size,
@@ -2009,6 +2201,19 @@ fn avg_pool3d_backward_cpu(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || self_.was_resized() {
+        return avg_pool3d_backward_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        );
+    }
     let spec = native::pooling::avg_pool3d_backward_meta(
         grad_output,
         self_,
@@ -2142,6 +2347,20 @@ fn avg_pool3d_backward_grad_input_cpu(
     divisor_override: Option<i64>,
     grad_input: &Tensor,
 ) -> Result<()> {
+    if grad_output.was_resized() || self_.was_resized() {
+        return avg_pool3d_backward_grad_input_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+            grad_input,
+        );
+    }
     let spec = native::pooling::avg_pool3d_backward_meta(
         grad_output,
         self_,
@@ -2315,6 +2534,9 @@ pub fn _adaptive_avg_pool3d(self_: &Tensor, output_size: &[i64]) -> Result<Tenso
 }
 
 fn _adaptive_avg_pool3d_cpu(_keys: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    if self_.was_resized() {
+        return _adaptive_avg_pool3d_cpu(_keys, &self_.snapshot(), output_size);
+    }
     let spec = native::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
     let out = spec.allocate("_adaptive_avg_pool3d")?;
     native::pooling::_adaptive_avg_pool3d(self_, output_size, &out)?;
@@ -2361,6 +2583,9 @@ fn _adaptive_avg_pool3d_out_cpu(
     output_size: &[i64],
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return _adaptive_avg_pool3d_out_cpu(_keys, &self_.snapshot(), output_size, out);
+    }
     let spec = native::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
     let target = spec.for_out("_adaptive_avg_pool3d.out", out, &[self_])?;
     native::pooling::_adaptive_avg_pool3d(self_, output_size, target.tensor())?;
@@ -2413,6 +2638,9 @@ fn _adaptive_avg_pool3d_backward_cpu(
     grad_output: &Tensor,
     self_: &Tensor,
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || self_.was_resized() {
+        return _adaptive_avg_pool3d_backward_cpu(_keys, &grad_output.snapshot(), &self_.snapshot());
+    }
     let spec = native::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
     let out = spec.allocate("_adaptive_avg_pool3d_backward")?;
     native::pooling::_adaptive_avg_pool3d_backward(grad_output, self_, &out)?;
@@ -2470,6 +2698,9 @@ fn _adaptive_avg_pool3d_backward_out_cpu(
     self_: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
+    if grad_output.was_resized() || self_.was_resized() {
+        return _adaptive_avg_pool3d_backward_out_cpu(_keys, &grad_output.snapshot(), &self_.snapshot(), out);
+    }
     let spec = native::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
     let target = spec.for_out("_adaptive_avg_pool3d_backward.out", out, &[grad_output, self_])?;
     native::pooling::_adaptive_avg_pool3d_backward(grad_output, self_, target.tensor())?;
@@ -2522,6 +2753,9 @@ fn adaptive_max_pool2d_cpu(
     self_: &Tensor,
     output_size: &[i64],
 ) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return adaptive_max_pool2d_cpu(_keys, &self_.snapshot(), output_size);
+    }
     let (spec0, spec1) = native::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
     let out0 = spec0.allocate("adaptive_max_pool2d")?;
     let out1 = spec1.allocate("adaptive_max_pool2d")?;
@@ -2579,6 +2813,9 @@ fn adaptive_max_pool2d_out_cpu(
     out0: &Tensor,
     out1: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return adaptive_max_pool2d_out_cpu(_keys, &self_.snapshot(), output_size, out0, out1);
+    }
     let (spec0, spec1) = native::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
     let target0 = spec0.for_out("adaptive_max_pool2d.out", out0, &[self_])?;
     let target1 = spec1.for_out("adaptive_max_pool2d.out", out1, &[self_])?;
@@ -2642,6 +2879,14 @@ fn adaptive_max_pool2d_backward_cpu(
     self_: &Tensor,
     indices: &Tensor,
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
+        return adaptive_max_pool2d_backward_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            &indices.snapshot(),
+        );
+    }
     let spec = native::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
     let out = spec.allocate("adaptive_max_pool2d_backward")?;
     native::pooling::adaptive_max_pool2d_backward(grad_output, self_, indices, &out)?;
@@ -2709,6 +2954,15 @@ fn adaptive_max_pool2d_backward_grad_input_cpu(
     indices: &Tensor,
     grad_input: &Tensor,
 ) -> Result<()> {
+    if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
+        return adaptive_max_pool2d_backward_grad_input_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            &indices.snapshot(),
+            grad_input,
+        );
+    }
     let spec = native::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
     let target =
         spec.for_out("adaptive_max_pool2d_backward.grad_input", grad_input, &[grad_output, self_, indices])?;
@@ -2769,6 +3023,9 @@ fn adaptive_max_pool3d_cpu(
     self_: &Tensor,
     output_size: &[i64],
 ) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return adaptive_max_pool3d_cpu(_keys, &self_.snapshot(), output_size);
+    }
     let (spec0, spec1) = native::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
     let out0 = spec0.allocate("adaptive_max_pool3d")?;
     let out1 = spec1.allocate("adaptive_max_pool3d")?;
@@ -2826,6 +3083,9 @@ fn adaptive_max_pool3d_out_cpu(
     out0: &Tensor,
     out1: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return adaptive_max_pool3d_out_cpu(_keys, &self_.snapshot(), output_size, out0, out1);
+    }
     let (spec0, spec1) = native::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
     let target0 = spec0.for_out("adaptive_max_pool3d.out", out0, &[self_])?;
     let target1 = spec1.for_out("adaptive_max_pool3d.out", out1, &[self_])?;
@@ -2889,6 +3149,14 @@ fn adaptive_max_pool3d_backward_cpu(
     self_: &Tensor,
     indices: &Tensor,
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
+        return adaptive_max_pool3d_backward_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            &indices.snapshot(),
+        );
+    }
     let spec = native::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
     let out = spec.allocate("adaptive_max_pool3d_backward")?;
     native::pooling::adaptive_max_pool3d_backward(grad_output, self_, indices, &out)?;
@@ -2956,6 +3224,15 @@ fn adaptive_max_pool3d_backward_grad_input_cpu(
     indices: &Tensor,
     grad_input: &Tensor,
 ) -> Result<()> {
+    if grad_output.was_resized() || self_.was_resized() || indices.was_resized() {
+        return adaptive_max_pool3d_backward_grad_input_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            &indices.snapshot(),
+            grad_input,
+        );
+    }
     let spec = native::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
     let target =
         spec.for_out("adaptive_max_pool3d_backward.grad_input", grad_input, &[grad_output, self_, indices])?;

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Generator, Result};
@@ -40,6 +41,9 @@ fn uniform__kernel(
     to: f64,
     generator: Option<&Generator>,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return uniform__kernel(_keys, &self_.snapshot(), from, to, generator);
+    }
     native::random::uniform_(self_, from, to, generator)
 }
 
@@ -80,6 +84,9 @@ fn normal__kernel(
     std: f64,
     generator: Option<&Generator>,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return normal__kernel(_keys, &self_.snapshot(), mean, std, generator);
+    }
     native::random::normal_(self_, mean, std, generator)
 }
 
@@ -119,6 +126,9 @@ fn exponential__kernel(
     lambd: f64,
     generator: Option<&Generator>,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return exponential__kernel(_keys, &self_.snapshot(), lambd, generator);
+    }
     native::random::exponential_(self_, lambd, generator)
 }
 
@@ -159,6 +169,9 @@ fn cauchy__kernel(
     sigma: f64,
     generator: Option<&Generator>,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return cauchy__kernel(_keys, &self_.snapshot(), median, sigma, generator);
+    }
     native::random::cauchy_(self_, median, sigma, generator)
 }
 
@@ -199,6 +212,9 @@ fn log_normal__kernel(
     std: f64,
     generator: Option<&Generator>,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return log_normal__kernel(_keys, &self_.snapshot(), mean, std, generator);
+    }
     native::random::log_normal_(self_, mean, std, generator)
 }
 
@@ -238,6 +254,9 @@ fn geometric__kernel(
     p: f64,
     generator: Option<&Generator>,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return geometric__kernel(_keys, &self_.snapshot(), p, generator);
+    }
     native::random::geometric_(self_, p, generator)
 }
 
@@ -272,6 +291,9 @@ pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
 }
 
 fn random__kernel(_keys: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    if self_.was_resized() {
+        return random__kernel(_keys, &self_.snapshot(), generator);
+    }
     native::random::random_(self_, generator)
 }
 
@@ -310,6 +332,9 @@ fn random__to_kernel(
     to: i64,
     generator: Option<&Generator>,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return random__to_kernel(_keys, &self_.snapshot(), to, generator);
+    }
     native::random::random_to(self_, to, generator)
 }
 
@@ -351,6 +376,9 @@ fn random__from_kernel(
     to: Option<i64>,
     generator: Option<&Generator>,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return random__from_kernel(_keys, &self_.snapshot(), from, to, generator);
+    }
     native::random::random_from(self_, from, to, generator)
 }
 
@@ -395,6 +423,9 @@ fn bernoulli__float_kernel(
     p: f64,
     generator: Option<&Generator>,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return bernoulli__float_kernel(_keys, &self_.snapshot(), p, generator);
+    }
     native::random::bernoulli_float(self_, p, generator)
 }
 
@@ -434,6 +465,9 @@ fn bernoulli__tensor_kernel(
     p: &Tensor,
     generator: Option<&Generator>,
 ) -> Result<()> {
+    if self_.was_resized() || p.was_resized() {
+        return bernoulli__tensor_kernel(_keys, &self_.snapshot(), &p.snapshot(), generator);
+    }
     native::random::bernoulli_tensor(self_, p, generator)
 }
 

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::{convert_to_out, copy_to_out};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar, ScalarType};
@@ -117,6 +118,9 @@ fn sum_dim_intlist_cpu(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
+    if self_.was_resized() {
+        return sum_dim_intlist_cpu(_keys, &self_.snapshot(), dim, keepdim, dtype);
+    }
     let spec = native::reduce::sum_meta(self_, dim, keepdim, dtype)?;
     let out = spec.allocate("sum.dim_IntList")?;
     native::reduce::sum(self_, dim, keepdim, dtype, &out)?;
@@ -184,6 +188,9 @@ fn sum_intlist_out_cpu(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return sum_intlist_out_cpu(_keys, &self_.snapshot(), dim, keepdim, dtype, out);
+    }
     let spec = native::reduce::sum_meta(self_, dim, keepdim, dtype)?;
     let target = spec.for_out("sum.IntList_out", out, &[self_])?;
     native::reduce::sum(self_, dim, keepdim, dtype, target.tensor())?;
@@ -251,6 +258,9 @@ fn nansum_cpu(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
+    if self_.was_resized() {
+        return nansum_cpu(_keys, &self_.snapshot(), dim, keepdim, dtype);
+    }
     let spec = native::reduce::nansum_meta(self_, dim, keepdim, dtype)?;
     let out = spec.allocate("nansum")?;
     native::reduce::nansum(self_, dim, keepdim, dtype, &out)?;
@@ -318,6 +328,9 @@ fn nansum_out_cpu(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return nansum_out_cpu(_keys, &self_.snapshot(), dim, keepdim, dtype, out);
+    }
     let spec = native::reduce::nansum_meta(self_, dim, keepdim, dtype)?;
     let target = spec.for_out("nansum.out", out, &[self_])?;
     native::reduce::nansum(self_, dim, keepdim, dtype, target.tensor())?;
@@ -456,6 +469,9 @@ fn mean_dim_cpu(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
+    if self_.was_resized() {
+        return mean_dim_cpu(_keys, &self_.snapshot(), dim, keepdim, dtype);
+    }
     let spec = native::reduce::mean_meta(self_, dim, keepdim, dtype)?;
     let out = spec.allocate("mean.dim")?;
     native::reduce::mean(self_, dim, keepdim, dtype, &out)?;
@@ -523,6 +539,9 @@ fn mean_out_cpu(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return mean_out_cpu(_keys, &self_.snapshot(), dim, keepdim, dtype, out);
+    }
     let spec = native::reduce::mean_meta(self_, dim, keepdim, dtype)?;
     let target = spec.for_out("mean.out", out, &[self_])?;
     native::reduce::mean(self_, dim, keepdim, dtype, target.tensor())?;
@@ -579,6 +598,9 @@ pub fn prod(self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
 }
 
 fn prod_kernel(_keys: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
+    if self_.was_resized() {
+        return prod_kernel(_keys, &self_.snapshot(), dtype);
+    }
     native::reduce::prod_all(self_, dtype)
 }
 
@@ -617,6 +639,9 @@ fn prod_out_kernel(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return prod_out_kernel(_keys, &self_.snapshot(), dtype, out);
+    }
     let result = native::reduce::prod_all(self_, dtype)?;
     copy_to_out(&result, out)
 }
@@ -658,6 +683,9 @@ fn prod_dim_int_cpu(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
+    if self_.was_resized() {
+        return prod_dim_int_cpu(_keys, &self_.snapshot(), dim, keepdim, dtype);
+    }
     let spec = native::reduce::prod_meta(self_, dim, keepdim, dtype)?;
     let out = spec.allocate("prod.dim_int")?;
     native::reduce::prod(self_, dim, keepdim, dtype, &out)?;
@@ -719,6 +747,9 @@ fn prod_int_out_cpu(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return prod_int_out_cpu(_keys, &self_.snapshot(), dim, keepdim, dtype, out);
+    }
     let spec = native::reduce::prod_meta(self_, dim, keepdim, dtype)?;
     let target = spec.for_out("prod.int_out", out, &[self_])?;
     native::reduce::prod(self_, dim, keepdim, dtype, target.tensor())?;
@@ -775,6 +806,9 @@ pub fn any(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn any_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() {
+        return any_cpu(_keys, &self_.snapshot());
+    }
     let spec = native::reduce::any_meta(self_)?;
     let out = spec.allocate("any")?;
     native::reduce::any(self_, &out)?;
@@ -816,6 +850,9 @@ pub fn any_all_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn any_all_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    if self_.was_resized() {
+        return any_all_out_cpu(_keys, &self_.snapshot(), out);
+    }
     let spec = native::reduce::any_meta(self_)?;
     let target = spec.for_out("any.all_out", out, &[self_])?;
     native::reduce::any(self_, target.tensor())?;
@@ -858,6 +895,9 @@ pub fn any_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
 }
 
 fn any_dim_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    if self_.was_resized() {
+        return any_dim_cpu(_keys, &self_.snapshot(), dim, keepdim);
+    }
     let spec = native::reduce::any_dim_meta(self_, dim, keepdim)?;
     let out = spec.allocate("any.dim")?;
     native::reduce::any_dim(self_, dim, keepdim, &out)?;
@@ -899,6 +939,9 @@ pub fn any_out(self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<
 }
 
 fn any_out_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
+    if self_.was_resized() {
+        return any_out_cpu(_keys, &self_.snapshot(), dim, keepdim, out);
+    }
     let spec = native::reduce::any_dim_meta(self_, dim, keepdim)?;
     let target = spec.for_out("any.out", out, &[self_])?;
     native::reduce::any_dim(self_, dim, keepdim, target.tensor())?;
@@ -942,6 +985,9 @@ pub fn any_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Te
 }
 
 fn any_dims_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    if self_.was_resized() {
+        return any_dims_cpu(_keys, &self_.snapshot(), dim, keepdim);
+    }
     let spec = native::reduce::any_dims_meta(self_, dim, keepdim)?;
     let out = spec.allocate("any.dims")?;
     native::reduce::any_dims(self_, dim, keepdim, &out)?;
@@ -994,6 +1040,9 @@ fn any_dims_out_cpu(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return any_dims_out_cpu(_keys, &self_.snapshot(), dim, keepdim, out);
+    }
     let spec = native::reduce::any_dims_meta(self_, dim, keepdim)?;
     let target = spec.for_out("any.dims_out", out, &[self_])?;
     native::reduce::any_dims(self_, dim, keepdim, target.tensor())?;
@@ -1043,6 +1092,9 @@ pub fn all(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn all_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() {
+        return all_cpu(_keys, &self_.snapshot());
+    }
     let spec = native::reduce::all_meta(self_)?;
     let out = spec.allocate("all")?;
     native::reduce::all(self_, &out)?;
@@ -1084,6 +1136,9 @@ pub fn all_all_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn all_all_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    if self_.was_resized() {
+        return all_all_out_cpu(_keys, &self_.snapshot(), out);
+    }
     let spec = native::reduce::all_meta(self_)?;
     let target = spec.for_out("all.all_out", out, &[self_])?;
     native::reduce::all(self_, target.tensor())?;
@@ -1126,6 +1181,9 @@ pub fn all_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
 }
 
 fn all_dim_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    if self_.was_resized() {
+        return all_dim_cpu(_keys, &self_.snapshot(), dim, keepdim);
+    }
     let spec = native::reduce::all_dim_meta(self_, dim, keepdim)?;
     let out = spec.allocate("all.dim")?;
     native::reduce::all_dim(self_, dim, keepdim, &out)?;
@@ -1167,6 +1225,9 @@ pub fn all_out(self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<
 }
 
 fn all_out_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
+    if self_.was_resized() {
+        return all_out_cpu(_keys, &self_.snapshot(), dim, keepdim, out);
+    }
     let spec = native::reduce::all_dim_meta(self_, dim, keepdim)?;
     let target = spec.for_out("all.out", out, &[self_])?;
     native::reduce::all_dim(self_, dim, keepdim, target.tensor())?;
@@ -1210,6 +1271,9 @@ pub fn all_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Te
 }
 
 fn all_dims_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    if self_.was_resized() {
+        return all_dims_cpu(_keys, &self_.snapshot(), dim, keepdim);
+    }
     let spec = native::reduce::all_dims_meta(self_, dim, keepdim)?;
     let out = spec.allocate("all.dims")?;
     native::reduce::all_dims(self_, dim, keepdim, &out)?;
@@ -1262,6 +1326,9 @@ fn all_dims_out_cpu(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return all_dims_out_cpu(_keys, &self_.snapshot(), dim, keepdim, out);
+    }
     let spec = native::reduce::all_dims_meta(self_, dim, keepdim)?;
     let target = spec.for_out("all.dims_out", out, &[self_])?;
     native::reduce::all_dims(self_, dim, keepdim, target.tensor())?;
@@ -1382,6 +1449,9 @@ pub fn count_nonzero_dim_intlist(self_: &Tensor, dim: &[i64]) -> Result<Tensor> 
 }
 
 fn count_nonzero_dim_intlist_kernel(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
+    if self_.was_resized() {
+        return count_nonzero_dim_intlist_kernel(_keys, &self_.snapshot(), dim);
+    }
     native::reduce::count_nonzero_dims(self_, dim)
 }
 
@@ -1420,6 +1490,9 @@ fn count_nonzero_dim_intlist_out_kernel(
     dim: &[i64],
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return count_nonzero_dim_intlist_out_kernel(_keys, &self_.snapshot(), dim, out);
+    }
     let result = native::reduce::count_nonzero_dims(self_, dim)?;
     copy_to_out(&result, out)
 }
@@ -1438,7 +1511,8 @@ pub static LOGSUMEXP: Operator<LogsumexpFn> = Operator::new(
     "logsumexp",
     "logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
     &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, logsumexp_composite as LogsumexpFn),
+        Kernel::new(DispatchKey::Cpu, logsumexp_kernel as LogsumexpFn),
+        Kernel::new(DispatchKey::Meta, logsumexp_kernel as LogsumexpFn),
         observed!(LOGSUMEXP: LogsumexpFn, [self_], self_, dim, keepdim),
     ],
     logsumexp_boxed,
@@ -1453,7 +1527,10 @@ pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     kernel(keys, self_, dim, keepdim)
 }
 
-fn logsumexp_composite(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+fn logsumexp_kernel(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    if self_.was_resized() {
+        return logsumexp_kernel(_keys, &self_.snapshot(), dim, keepdim);
+    }
     native::reduce::logsumexp(self_, dim, keepdim)
 }
 
@@ -1470,7 +1547,8 @@ pub static LOGSUMEXP_OUT: Operator<LogsumexpOutFn> = Operator::new(
     "logsumexp.out",
     "logsumexp.out(Tensor self, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::CompositeExplicitAutograd, logsumexp_out_composite as LogsumexpOutFn),
+        Kernel::new(DispatchKey::Cpu, logsumexp_out_kernel as LogsumexpOutFn),
+        Kernel::new(DispatchKey::Meta, logsumexp_out_kernel as LogsumexpOutFn),
         observed!(LOGSUMEXP_OUT: LogsumexpOutFn, [self_, out], self_, dim, keepdim, out),
     ],
     logsumexp_out_boxed,
@@ -1485,13 +1563,16 @@ pub fn logsumexp_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &Tensor) -
     kernel(keys, self_, dim, keepdim, out)
 }
 
-fn logsumexp_out_composite(
+fn logsumexp_out_kernel(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: &[i64],
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return logsumexp_out_kernel(_keys, &self_.snapshot(), dim, keepdim, out);
+    }
     let result = native::reduce::logsumexp(self_, dim, keepdim)?;
     convert_to_out(&result, out)
 }
@@ -1527,6 +1608,9 @@ pub fn max(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn max_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() {
+        return max_cpu(_keys, &self_.snapshot());
+    }
     let spec = native::reduce::max_meta(self_)?;
     let out = spec.allocate("max")?;
     native::reduce::max(self_, &out)?;
@@ -1568,6 +1652,9 @@ pub fn max_unary_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn max_unary_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    if self_.was_resized() {
+        return max_unary_out_cpu(_keys, &self_.snapshot(), out);
+    }
     let spec = native::reduce::max_meta(self_)?;
     let target = spec.for_out("max.unary_out", out, &[self_])?;
     native::reduce::max(self_, target.tensor())?;
@@ -1610,6 +1697,9 @@ pub fn max_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tenso
 }
 
 fn max_dim_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return max_dim_cpu(_keys, &self_.snapshot(), dim, keepdim);
+    }
     let (spec0, spec1) = native::reduce::max_dim_meta(self_, dim, keepdim)?;
     let out0 = spec0.allocate("max.dim")?;
     let out1 = spec1.allocate("max.dim")?;
@@ -1659,6 +1749,9 @@ fn max_dim_max_cpu(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return max_dim_max_cpu(_keys, &self_.snapshot(), dim, keepdim, values, indices);
+    }
     let (spec0, spec1) = native::reduce::max_dim_meta(self_, dim, keepdim)?;
     let target0 = spec0.for_out("max.dim_max", values, &[self_])?;
     let target1 = spec1.for_out("max.dim_max", indices, &[self_])?;
@@ -1784,6 +1877,9 @@ pub fn amax(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 }
 
 fn amax_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    if self_.was_resized() {
+        return amax_cpu(_keys, &self_.snapshot(), dim, keepdim);
+    }
     let spec = native::reduce::amax_meta(self_, dim, keepdim)?;
     let out = spec.allocate("amax")?;
     native::reduce::amax(self_, dim, keepdim, &out)?;
@@ -1831,6 +1927,9 @@ fn amax_out_cpu(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return amax_out_cpu(_keys, &self_.snapshot(), dim, keepdim, out);
+    }
     let spec = native::reduce::amax_meta(self_, dim, keepdim)?;
     let target = spec.for_out("amax.out", out, &[self_])?;
     native::reduce::amax(self_, dim, keepdim, target.tensor())?;
@@ -1880,6 +1979,9 @@ pub fn argmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor>
 }
 
 fn argmax_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+    if self_.was_resized() {
+        return argmax_cpu(_keys, &self_.snapshot(), dim, keepdim);
+    }
     let spec = native::reduce::argmax_meta(self_, dim, keepdim)?;
     let out = spec.allocate("argmax")?;
     native::reduce::argmax(self_, dim, keepdim, &out)?;
@@ -1927,6 +2029,9 @@ fn argmax_out_cpu(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return argmax_out_cpu(_keys, &self_.snapshot(), dim, keepdim, out);
+    }
     let spec = native::reduce::argmax_meta(self_, dim, keepdim)?;
     let target = spec.for_out("argmax.out", out, &[self_])?;
     native::reduce::argmax(self_, dim, keepdim, target.tensor())?;
@@ -1976,6 +2081,9 @@ pub fn min(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn min_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() {
+        return min_cpu(_keys, &self_.snapshot());
+    }
     let spec = native::reduce::min_meta(self_)?;
     let out = spec.allocate("min")?;
     native::reduce::min(self_, &out)?;
@@ -2017,6 +2125,9 @@ pub fn min_unary_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn min_unary_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    if self_.was_resized() {
+        return min_unary_out_cpu(_keys, &self_.snapshot(), out);
+    }
     let spec = native::reduce::min_meta(self_)?;
     let target = spec.for_out("min.unary_out", out, &[self_])?;
     native::reduce::min(self_, target.tensor())?;
@@ -2059,6 +2170,9 @@ pub fn min_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tenso
 }
 
 fn min_dim_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return min_dim_cpu(_keys, &self_.snapshot(), dim, keepdim);
+    }
     let (spec0, spec1) = native::reduce::min_dim_meta(self_, dim, keepdim)?;
     let out0 = spec0.allocate("min.dim")?;
     let out1 = spec1.allocate("min.dim")?;
@@ -2108,6 +2222,9 @@ fn min_dim_min_cpu(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return min_dim_min_cpu(_keys, &self_.snapshot(), dim, keepdim, values, indices);
+    }
     let (spec0, spec1) = native::reduce::min_dim_meta(self_, dim, keepdim)?;
     let target0 = spec0.for_out("min.dim_min", values, &[self_])?;
     let target1 = spec1.for_out("min.dim_min", indices, &[self_])?;
@@ -2233,6 +2350,9 @@ pub fn amin(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 }
 
 fn amin_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    if self_.was_resized() {
+        return amin_cpu(_keys, &self_.snapshot(), dim, keepdim);
+    }
     let spec = native::reduce::amin_meta(self_, dim, keepdim)?;
     let out = spec.allocate("amin")?;
     native::reduce::amin(self_, dim, keepdim, &out)?;
@@ -2280,6 +2400,9 @@ fn amin_out_cpu(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return amin_out_cpu(_keys, &self_.snapshot(), dim, keepdim, out);
+    }
     let spec = native::reduce::amin_meta(self_, dim, keepdim)?;
     let target = spec.for_out("amin.out", out, &[self_])?;
     native::reduce::amin(self_, dim, keepdim, target.tensor())?;
@@ -2329,6 +2452,9 @@ pub fn argmin(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor>
 }
 
 fn argmin_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+    if self_.was_resized() {
+        return argmin_cpu(_keys, &self_.snapshot(), dim, keepdim);
+    }
     let spec = native::reduce::argmin_meta(self_, dim, keepdim)?;
     let out = spec.allocate("argmin")?;
     native::reduce::argmin(self_, dim, keepdim, &out)?;
@@ -2376,6 +2502,9 @@ fn argmin_out_cpu(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return argmin_out_cpu(_keys, &self_.snapshot(), dim, keepdim, out);
+    }
     let spec = native::reduce::argmin_meta(self_, dim, keepdim)?;
     let target = spec.for_out("argmin.out", out, &[self_])?;
     native::reduce::argmin(self_, dim, keepdim, target.tensor())?;
@@ -2430,6 +2559,9 @@ fn aminmax_cpu(
     dim: Option<i64>,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return aminmax_cpu(_keys, &self_.snapshot(), dim, keepdim);
+    }
     let (spec0, spec1) = native::reduce::aminmax_meta(self_, dim, keepdim)?;
     let out0 = spec0.allocate("aminmax")?;
     let out1 = spec1.allocate("aminmax")?;
@@ -2490,6 +2622,9 @@ fn aminmax_out_cpu(
     min: &Tensor,
     max: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return aminmax_out_cpu(_keys, &self_.snapshot(), dim, keepdim, min, max);
+    }
     let (spec0, spec1) = native::reduce::aminmax_meta(self_, dim, keepdim)?;
     let target0 = spec0.for_out("aminmax.out", min, &[self_])?;
     let target1 = spec1.for_out("aminmax.out", max, &[self_])?;
@@ -2686,6 +2821,9 @@ fn var_correction_cpu(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
+    if self_.was_resized() {
+        return var_correction_cpu(_keys, &self_.snapshot(), dim, correction, keepdim);
+    }
     let spec = native::reduce::var_meta(self_, dim, correction, keepdim)?;
     let out = spec.allocate("var.correction")?;
     native::reduce::var(self_, dim, correction, keepdim, &out)?;
@@ -2753,6 +2891,9 @@ fn var_correction_out_cpu(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return var_correction_out_cpu(_keys, &self_.snapshot(), dim, correction, keepdim, out);
+    }
     let spec = native::reduce::var_meta(self_, dim, correction, keepdim)?;
     let target = spec.for_out("var.correction_out", out, &[self_])?;
     native::reduce::var(self_, dim, correction, keepdim, target.tensor())?;
@@ -2897,6 +3038,9 @@ fn var_mean_correction_kernel(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return var_mean_correction_kernel(_keys, &self_.snapshot(), dim, correction, keepdim);
+    }
     native::reduce::var_mean(self_, dim, correction, keepdim)
 }
 
@@ -2952,6 +3096,17 @@ fn var_mean_correction_out_kernel(
     out0: &Tensor,
     out1: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return var_mean_correction_out_kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            correction,
+            keepdim,
+            out0,
+            out1,
+        );
+    }
     let (result0, result1) = native::reduce::var_mean(self_, dim, correction, keepdim)?;
     copy_to_out(&result0, out0)?;
     copy_to_out(&result1, out1)
@@ -3131,6 +3286,9 @@ fn std_correction_cpu(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
+    if self_.was_resized() {
+        return std_correction_cpu(_keys, &self_.snapshot(), dim, correction, keepdim);
+    }
     let spec = native::reduce::std_meta(self_, dim, correction, keepdim)?;
     let out = spec.allocate("std.correction")?;
     native::reduce::std(self_, dim, correction, keepdim, &out)?;
@@ -3198,6 +3356,9 @@ fn std_correction_out_cpu(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return std_correction_out_cpu(_keys, &self_.snapshot(), dim, correction, keepdim, out);
+    }
     let spec = native::reduce::std_meta(self_, dim, correction, keepdim)?;
     let target = spec.for_out("std.correction_out", out, &[self_])?;
     native::reduce::std(self_, dim, correction, keepdim, target.tensor())?;
@@ -3342,6 +3503,9 @@ fn std_mean_correction_kernel(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return std_mean_correction_kernel(_keys, &self_.snapshot(), dim, correction, keepdim);
+    }
     native::reduce::std_mean(self_, dim, correction, keepdim)
 }
 
@@ -3397,6 +3561,17 @@ fn std_mean_correction_out_kernel(
     out0: &Tensor,
     out1: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return std_mean_correction_out_kernel(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            correction,
+            keepdim,
+            out0,
+            out1,
+        );
+    }
     let (result0, result1) = native::reduce::std_mean(self_, dim, correction, keepdim)?;
     copy_to_out(&result0, out0)?;
     copy_to_out(&result1, out1)
@@ -3454,6 +3629,9 @@ fn linalg_vector_norm_cpu(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
+    if self_.was_resized() {
+        return linalg_vector_norm_cpu(_keys, &self_.snapshot(), ord, dim, keepdim, dtype);
+    }
     let spec = native::reduce::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
     let out = spec.allocate("linalg_vector_norm")?;
     native::reduce::linalg_vector_norm(self_, ord, dim, keepdim, dtype, &out)?;
@@ -3525,6 +3703,9 @@ fn linalg_vector_norm_out_cpu(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return linalg_vector_norm_out_cpu(_keys, &self_.snapshot(), ord, dim, keepdim, dtype, out);
+    }
     let spec = native::reduce::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
     let target = spec.for_out("linalg_vector_norm.out", out, &[self_])?;
     native::reduce::linalg_vector_norm(self_, ord, dim, keepdim, dtype, target.tensor())?;
@@ -3750,6 +3931,9 @@ fn norm_scalaropt_dim_cpu(
     dim: &[i64],
     keepdim: bool,
 ) -> Result<Tensor> {
+    if self_.was_resized() {
+        return norm_scalaropt_dim_cpu(_keys, &self_.snapshot(), p, dim, keepdim);
+    }
     let spec = native::reduce::norm_dim_meta(self_, p, dim, keepdim)?;
     let out = spec.allocate("norm.ScalarOpt_dim")?;
     native::reduce::norm_dim(self_, p, dim, keepdim, &out)?;
@@ -3810,6 +3994,9 @@ fn norm_out_cpu(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return norm_out_cpu(_keys, &self_.snapshot(), p, dim, keepdim, out);
+    }
     let spec = native::reduce::norm_dim_meta(self_, p, dim, keepdim)?;
     let target = spec.for_out("norm.out", out, &[self_])?;
     native::reduce::norm_dim(self_, p, dim, keepdim, target.tensor())?;
@@ -3880,6 +4067,9 @@ fn norm_scalaropt_dim_dtype_cpu(
     keepdim: bool,
     dtype: ScalarType,
 ) -> Result<Tensor> {
+    if self_.was_resized() {
+        return norm_scalaropt_dim_dtype_cpu(_keys, &self_.snapshot(), p, dim, keepdim, dtype);
+    }
     let spec = native::reduce::norm_dim_dtype_meta(self_, p, dim, keepdim, dtype)?;
     let out = spec.allocate("norm.ScalarOpt_dim_dtype")?;
     native::reduce::norm_dim_dtype(self_, p, dim, keepdim, dtype, &out)?;
@@ -3951,6 +4141,9 @@ fn norm_dtype_out_cpu(
     dtype: ScalarType,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return norm_dtype_out_cpu(_keys, &self_.snapshot(), p, dim, keepdim, dtype, out);
+    }
     let spec = native::reduce::norm_dim_dtype_meta(self_, p, dim, keepdim, dtype)?;
     let target = spec.for_out("norm.dtype_out", out, &[self_])?;
     native::reduce::norm_dim_dtype(self_, p, dim, keepdim, dtype, target.tensor())?;

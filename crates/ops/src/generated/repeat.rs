@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -134,6 +135,9 @@ fn repeat_interleave_tensor_cpu(
     repeats: &Tensor,
     output_size: Option<i64>,
 ) -> Result<Tensor> {
+    if repeats.was_resized() {
+        return repeat_interleave_tensor_cpu(_keys, &repeats.snapshot(), output_size);
+    }
     native::repeat::repeat_interleave_indices(repeats, output_size)
 }
 
@@ -273,6 +277,9 @@ pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 }
 
 fn flip_kernel(_keys: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    if self_.was_resized() {
+        return flip_kernel(_keys, &self_.snapshot(), dims);
+    }
     native::repeat::flip(self_, dims)
 }
 
@@ -306,6 +313,9 @@ pub fn flip_out(self_: &Tensor, dims: &[i64], out: &Tensor) -> Result<()> {
 }
 
 fn flip_out_kernel(_keys: DispatchKeySet, self_: &Tensor, dims: &[i64], out: &Tensor) -> Result<()> {
+    if self_.was_resized() {
+        return flip_out_kernel(_keys, &self_.snapshot(), dims, out);
+    }
     let result = native::repeat::flip(self_, dims)?;
     copy_to_out(&result, out)
 }
@@ -404,6 +414,9 @@ pub fn roll(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
 }
 
 fn roll_kernel(_keys: DispatchKeySet, self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
+    if self_.was_resized() {
+        return roll_kernel(_keys, &self_.snapshot(), shifts, dims);
+    }
     native::repeat::roll(self_, shifts, dims)
 }
 
@@ -443,6 +456,9 @@ fn roll_out_kernel(
     dims: &[i64],
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return roll_out_kernel(_keys, &self_.snapshot(), shifts, dims, out);
+    }
     let result = native::repeat::roll(self_, shifts, dims)?;
     copy_to_out(&result, out)
 }

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Device, Generator, Layout, MemoryFormat, Result, ScalarType};
@@ -1701,6 +1702,9 @@ fn multinomial_kernel(
     replacement: bool,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
+    if self_.was_resized() {
+        return multinomial_kernel(_keys, &self_.snapshot(), num_samples, replacement, generator);
+    }
     native::sampling::multinomial(self_, num_samples, replacement, generator)
 }
 
@@ -1748,6 +1752,9 @@ fn multinomial_out_kernel(
     generator: Option<&Generator>,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return multinomial_out_kernel(_keys, &self_.snapshot(), num_samples, replacement, generator, out);
+    }
     let result = native::sampling::multinomial(self_, num_samples, replacement, generator)?;
     copy_to_out(&result, out)
 }

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::{Tensor, native};
 use flambeau_core::{Result, ScalarType};
 
@@ -33,6 +34,9 @@ pub fn cumsum(self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Ten
 }
 
 fn cumsum_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
+    if self_.was_resized() {
+        return cumsum_cpu(_keys, &self_.snapshot(), dim, dtype);
+    }
     let spec = native::scan::cumsum_meta(self_, dim, dtype)?;
     let out = spec.allocate("cumsum")?;
     native::scan::cumsum(self_, dim, dtype, &out)?;
@@ -75,6 +79,9 @@ pub fn cumsum_(self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()
 }
 
 fn cumsum__cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
+    if self_.was_resized() {
+        return cumsum__cpu(_keys, &self_.snapshot(), dim, dtype);
+    }
     let spec = native::scan::cumsum_meta(self_, dim, dtype)?;
     let target = spec.for_in_place("cumsum_", self_, &[self_])?;
     native::scan::cumsum(self_, dim, dtype, target.tensor())?;
@@ -124,6 +131,9 @@ fn cumsum_out_cpu(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return cumsum_out_cpu(_keys, &self_.snapshot(), dim, dtype, out);
+    }
     let spec = native::scan::cumsum_meta(self_, dim, dtype)?;
     let target = spec.for_out("cumsum.out", out, &[self_])?;
     native::scan::cumsum(self_, dim, dtype, target.tensor())?;
@@ -173,6 +183,9 @@ pub fn cumprod(self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Te
 }
 
 fn cumprod_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
+    if self_.was_resized() {
+        return cumprod_cpu(_keys, &self_.snapshot(), dim, dtype);
+    }
     let spec = native::scan::cumprod_meta(self_, dim, dtype)?;
     let out = spec.allocate("cumprod")?;
     native::scan::cumprod(self_, dim, dtype, &out)?;
@@ -220,6 +233,9 @@ pub fn cumprod_(self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<(
 }
 
 fn cumprod__cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
+    if self_.was_resized() {
+        return cumprod__cpu(_keys, &self_.snapshot(), dim, dtype);
+    }
     let spec = native::scan::cumprod_meta(self_, dim, dtype)?;
     let target = spec.for_in_place("cumprod_", self_, &[self_])?;
     native::scan::cumprod(self_, dim, dtype, target.tensor())?;
@@ -269,6 +285,9 @@ fn cumprod_out_cpu(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return cumprod_out_cpu(_keys, &self_.snapshot(), dim, dtype, out);
+    }
     let spec = native::scan::cumprod_meta(self_, dim, dtype)?;
     let target = spec.for_out("cumprod.out", out, &[self_])?;
     native::scan::cumprod(self_, dim, dtype, target.tensor())?;
@@ -324,6 +343,9 @@ fn _linear_recurrence_kernel(
     dim: i64,
     reverse: bool,
 ) -> Result<Tensor> {
+    if factor.was_resized() || input.was_resized() {
+        return _linear_recurrence_kernel(_keys, &factor.snapshot(), &input.snapshot(), dim, reverse);
+    }
     native::scan::linear_recurrence(factor, input, dim, reverse)
 }
 
@@ -358,6 +380,9 @@ pub fn logcumsumexp(self_: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 fn logcumsumexp_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
+    if self_.was_resized() {
+        return logcumsumexp_cpu(_keys, &self_.snapshot(), dim);
+    }
     let spec = native::scan::logcumsumexp_meta(self_, dim)?;
     let out = spec.allocate("logcumsumexp")?;
     native::scan::logcumsumexp(self_, dim, &out)?;
@@ -399,6 +424,9 @@ pub fn logcumsumexp_out(self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
 }
 
 fn logcumsumexp_out_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
+    if self_.was_resized() {
+        return logcumsumexp_out_cpu(_keys, &self_.snapshot(), dim, out);
+    }
     let spec = native::scan::logcumsumexp_meta(self_, dim)?;
     let target = spec.for_out("logcumsumexp.out", out, &[self_])?;
     native::scan::logcumsumexp(self_, dim, target.tensor())?;

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -51,6 +52,17 @@ fn searchsorted_tensor_kernel(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if sorted_sequence.was_resized() || self_.was_resized() || sorter.was_resized() {
+        return searchsorted_tensor_kernel(
+            _keys,
+            &sorted_sequence.snapshot(),
+            &self_.snapshot(),
+            out_int32,
+            right,
+            side,
+            sorter.snapshot().as_ref(),
+        );
+    }
     native::search::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter)
 }
 
@@ -111,6 +123,18 @@ fn searchsorted_tensor_out_kernel(
     sorter: Option<&Tensor>,
     out: &Tensor,
 ) -> Result<()> {
+    if sorted_sequence.was_resized() || self_.was_resized() || sorter.was_resized() {
+        return searchsorted_tensor_out_kernel(
+            _keys,
+            &sorted_sequence.snapshot(),
+            &self_.snapshot(),
+            out_int32,
+            right,
+            side,
+            sorter.snapshot().as_ref(),
+            out,
+        );
+    }
     let result = native::search::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter)?;
     copy_to_out(&result, out)
 }
@@ -170,6 +194,17 @@ fn searchsorted_scalar_kernel(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if sorted_sequence.was_resized() || sorter.was_resized() {
+        return searchsorted_scalar_kernel(
+            _keys,
+            &sorted_sequence.snapshot(),
+            self_,
+            out_int32,
+            right,
+            side,
+            sorter.snapshot().as_ref(),
+        );
+    }
     native::search::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter)
 }
 
@@ -230,6 +265,18 @@ fn searchsorted_scalar_out_kernel(
     sorter: Option<&Tensor>,
     out: &Tensor,
 ) -> Result<()> {
+    if sorted_sequence.was_resized() || sorter.was_resized() {
+        return searchsorted_scalar_out_kernel(
+            _keys,
+            &sorted_sequence.snapshot(),
+            self_,
+            out_int32,
+            right,
+            side,
+            sorter.snapshot().as_ref(),
+            out,
+        );
+    }
     let result = native::search::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter)?;
     copy_to_out(&result, out)
 }
@@ -279,6 +326,9 @@ fn bucketize_tensor_kernel(
     out_int32: bool,
     right: bool,
 ) -> Result<Tensor> {
+    if self_.was_resized() || boundaries.was_resized() {
+        return bucketize_tensor_kernel(_keys, &self_.snapshot(), &boundaries.snapshot(), out_int32, right);
+    }
     native::search::bucketize(self_, boundaries, out_int32, right)
 }
 
@@ -327,6 +377,16 @@ fn bucketize_tensor_out_kernel(
     right: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || boundaries.was_resized() {
+        return bucketize_tensor_out_kernel(
+            _keys,
+            &self_.snapshot(),
+            &boundaries.snapshot(),
+            out_int32,
+            right,
+            out,
+        );
+    }
     let result = native::search::bucketize(self_, boundaries, out_int32, right)?;
     copy_to_out(&result, out)
 }
@@ -374,6 +434,9 @@ fn bucketize_scalar_kernel(
     out_int32: bool,
     right: bool,
 ) -> Result<Tensor> {
+    if boundaries.was_resized() {
+        return bucketize_scalar_kernel(_keys, self_, &boundaries.snapshot(), out_int32, right);
+    }
     native::search::bucketize_scalar(self_, boundaries, out_int32, right)
 }
 

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -349,6 +350,9 @@ fn nonzero_static_kernel(
     size: i64,
     fill_value: i64,
 ) -> Result<Tensor> {
+    if self_.was_resized() {
+        return nonzero_static_kernel(_keys, &self_.snapshot(), size, fill_value);
+    }
     native::sets::nonzero_static(self_, size, fill_value)
 }
 
@@ -388,6 +392,9 @@ fn nonzero_static_out_kernel(
     fill_value: i64,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return nonzero_static_out_kernel(_keys, &self_.snapshot(), size, fill_value, out);
+    }
     let result = native::sets::nonzero_static(self_, size, fill_value)?;
     copy_to_out(&result, out)
 }

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Result, ScalarType};
@@ -117,6 +118,9 @@ pub fn _softmax(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor>
 }
 
 fn _softmax_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
+    if self_.was_resized() {
+        return _softmax_cpu(_keys, &self_.snapshot(), dim, half_to_float);
+    }
     let spec = native::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
     let out = spec.allocate("_softmax")?;
     native::softmax::softmax_kernel(self_, dim, half_to_float, &out)?;
@@ -164,6 +168,9 @@ fn _softmax_out_cpu(
     half_to_float: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return _softmax_out_cpu(_keys, &self_.snapshot(), dim, half_to_float, out);
+    }
     let spec = native::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
     let target = spec.for_out("_softmax.out", out, &[self_])?;
     native::softmax::softmax_kernel(self_, dim, half_to_float, target.tensor())?;
@@ -224,6 +231,15 @@ fn _softmax_backward_data_cpu(
     dim: i64,
     input_dtype: ScalarType,
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || output.was_resized() {
+        return _softmax_backward_data_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &output.snapshot(),
+            dim,
+            input_dtype,
+        );
+    }
     let spec = native::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
     let out = spec.allocate("_softmax_backward_data")?;
     native::softmax::softmax_backward(grad_output, output, dim, input_dtype, &out)?;
@@ -292,6 +308,16 @@ fn _softmax_backward_data_out_cpu(
     input_dtype: ScalarType,
     out: &Tensor,
 ) -> Result<()> {
+    if grad_output.was_resized() || output.was_resized() {
+        return _softmax_backward_data_out_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &output.snapshot(),
+            dim,
+            input_dtype,
+            out,
+        );
+    }
     let spec = native::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
     let target = spec.for_out("_softmax_backward_data.out", out, &[grad_output, output])?;
     native::softmax::softmax_backward(grad_output, output, dim, input_dtype, target.tensor())?;
@@ -434,6 +460,9 @@ pub fn _log_softmax(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Ten
 }
 
 fn _log_softmax_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
+    if self_.was_resized() {
+        return _log_softmax_cpu(_keys, &self_.snapshot(), dim, half_to_float);
+    }
     let spec = native::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
     let out = spec.allocate("_log_softmax")?;
     native::softmax::log_softmax_kernel(self_, dim, half_to_float, &out)?;
@@ -481,6 +510,9 @@ fn _log_softmax_out_cpu(
     half_to_float: bool,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return _log_softmax_out_cpu(_keys, &self_.snapshot(), dim, half_to_float, out);
+    }
     let spec = native::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
     let target = spec.for_out("_log_softmax.out", out, &[self_])?;
     native::softmax::log_softmax_kernel(self_, dim, half_to_float, target.tensor())?;
@@ -541,6 +573,15 @@ fn _log_softmax_backward_data_cpu(
     dim: i64,
     input_dtype: ScalarType,
 ) -> Result<Tensor> {
+    if grad_output.was_resized() || output.was_resized() {
+        return _log_softmax_backward_data_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &output.snapshot(),
+            dim,
+            input_dtype,
+        );
+    }
     let spec = native::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
     let out = spec.allocate("_log_softmax_backward_data")?;
     native::softmax::log_softmax_backward(grad_output, output, dim, input_dtype, &out)?;
@@ -609,6 +650,16 @@ fn _log_softmax_backward_data_out_cpu(
     input_dtype: ScalarType,
     out: &Tensor,
 ) -> Result<()> {
+    if grad_output.was_resized() || output.was_resized() {
+        return _log_softmax_backward_data_out_cpu(
+            _keys,
+            &grad_output.snapshot(),
+            &output.snapshot(),
+            dim,
+            input_dtype,
+            out,
+        );
+    }
     let spec = native::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
     let target = spec.for_out("_log_softmax_backward_data.out", out, &[grad_output, output])?;
     native::softmax::log_softmax_backward(grad_output, output, dim, input_dtype, target.tensor())?;

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -39,6 +40,9 @@ fn sort_kernel(
     dim: i64,
     descending: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return sort_kernel(_keys, &self_.snapshot(), dim, descending);
+    }
     native::sort::sort_default(self_, dim, descending)
 }
 
@@ -85,6 +89,9 @@ fn sort_values_kernel(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return sort_values_kernel(_keys, &self_.snapshot(), dim, descending, values, indices);
+    }
     let (result0, result1) = native::sort::sort_default(self_, dim, descending)?;
     copy_to_out(&result0, values)?;
     copy_to_out(&result1, indices)
@@ -138,6 +145,9 @@ fn sort_stable_cpu(
     dim: i64,
     descending: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return sort_stable_cpu(_keys, &self_.snapshot(), stable, dim, descending);
+    }
     let (spec0, spec1) = native::sort::sort_meta(self_, stable, dim, descending)?;
     let out0 = spec0.allocate("sort.stable")?;
     let out1 = spec1.allocate("sort.stable")?;
@@ -203,6 +213,9 @@ fn sort_values_stable_cpu(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return sort_values_stable_cpu(_keys, &self_.snapshot(), stable, dim, descending, values, indices);
+    }
     let (spec0, spec1) = native::sort::sort_meta(self_, stable, dim, descending)?;
     let target0 = spec0.for_out("sort.values_stable", values, &[self_])?;
     let target1 = spec1.for_out("sort.values_stable", indices, &[self_])?;
@@ -464,6 +477,9 @@ fn topk_cpu(
     largest: bool,
     sorted: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return topk_cpu(_keys, &self_.snapshot(), k, dim, largest, sorted);
+    }
     let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest, sorted)?;
     let out0 = spec0.allocate("topk")?;
     let out1 = spec1.allocate("topk")?;
@@ -531,6 +547,9 @@ fn topk_values_cpu(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return topk_values_cpu(_keys, &self_.snapshot(), k, dim, largest, sorted, values, indices);
+    }
     let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest, sorted)?;
     let target0 = spec0.for_out("topk.values", values, &[self_])?;
     let target1 = spec1.for_out("topk.values", indices, &[self_])?;

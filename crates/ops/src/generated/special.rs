@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -1436,6 +1437,9 @@ pub fn frexp_tensor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
 }
 
 fn frexp_tensor_kernel(_keys: DispatchKeySet, self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return frexp_tensor_kernel(_keys, &self_.snapshot());
+    }
     native::special::frexp(self_)
 }
 
@@ -1475,6 +1479,9 @@ fn frexp_tensor_out_kernel(
     mantissa: &Tensor,
     exponent: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return frexp_tensor_out_kernel(_keys, &self_.snapshot(), mantissa, exponent);
+    }
     let (result0, result1) = native::special::frexp(self_)?;
     copy_to_out(&result0, mantissa)?;
     copy_to_out(&result1, exponent)

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -44,6 +45,9 @@ fn _unique2_kernel(
     return_inverse: bool,
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if self_.was_resized() {
+        return _unique2_kernel(_keys, &self_.snapshot(), sorted, return_inverse, return_counts);
+    }
     native::unique::unique2(self_, sorted, return_inverse, return_counts)
 }
 
@@ -90,6 +94,9 @@ fn unique_consecutive_kernel(
     return_counts: bool,
     dim: Option<i64>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if self_.was_resized() {
+        return unique_consecutive_kernel(_keys, &self_.snapshot(), return_inverse, return_counts, dim);
+    }
     native::unique::unique_consecutive(self_, return_inverse, return_counts, dim)
 }
 
@@ -137,6 +144,9 @@ fn unique_dim_kernel(
     return_inverse: bool,
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if self_.was_resized() {
+        return unique_dim_kernel(_keys, &self_.snapshot(), dim, sorted, return_inverse, return_counts);
+    }
     native::unique::unique_dim(self_, dim, sorted, return_inverse, return_counts)
 }
 
@@ -183,6 +193,9 @@ fn unique_dim_consecutive_kernel(
     return_inverse: bool,
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if self_.was_resized() {
+        return unique_dim_consecutive_kernel(_keys, &self_.snapshot(), dim, return_inverse, return_counts);
+    }
     native::unique::unique_dim_consecutive(self_, dim, return_inverse, return_counts)
 }
 

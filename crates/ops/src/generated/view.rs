@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::{Tensor, native};
 use flambeau_core::{Result, ScalarType};
 
@@ -300,6 +301,9 @@ fn as_strided_kernel(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
+    if self_.was_resized() {
+        return as_strided_kernel(_keys, &self_.snapshot(), size, stride, storage_offset);
+    }
     native::view::as_strided(self_, size, stride, storage_offset)
 }
 
@@ -623,6 +627,9 @@ fn unfold_kernel(
     size: i64,
     step: i64,
 ) -> Result<Tensor> {
+    if self_.was_resized() {
+        return unfold_kernel(_keys, &self_.snapshot(), dimension, size, step);
+    }
     native::view::unfold(self_, dimension, size, step)
 }
 

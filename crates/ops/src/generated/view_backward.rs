@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -196,6 +197,9 @@ fn unfold_backward_kernel(
     size: i64,
     step: i64,
 ) -> Result<Tensor> {
+    if grad_in.was_resized() {
+        return unfold_backward_kernel(_keys, &grad_in.snapshot(), input_sizes, dim, size, step);
+    }
     native::view_backward::unfold_backward(grad_in, input_sizes, dim, size, step)
 }
 

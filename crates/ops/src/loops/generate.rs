@@ -6,7 +6,7 @@ use crate::parallel::parallel_for;
 use crate::structured::with_guards;
 use crate::tensor_iterator::GRAIN;
 use crate::vectorized::{EveryIsa, Float, FloatLanes, Isa, Kernel, Placed, Vector, dispatch};
-use flambeau_core::{Element, Philox, Result, ensure};
+use flambeau_core::{Device, Element, Philox, Result, ensure};
 use std::mem::MaybeUninit;
 
 /// Writes every element of a contiguous tensor: `part(start, elements)` is called for stretches that begin at a multiple of
@@ -37,8 +37,13 @@ pub fn generate<T: Element>(
     if out.device().is_meta() {
         return Ok(());
     }
-    with_guards(name, &[], &[out], || {
-        let data = Shared(out.data_ptr().cast());
+    if !out.storage().is_host() {
+        let host = Tensor::empty_contiguous(out.sizes(), out.dtype(), Device::CPU)?;
+        generate(name, &host, part)?;
+        return crate::ops::copy_(out, &host, false);
+    }
+    with_guards(name, &[], &[out], |guarded| {
+        let data = Shared(guarded.ptr(out.strided_view()).cast());
         parallel_for(0..out.numel() as usize, GRAIN, |range| {
             // SAFETY: the guard is held, and a contiguous tensor has its elements side by side; stretches are disjoint.
             part(range.start, unsafe { std::slice::from_raw_parts_mut(data.at(range.start), range.len()) });

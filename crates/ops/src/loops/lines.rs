@@ -14,15 +14,16 @@ pub(crate) use scan::{Scan, scan_lines};
 pub(crate) use softmax::{ShareOf, share_lines, softmax_backward_lines, softmax_lines};
 
 use super::FloatFormula;
-use super::reduce::{SHORT_LINE, Steps, first_element};
+use super::reduce::{SHORT_LINE, Steps};
 use super::rows::{self, Floats, RowKernel, Rows, dispatch_rows_of};
 use super::streaming::{self, stream_rows};
 use super::tiles::StridedConvert;
 use crate::parallel::parallel_for;
+use crate::snapshot::ensure_unchanged;
 use crate::tensor_iterator::{Dim, DimMask, Dims, grain_of, offsets};
 use crate::vectorized::EveryIsa;
 use crate::{Tensor, scratch};
-use flambeau_core::{Access, Element, Result, ScalarType, StorageGuards};
+use flambeau_core::{Access, Element, Guarded, Result, ScalarType, StorageGuards};
 use smallvec::SmallVec;
 
 /// Elements of the lines that are gathered together: what a second-level cache holds of a few operands.
@@ -44,11 +45,18 @@ struct Port {
 unsafe impl Sync for Port {}
 
 impl Port {
-    fn new(tensor: &Tensor, mask: DimMask, from: ScalarType, to: ScalarType) -> Result<Self> {
+    fn new(
+        guarded: Guarded<'_>,
+        tensor: &Tensor,
+        mask: DimMask,
+        from: ScalarType,
+        to: ScalarType,
+    ) -> Result<Self> {
         let (line, kept) = (walk(tensor, mask, true), walk(tensor, mask, false));
         let dense = is_dense(&line, tensor.dtype());
         let convert = StridedConvert::new(from, to)?;
-        Ok(Port { base: first_element(tensor), line, kept, convert, direct: dense && from == to })
+        let base = guarded.ptr(tensor.strided_view());
+        Ok(Port { base, line, kept, convert, direct: dense && from == to })
     }
 
     fn start(&self, line: usize) -> *mut u8 {
@@ -135,11 +143,12 @@ fn map_lines<const N: usize>(
     let mut wanted: SmallVec<[_; 4]> = SmallVec::new();
     wanted.push((out.storage(), Access::Write));
     wanted.extend(inputs.iter().map(|input| (input.storage(), Access::Read)));
-    let _guards = StorageGuards::acquire(&wanted)?;
+    let guards = StorageGuards::acquire(&wanted)?;
+    ensure_unchanged(&inputs).and_then(|()| ensure_unchanged(&[out]))?;
     for input in inputs {
-        ports.push(Port::new(input, mask, input.dtype(), kernel)?);
+        ports.push(Port::new(guards.guarded(), input, mask, input.dtype(), kernel)?);
     }
-    ports.push(Port::new(out, mask, kernel, out.dtype())?);
+    ports.push(Port::new(guards.guarded(), out, mask, kernel, out.dtype())?);
     if out.numel() == 0 {
         return Ok(());
     }

@@ -31,7 +31,7 @@ pub(crate) use exponentials::{log_sum_exp, log_sum_exp_parts};
 pub(crate) use floats::{LineFloat, SHORT_LINE};
 pub(crate) use folds::*;
 pub(crate) use moments::{MomentElement, Moments, four, moments, moments_asking, moments_of, total};
-pub(crate) use source::{Source, first_element};
+pub(crate) use source::Source;
 pub(crate) use steps::Steps;
 
 use crate::loops::ahead::Asking;
@@ -41,7 +41,7 @@ use crate::vectorized::{EveryIsa, Float, Number};
 use crate::{Tensor, dispatch_all_types, ops};
 use accumulator::AnyFold;
 use blocks::{Floats, FoldLines, FoldRows, Folding, Numbers};
-use flambeau_core::{Element, Result, Scalar, ScalarType};
+use flambeau_core::{Element, Guarded, Result, Scalar, ScalarType};
 use smallvec::SmallVec;
 
 /// Elements folded by one call of a vector kernel: a quarter of a first-level cache for f32.
@@ -268,8 +268,8 @@ fn run_any(
     if few::fold_few(input, out, mask, kernel, fold)? {
         return Ok(());
     }
-    with_targets(input, [out], mask, [kernel], |reduction, targets| {
-        let source = Source::new(input, kernel)?;
+    with_targets(input, [out], mask, [kernel], |guarded, reduction, targets| {
+        let source = Source::new(guarded, input, kernel)?;
         if columns::suits(reduction) {
             columns::fold_columns(reduction, source, targets[0], fold);
         } else {
@@ -291,8 +291,8 @@ pub(crate) fn line_fold<const M: usize>(
     results: [ScalarType; M],
     fold: impl LineFold<M>,
 ) -> Result<()> {
-    with_targets(input, outs, mask, results, |reduction, targets| {
-        let source = Source::new(input, kernel)?;
+    with_targets(input, outs, mask, results, |guarded, reduction, targets| {
+        let source = Source::new(guarded, input, kernel)?;
         lines::fold_lines(reduction, source, targets, results.map(ScalarType::size), fold);
         Ok(())
     })
@@ -305,16 +305,16 @@ fn with_targets<const M: usize>(
     outs: [&Tensor; M],
     mask: DimMask,
     results: [ScalarType; M],
-    body: impl FnOnce(&Reduction, [*mut u8; M]) -> Result<()>,
+    body: impl FnOnce(Guarded<'_>, &Reduction, [*mut u8; M]) -> Result<()>,
 ) -> Result<()> {
     let targets = targets(&outs, &results)?;
     let reduction = Reduction::new(input, &targets[0], mask)?;
     let mut addresses = [std::ptr::null_mut(); M];
-    with_scratch("reduction", &[input], &targets.iter().collect::<SmallVec<[&Tensor; 3]>>(), || {
+    with_scratch("reduction", &[input], &targets.iter().collect::<SmallVec<[&Tensor; 3]>>(), |guarded| {
         for (address, target) in addresses.iter_mut().zip(&targets) {
-            *address = source::first_element(target);
+            *address = guarded.ptr(target.strided_view());
         }
-        body(&reduction, addresses)
+        body(guarded, &reduction, addresses)
     })?;
     finish(&outs, &targets)
 }

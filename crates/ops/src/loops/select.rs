@@ -142,12 +142,13 @@ pub fn all_true(tensor: &Tensor) -> Result<bool> {
     );
     let dense = crate::ops::clone(tensor, Some(MemoryFormat::Contiguous))?;
     let count = dense.numel() as usize;
-    with_guards("all", &[&dense], &[], || {
+    with_guards("all", &[&dense], &[], |guarded| {
         if count == 0 {
             return Ok(true);
         }
         // SAFETY: the guard is held, and a contiguous tensor of bool is that many bytes.
-        let bytes = unsafe { std::slice::from_raw_parts(dense.data_ptr().cast_const(), count) };
+        let bytes =
+            unsafe { std::slice::from_raw_parts(guarded.ptr(dense.strided_view()).cast_const(), count) };
         Ok(!bytes.contains(&0))
     })
 }

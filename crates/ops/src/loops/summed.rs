@@ -6,7 +6,7 @@ use super::ahead::Asking;
 use super::reduce::{Finish, Sum, fold_dense};
 use super::rows::{Floats, Rows, dispatch_rows};
 use crate::{Tensor, dispatch_all_types};
-use flambeau_core::{Access, Result, ScalarType, shape, with_guards};
+use flambeau_core::{Access, Result, ScalarType, StridedView, shape, with_guards};
 use std::mem::MaybeUninit;
 
 /// Elements at most.
@@ -27,8 +27,9 @@ pub(crate) fn sum_few<const N: usize>(
     finish: Finish,
 ) -> Result<bool> {
     const { assert!(N > 0 && N <= ARGUMENTS) };
+    let (args, out) = (args.map(Tensor::strided_view), out.strided_view());
     let (dtype, n) = (out.dtype(), args[0].numel() as usize);
-    let is_alike = |t: &&Tensor| {
+    let is_alike = |t: &StridedView<'_>| {
         t.dtype() == dtype
             && t.device().is_cpu()
             && t.is_contiguous()
@@ -46,12 +47,12 @@ pub(crate) fn sum_few<const N: usize>(
     for (i, arg) in args.iter().enumerate() {
         wanted[i] = (arg.storage(), Access::Read);
     }
-    dispatch_all_types!(wide_floats, dtype, name, T => with_guards(&wanted[..=N], || {
+    dispatch_all_types!(wide_floats, dtype, name, T => with_guards(&wanted[..=N], |guarded| {
         let mut terms = [MaybeUninit::<T>::uninit(); FEW];
-        let from = args.map(|arg| arg.data_ptr().cast_const());
+        let from = args.map(|arg| guarded.ptr(arg).cast_const());
         dispatch_rows::<T, _, N>(&Rows { to: terms.as_mut_ptr().cast(), from, ..Rows::empty(n) }, Floats(formula));
         // SAFETY: `n` terms were written; `out` is guarded and has one element of this type.
-        unsafe { out.data_ptr().cast::<T>().write(finish.apply(fold_dense(terms.as_ptr().cast::<T>(), n, Asking::NONE, Sum))) };
+        unsafe { guarded.ptr(out).cast::<T>().write(finish.apply(fold_dense(terms.as_ptr().cast::<T>(), n, Asking::NONE, Sum))) };
     }))
     .map_err(|e| e.context(name))?;
     Ok(true)

@@ -10,7 +10,7 @@ use crate::dispatch_all_types;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{Along, GRAIN, Plain, Pointers, TensorIterator, grain_of};
 use crate::vectorized::convert_slice;
-use flambeau_core::{Result, ScalarType};
+use flambeau_core::{Guarded, Result, ScalarType};
 use std::mem::MaybeUninit;
 
 /// Elements of a tile: so many that the start of a loop is little of it, and four operands of eight bytes fit a first-level cache.
@@ -152,10 +152,11 @@ pub(super) fn for_each_rows<const N: usize>(iter: &TensorIterator<'_>, kernel: &
     let Kernel { inputs, output, .. } = *kernel;
     if let Some(plain) = iter.plain().filter(|p| p.result == output && p.takes(inputs)) {
         return match plain.number() {
-            None => plain.with_guards(iter.name(), || plain_rows(plain.rows(), kernel)),
+            None => plain.with_guards(iter.name(), |guarded| plain_rows(plain.rows(guarded), kernel)),
             Some((place, from)) => {
                 let convert = converter(from, plain.dtype)?;
-                let numbered = || with_number(plain, (place, convert), kernel);
+                let numbered =
+                    |guarded: Guarded<'_>| with_number(plain.rows(guarded), (place, convert), kernel);
                 plain.with_guards(iter.name(), numbered)
             }
         };
@@ -243,11 +244,10 @@ fn plain_rows<const N: usize>(whole: Rows<N>, kernel: &Kernel<'_, N>) {
 
 /// The same where the input at `place` is a number, which is converted once.
 fn with_number<const N: usize>(
-    plain: &Plain<'_>,
+    mut whole: Rows<N>,
     (place, convert): (usize, Convert),
     kernel: &Kernel<'_, N>,
 ) {
-    let mut whole = plain.rows();
     let mut number = MaybeUninit::<u64>::uninit();
     // SAFETY: one element is read under the guards that are held; those of any type fit in eight bytes.
     unsafe { convert(whole.from[place], number.as_mut_ptr().cast(), 1) };
@@ -259,8 +259,8 @@ fn with_number<const N: usize>(
 impl Plain<'_> {
     /// All of it as one row.
     #[inline]
-    fn rows<const N: usize>(&self) -> Rows<N> {
-        let (to, from) = self.pointers();
+    fn rows<const N: usize>(&self, guarded: Guarded<'_>) -> Rows<N> {
+        let (to, from) = self.pointers(guarded);
         Rows { to, from, ..Rows::empty(self.numel()) }
     }
 }

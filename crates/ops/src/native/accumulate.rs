@@ -3,8 +3,8 @@
 
 use crate::{Tensor, ops};
 use flambeau_core::{
-    Access, DispatchKey, DispatchKeySet, Element, Result, Scalar, ScalarType, Storage, apply_thread_keys,
-    shape, with_guards,
+    Access, DispatchKey, DispatchKeySet, Element, Result, Scalar, ScalarType, Storage, StridedView,
+    apply_thread_keys, shape, with_guards,
 };
 use std::ops::{AddAssign, Mul};
 
@@ -33,20 +33,25 @@ pub fn accumulate_(to: &Tensor, from: &Tensor) -> Result<()> {
 /// # Errors
 /// Those of `add_`.
 pub fn accumulate_scaled_(to: &Tensor, from: &Tensor, alpha: Scalar) -> Result<()> {
+    let views = (to.strided_view(), from.strided_view());
     match to.dtype() {
-        ScalarType::F32 if is_plain(to, from) => add_few::<f32>(to, from, alpha),
-        ScalarType::F64 if is_plain(to, from) => add_few::<f64>(to, from, alpha),
+        ScalarType::F32 if is_seen_by_none_else(to, from) && is_plain(views) => add_few::<f32>(views, alpha),
+        ScalarType::F64 if is_seen_by_none_else(to, from) && is_plain(views) => add_few::<f64>(views, alpha),
         _ => ops::add__tensor(to, from, alpha),
     }
 }
 
-/// Whether a few elements of one type meet one by one, in memory of their own, and no one but the CPU's kernel would be asked.
-fn is_plain(to: &Tensor, from: &Tensor) -> bool {
+/// Whether no one but the CPU's kernel would be asked.
+fn is_seen_by_none_else(to: &Tensor, from: &Tensor) -> bool {
     const SEEN_BY_NO_KERNEL: DispatchKeySet =
         DispatchKeySet::of(DispatchKey::ADInplaceOrView).union(DispatchKeySet::of(DispatchKey::Profiler));
     let keys = apply_thread_keys(to.key_set() | from.key_set()).without(SEEN_BY_NO_KERNEL);
     keys == DispatchKeySet::of(DispatchKey::Cpu)
-        && (1..=FEW).contains(&to.numel())
+}
+
+/// Whether a few elements of one type meet one by one, in memory of their own.
+fn is_plain((to, from): (StridedView<'_>, StridedView<'_>)) -> bool {
+    (1..=FEW).contains(&to.numel())
         && from.dtype() == to.dtype()
         && to.is_contiguous()
         && from.is_contiguous()
@@ -55,16 +60,15 @@ fn is_plain(to: &Tensor, from: &Tensor) -> bool {
 }
 
 fn add_few<T: Element + AddAssign + Mul<Output = T>>(
-    to: &Tensor,
-    from: &Tensor,
+    (to, from): (StridedView<'_>, StridedView<'_>),
     alpha: Scalar,
 ) -> Result<()> {
     let alpha = T::from_scalar(alpha);
-    with_guards(&[(to.storage(), Access::Write), (from.storage(), Access::Read)], || {
+    with_guards(&[(to.storage(), Access::Write), (from.storage(), Access::Read)], |guarded| {
         let count = to.numel() as usize;
         // SAFETY: both are contiguous, of this type and of so many elements, guarded, and in storages of their own.
         let (sums, terms) = unsafe {
-            let (sums, terms) = (to.data_ptr().cast::<T>(), from.data_ptr().cast::<T>());
+            let (sums, terms) = (guarded.ptr(to).cast::<T>(), guarded.ptr(from).cast::<T>());
             (std::slice::from_raw_parts_mut(sums, count), std::slice::from_raw_parts(terms, count))
         };
         sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += alpha * *term);

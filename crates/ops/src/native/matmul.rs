@@ -5,7 +5,7 @@ use super::view;
 use crate::gemm::{Addend, Gemm, GemmElement, Isa, gemm, gemm_batch};
 use crate::structured::{TensorSpec, with_guards};
 use crate::{Tensor, dispatch_all_types, scratch};
-use flambeau_core::{Element, Result, Scalar, ensure, shape};
+use flambeau_core::{Element, Guarded, Result, Scalar, ensure, shape};
 
 /// Refuses operands on several devices, of which the kernels could reach only one.
 pub(super) fn ensure_same_device(name: &str, first: &Tensor, others: &[&Tensor]) -> Result<()> {
@@ -314,10 +314,10 @@ where
     };
     let (alpha, beta) = (factor(alpha)?, factor(addend.map_or(Scalar::Int(0), |(_, beta)| beta))?);
     let of_out = if a.dim() == 1 || out.dim() != 1 { Batch::<T>::rows } else { Batch::columns };
-    let (x, y, z) = (Batch::<T>::rows(a), Batch::<T>::columns(b), of_out(out));
     let addend = addend.map(|(tensor, _)| tensor);
-    let added = addend.map(of_out);
-    with_guards(name, &[a, b, addend.unwrap_or(a)][..2 + usize::from(addend.is_some())], &[out], || {
+    with_guards(name, &[a, b, addend.unwrap_or(a)][..2 + usize::from(addend.is_some())], &[out], |guarded| {
+        let (x, y) = (Batch::<T>::rows(guarded, a), Batch::<T>::columns(guarded, b));
+        let (z, added) = (of_out(guarded, out), addend.map(|addend| of_out(guarded, addend)));
         // SAFETY: the guards are held; `out` has the product's shape, its elements are distinct, and it shares no storage
         // with the operands (`TensorSpec::for_out` sees to both).
         z.packing(&x, || unsafe { z.scale_and_add(&x, &y, added.as_ref(), [alpha, beta]) })
@@ -342,44 +342,44 @@ unsafe impl<T> Sync for Batch<T> {}
 
 impl<T> Batch<T> {
     /// A vector is one row; a number is one row of one element.
-    fn rows(tensor: &Tensor) -> Self {
+    fn rows(guarded: Guarded<'_>, tensor: &Tensor) -> Self {
         match (tensor.sizes(), tensor.strides()) {
-            ([length], [stride]) => Self::new(tensor, (1, 0), [1, *length], [0, *stride]),
-            ([], _) => Self::new(tensor, (1, 0), [1, 1], [0, 0]),
-            _ => Self::matrices(tensor),
+            ([length], [stride]) => Self::new(guarded, tensor, (1, 0), [1, *length], [0, *stride]),
+            ([], _) => Self::new(guarded, tensor, (1, 0), [1, 1], [0, 0]),
+            _ => Self::matrices(guarded, tensor),
         }
     }
 
     /// A vector is one column.
-    fn columns(tensor: &Tensor) -> Self {
+    fn columns(guarded: Guarded<'_>, tensor: &Tensor) -> Self {
         match (tensor.sizes(), tensor.strides()) {
-            ([length], [stride]) => Self::new(tensor, (1, 0), [*length, 1], [*stride, 0]),
-            _ => Self::matrices(tensor),
+            ([length], [stride]) => Self::new(guarded, tensor, (1, 0), [*length, 1], [*stride, 0]),
+            _ => Self::matrices(guarded, tensor),
         }
     }
 
     /// The last two dimensions; the one before counts them.
-    pub(super) fn matrices(tensor: &Tensor) -> Self {
+    pub(super) fn matrices(guarded: Guarded<'_>, tensor: &Tensor) -> Self {
         match (tensor.sizes(), tensor.strides()) {
-            ([m, n], [row, column]) => Self::new(tensor, (1, 0), [*m, *n], [*row, *column]),
+            ([m, n], [row, column]) => Self::new(guarded, tensor, (1, 0), [*m, *n], [*row, *column]),
             ([count, .., m, n], [step, .., row, column]) => {
-                Self::new(tensor, (*count, *step), [*m, *n], [*row, *column])
+                Self::new(guarded, tensor, (*count, *step), [*m, *n], [*row, *column])
             }
-            _ => Self::new(tensor, (0, 0), [0, 0], [0, 0]),
+            _ => Self::new(guarded, tensor, (0, 0), [0, 0], [0, 0]),
         }
     }
 
     /// Any number of rows that are all this vector, to be added to as many.
-    pub(super) fn repeated(vector: &Tensor) -> Self {
+    pub(super) fn repeated(guarded: Guarded<'_>, vector: &Tensor) -> Self {
         let step = vector.strides().first().copied().unwrap_or(1);
-        Self::new(vector, (1, 0), [1, vector.numel()], [0, step])
+        Self::new(guarded, vector, (1, 0), [1, vector.numel()], [0, step])
     }
 
     /// All rows of a contiguous tensor as one matrix.
-    pub(super) fn dense_rows(tensor: &Tensor) -> Self {
+    pub(super) fn dense_rows(guarded: Guarded<'_>, tensor: &Tensor) -> Self {
         let columns = tensor.sizes().last().copied().unwrap_or(1);
         let rows = tensor.sizes().iter().rev().skip(1).product();
-        Self::new(tensor, (1, 0), [rows, columns], [columns, 1])
+        Self::new(guarded, tensor, (1, 0), [rows, columns], [columns, 1])
     }
 
     /// Transposed.
@@ -388,9 +388,15 @@ impl<T> Batch<T> {
         Self { sizes: [n, m], strides: [column, row], ..self }
     }
 
-    fn new(tensor: &Tensor, (count, step): (i64, i64), sizes: [i64; 2], strides: [i64; 2]) -> Self {
+    fn new(
+        guarded: Guarded<'_>,
+        tensor: &Tensor,
+        (count, step): (i64, i64),
+        sizes: [i64; 2],
+        strides: [i64; 2],
+    ) -> Self {
         Self {
-            first: tensor.data_ptr().cast(),
+            first: guarded.ptr(tensor.strided_view()).cast(),
             count: count as usize,
             step: step as isize,
             sizes: sizes.map(|size| size as usize),

@@ -88,9 +88,9 @@ fn max_backward(kind: Kind, grad_output: &Tensor, indices: &Tensor, grad_input: 
     let sizes = [kind.spatial(grad_input.sizes()), kind.spatial(grad_output.sizes())];
     summed(grad_input, |gx| {
         let gy = &widened(grad_output)?;
-        dispatch_all_types!(wide_floats, gx.dtype(), kind.name, T => with_scratch(kind.name, &[gy, indices], &[gx], || {
-            let of = |tensor: &Tensor| Channels::<T>::of(kind, tensor);
-            let at = Channels::of(kind, indices);
+        dispatch_all_types!(wide_floats, gx.dtype(), kind.name, T => with_scratch(kind.name, &[gy, indices], &[gx], |guarded| {
+            let of = |tensor: &Tensor| Channels::<T>::of(guarded, kind, tensor);
+            let at = Channels::of(guarded, kind, indices);
             // SAFETY: the guards are held, sizes were checked, and `gx` shares no memory with what is read.
             unsafe { greatest::max_backward::<T>(sizes, &of(gy), &at, &of(gx)) };
             Ok(())
@@ -99,9 +99,11 @@ fn max_backward(kind: Kind, grad_output: &Tensor, indices: &Tensor, grad_input: 
 }
 
 fn mean_of<T: Pooled + Element>(kind: Kind, mean: &Mean, self_: &Tensor, out: &Tensor) -> Result<()> {
-    with_scratch(kind.name, &[self_], &[out], || {
+    with_scratch(kind.name, &[self_], &[out], |guarded| {
         // SAFETY: the guards are held; the windows are the input's, and `out` shares no memory with it.
-        unsafe { mean::mean::<T>(mean, &Channels::of(kind, self_), &Channels::of(kind, out)) };
+        unsafe {
+            mean::mean::<T>(mean, &Channels::of(guarded, kind, self_), &Channels::of(guarded, kind, out))
+        };
         Ok(())
     })
 }
@@ -110,10 +112,17 @@ fn mean_backward_of<T>(kind: Kind, mean: &Mean, gy: &Tensor, gx: &Tensor) -> Res
 where
     T: Pooled<Sum = T> + Element + AddAssign,
 {
-    with_scratch(kind.name, &[gy], &[gx], || {
+    with_scratch(kind.name, &[gy], &[gx], |guarded| {
         let input = kind.spatial(gx.sizes());
         // SAFETY: the guards are held; the windows are those of `gx`, which shares no memory with `gy`.
-        unsafe { mean::mean_backward::<T>(mean, input, &Channels::of(kind, gy), &Channels::of(kind, gx)) };
+        unsafe {
+            mean::mean_backward::<T>(
+                mean,
+                input,
+                &Channels::of(guarded, kind, gy),
+                &Channels::of(guarded, kind, gx),
+            )
+        };
         Ok(())
     })
 }

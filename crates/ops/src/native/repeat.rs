@@ -238,10 +238,10 @@ pub fn rot90(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
     ensure!(self_.dim() >= 2, Shape, "rot90: expected total dims >= 2, but got total dims = {}", self_.dim());
     wrap_dims("rot90: expected rotation dims to be different", dims, self_.dim())?;
     match k.rem_euclid(4) {
-        1 => view::transpose(&flip(self_, &dims[1..])?, dims[0], dims[1]),
-        2 => flip(self_, dims),
-        3 => view::transpose(&flip(self_, &dims[..1])?, dims[0], dims[1]),
-        _ => copy::clone(self_, Some(MemoryFormat::Contiguous)),
+        1 => view::transpose(&ops::flip(self_, &dims[1..])?, dims[0], dims[1]),
+        2 => ops::flip(self_, dims),
+        3 => view::transpose(&ops::flip(self_, &dims[..1])?, dims[0], dims[1]),
+        _ => ops::clone(self_, Some(MemoryFormat::Contiguous)),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::parallel::parallel_for;
 use crate::structured::with_scratch;
 use crate::tensor_iterator::GRAIN;
 use bytemuck::Pod;
-use flambeau_core::{Result, Storage, bail, ensure, shape};
+use flambeau_core::{Guarded, Result, Storage, bail, ensure, shape};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -26,9 +26,9 @@ struct Span<'g> {
 
 impl Span<'_> {
     /// Under a guard on the tensor's storage.
-    fn new(tensor: &Tensor, writable: bool) -> Result<Self> {
-        let geometry = tensor.geometry();
-        let (size, first) = (tensor.dtype().size(), tensor.data_ptr());
+    fn new(guarded: Guarded<'_>, tensor: &Tensor, writable: bool) -> Result<Self> {
+        let view = tensor.strided_view();
+        let (geometry, size, first) = (view.geometry(), view.dtype().size(), guarded.ptr(view));
         let reach =
             if geometry.numel() == 0 { None } else { shape::extent(geometry.sizes(), geometry.strides())? };
         let count = reach.map_or(0, |last| last as usize + 1);
@@ -55,9 +55,9 @@ pub(super) struct Slices<'g> {
 
 impl<'g> Slices<'g> {
     /// Of tensors whose guards are held for `'g`.
-    fn of(reads: &[&Tensor], writes: &[&Tensor]) -> Result<Self> {
+    fn of(guarded: Guarded<'_>, reads: &[&Tensor], writes: &[&Tensor]) -> Result<Self> {
         let spans = |tensors: &[&Tensor], writable: bool| {
-            tensors.iter().map(move |t| Span::new(t, writable)).collect::<Result<Vec<_>>>()
+            tensors.iter().map(move |t| Span::new(guarded, t, writable)).collect::<Result<Vec<_>>>()
         };
         Ok(Slices { reads: spans(reads, false)?.into(), writes: spans(writes, true)?.into() })
     }
@@ -97,7 +97,7 @@ pub(super) fn with_slices<R>(
     body: impl for<'g> FnOnce(&Slices<'g>) -> Result<R>,
 ) -> Result<R> {
     check(name, reads, writes)?;
-    with_scratch(name, reads, writes, || body(&Slices::of(reads, writes)?))
+    with_scratch(name, reads, writes, |guarded| body(&Slices::of(guarded, reads, writes)?))
 }
 
 /// Whether all are on the host, and what is written stands alone.

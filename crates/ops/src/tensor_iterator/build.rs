@@ -4,7 +4,7 @@ use super::operand::{Handle, Operand, Output};
 use super::types::result_type;
 use super::{Config, TensorIterator};
 use crate::Tensor;
-use flambeau_core::{Device, DimVec, Result, bail, default_dtype, ensure, shape};
+use flambeau_core::{Device, DimVec, Geometry, Result, StridedView, bail, default_dtype, ensure, shape};
 use smallvec::SmallVec;
 
 /// Dimensions of the result, innermost in memory first.
@@ -132,14 +132,14 @@ impl<'a> TensorIterator<'a> {
     fn compute_shape(&mut self) -> Result<()> {
         let mut sizes: Option<DimVec> = None;
         let is_fixed = |o: &&Operand<'_>| matches!(o.output, None | Some(Output::InPlace(_)));
-        for tensor in self.operands.iter().filter(is_fixed).filter_map(Operand::tensor) {
+        for geometry in self.operands.iter().filter(is_fixed).filter_map(Operand::geometry) {
             sizes = Some(match sizes {
-                None => DimVec::from_slice(tensor.sizes()),
-                Some(sizes) if sizes.as_slice() == tensor.sizes() => sizes,
-                Some(sizes) => shape::broadcast(&sizes, tensor.sizes())?,
+                None => DimVec::from_slice(geometry.sizes()),
+                Some(sizes) if sizes.as_slice() == geometry.sizes() => sizes,
+                Some(sizes) => shape::broadcast(&sizes, geometry.sizes())?,
             });
         }
-        let given = || self.operands[0].tensor().map(|t| DimVec::from_slice(t.sizes()));
+        let given = || self.operands[0].geometry().map(|g| DimVec::from_slice(g.sizes()));
         self.sizes = sizes.or_else(given).unwrap_or_default();
         Ok(())
     }
@@ -177,17 +177,23 @@ impl<'a> TensorIterator<'a> {
 
     /// An output that was given takes the shape of the result, or has it already.
     fn mark_outputs(&mut self) -> Result<()> {
-        for operand in &self.operands[..self.outputs] {
+        for operand in &mut self.operands[..self.outputs] {
+            let sizes = operand.geometry().map(Geometry::sizes).unwrap_or_default();
             match operand.output {
-                Some(Output::InPlace(t)) => ensure!(
-                    t.sizes() == self.sizes.as_slice(),
+                Some(Output::InPlace(_)) => ensure!(
+                    sizes == self.sizes.as_slice(),
                     Shape,
-                    "output with shape {:?} doesn't match the broadcast shape {:?}",
-                    t.sizes(),
+                    "output with shape {sizes:?} doesn't match the broadcast shape {:?}",
                     self.sizes
                 ),
-                Some(Output::Given(t)) if t.sizes() != self.sizes.as_slice() => {
+                Some(Output::Given(t)) if sizes != self.sizes.as_slice() => {
                     crate::structured::resize_out(t, &self.sizes)?;
+                    operand.look_again();
+                    ensure!(
+                        operand.geometry().is_some_and(|g| g.sizes() == self.sizes.as_slice()),
+                        Busy,
+                        "expected sizes of `out` that stay as they are but another thread has changed them"
+                    );
                 }
                 _ => {}
             }
@@ -199,20 +205,23 @@ impl<'a> TensorIterator<'a> {
     /// read from a copy, so that every element is computed from values that were there before the call.
     fn check_overlap(&mut self) -> Result<()> {
         let (outputs, inputs) = self.operands.split_at_mut(self.outputs);
-        for output in outputs.iter().filter_map(Operand::tensor) {
+        for output in outputs.iter() {
+            let (Some(tensor), Some(written)) = (output.tensor(), output.geometry()) else { continue };
             ensure!(
-                output.is_contiguous() || !shape::has_internal_overlap(output.sizes(), output.strides()),
+                written.is_contiguous() || !shape::has_internal_overlap(written.sizes(), written.strides()),
                 Aliasing,
                 "expected an output of which every element has memory of its own but got sizes {:?} with strides {:?}; \
                  clone it first",
-                output.sizes(),
-                output.strides()
+                written.sizes(),
+                written.strides()
             );
+            let written = StridedView::with_geometry(tensor.impl_(), written);
             for input in inputs.iter_mut() {
-                let Some(tensor) = input.tensor() else { continue };
-                if crate::structured::overlaps_partially(tensor, output)? {
-                    let copy = crate::structured::private_copy(tensor)?;
-                    input.handle = Handle::Owned(copy);
+                let (Some(tensor), Some(geometry)) = (input.tensor(), input.geometry()) else { continue };
+                let read = StridedView::with_geometry(tensor.impl_(), geometry);
+                if crate::structured::overlaps_partially(read, written)? {
+                    let seen = tensor.alias_as(read.sizes(), read.strides(), geometry.storage_offset())?;
+                    input.handle = Handle::Owned(crate::structured::private_copy(&seen)?);
                 }
             }
         }
@@ -224,12 +233,12 @@ impl<'a> TensorIterator<'a> {
         let dims = self.sizes.len();
         self.shape = self.sizes.iter().rev().copied().collect();
         for operand in &mut self.operands {
-            let Some(tensor) = operand.tensor() else { continue };
+            let Some(geometry) = operand.geometry() else { continue };
             let size = operand.dtype.size() as i64;
-            let expanded = if tensor.sizes() == self.sizes.as_slice() {
-                DimVec::from_slice(tensor.strides())
+            let expanded = if geometry.sizes() == self.sizes.as_slice() {
+                DimVec::from_slice(geometry.strides())
             } else {
-                shape::expand_strides(tensor.sizes(), tensor.strides(), &self.sizes)?
+                shape::expand_strides(geometry.sizes(), geometry.strides(), &self.sizes)?
             };
             let stride_of = |d: usize| if self.sizes[d] == 1 { 0 } else { expanded[d] * size };
             operand.strides = (0..dims).rev().map(stride_of).collect();

@@ -1,7 +1,7 @@
 //! One operand of an iterator: a tensor, how it is stepped through, and in which type the formula meets it.
 
 use crate::Tensor;
-use flambeau_core::{DimVec, Error, ErrorKind, Result, ScalarType, Storage};
+use flambeau_core::{DimVec, Error, ErrorKind, Geometry, Guarded, Result, ScalarType, Storage, StridedView};
 use smallvec::SmallVec;
 
 /// Operands, inline for ternary formulas.
@@ -29,8 +29,18 @@ pub enum Role {
 
 pub(super) enum Handle<'a> {
     None,
-    Borrowed(&'a Tensor),
+    /// With its geometry when the call began, which is the call's throughout.
+    Borrowed(&'a Tensor, &'a Geometry),
+    /// Nobody else's.
     Owned(Tensor),
+}
+
+impl<'a> Handle<'a> {
+    /// A tensor as it is now.
+    #[inline(always)]
+    pub(super) fn borrowed(tensor: &'a Tensor) -> Self {
+        Handle::Borrowed(tensor, tensor.geometry())
+    }
 }
 
 /// A tensor in the walk.
@@ -50,15 +60,20 @@ impl<'a> Operand<'a> {
     pub(super) fn output(output: Output<'a>) -> Self {
         let (handle, dtype) = match output {
             Output::Allocate => (Handle::None, ScalarType::F32),
-            Output::InPlace(t) | Output::Given(t) => (Handle::Borrowed(t), t.dtype()),
+            Output::InPlace(t) | Output::Given(t) => (Handle::borrowed(t), t.dtype()),
         };
         Operand { handle, output: Some(output), strides: DimVec::new(), fresh: false, dtype }
     }
 
     #[inline]
     pub(super) fn input(tensor: &'a Tensor) -> Self {
-        let (handle, dtype) = (Handle::Borrowed(tensor), tensor.dtype());
+        let (handle, dtype) = (Handle::borrowed(tensor), tensor.dtype());
         Operand { handle, output: None, strides: DimVec::new(), fresh: false, dtype }
+    }
+
+    /// An input that was looked at before.
+    pub(super) fn seen(tensor: &'a Tensor, geometry: &'a Geometry) -> Self {
+        Operand { handle: Handle::Borrowed(tensor, geometry), ..Self::input(tensor) }
     }
 
     pub(super) fn owned_input(tensor: Tensor) -> Self {
@@ -71,8 +86,25 @@ impl<'a> Operand<'a> {
     pub fn tensor(&self) -> Option<&Tensor> {
         match &self.handle {
             Handle::None => None,
-            Handle::Borrowed(t) => Some(t),
+            Handle::Borrowed(t, _) => Some(t),
             Handle::Owned(t) => Some(t),
+        }
+    }
+
+    /// Its sizes, strides and offset, once there is a tensor: those that the whole call goes by.
+    #[inline]
+    pub fn geometry(&self) -> Option<&Geometry> {
+        match &self.handle {
+            Handle::None => None,
+            Handle::Borrowed(_, geometry) => Some(geometry),
+            Handle::Owned(t) => Some(t.geometry()),
+        }
+    }
+
+    /// Another look at the tensor, which this call itself has given other sizes.
+    pub(super) fn look_again(&mut self) {
+        if let Handle::Borrowed(tensor, geometry) = &mut self.handle {
+            *geometry = tensor.geometry();
         }
     }
 
@@ -80,7 +112,7 @@ impl<'a> Operand<'a> {
     pub(super) fn take_tensor(&mut self, name: &str) -> Result<Tensor> {
         match std::mem::replace(&mut self.handle, Handle::None) {
             Handle::Owned(t) => Ok(t),
-            Handle::Borrowed(t) => Ok(t.clone()),
+            Handle::Borrowed(t, _) => Ok(t.clone()),
             Handle::None => Err(not_built(name)),
         }
     }
@@ -121,8 +153,13 @@ impl<'a> Operand<'a> {
 
     /// The address of its first element; null where there is no tensor.
     #[inline]
-    pub(super) fn first_element(&self) -> *mut u8 {
-        self.tensor().map_or(std::ptr::null_mut(), Tensor::data_ptr)
+    pub(super) fn first_element(&self, guarded: Guarded<'_>) -> *mut u8 {
+        match (self.tensor(), self.geometry()) {
+            (Some(tensor), Some(geometry)) => {
+                guarded.ptr(StridedView::with_geometry(tensor.impl_(), geometry))
+            }
+            _ => std::ptr::null_mut(),
+        }
     }
 }
 

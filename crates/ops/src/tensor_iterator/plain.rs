@@ -4,7 +4,9 @@
 use super::operand::{Handle, Operand, Operands, Output};
 use super::{Config, TensorIterator};
 use crate::Tensor;
-use flambeau_core::{Access, Result, Scalar, ScalarType, Storage, ensure, shape, with_guards};
+use flambeau_core::{
+    Access, Geometry, Guarded, Result, Scalar, ScalarType, Storage, StridedView, ensure, shape, with_guards,
+};
 
 /// The most inputs a plain call has.
 const INPUTS: usize = 3;
@@ -13,6 +15,8 @@ const INPUTS: usize = 3;
 pub(crate) struct Plain<'a> {
     /// The inputs, the last repeated up to `INPUTS`.
     inputs: [&'a Tensor; INPUTS],
+    /// Theirs when the call began.
+    geometries: [&'a Geometry; INPUTS],
     count: usize,
     /// The first input is a condition, of bool whatever the others are.
     chooses: bool,
@@ -34,11 +38,14 @@ impl<'a> TensorIterator<'a> {
         inputs: &[&'a Tensor; N],
         config: Config,
     ) -> Result<bool> {
-        let tensors = || inputs.iter().copied().filter(|t| !t.is_wrapped_number());
-        let Some(first) = tensors().find(|t| t.dim() > 0).or_else(|| tensors().next()) else {
+        let geometries = inputs.map(Tensor::geometry);
+        let mut tensors = (0..N).filter(|i| !inputs[*i].is_wrapped_number());
+        let Some(first) = tensors.clone().find(|i| geometries[*i].dim() > 0).or_else(|| tensors.next())
+        else {
             return Ok(false);
         };
-        let (geometry, dtype, device) = (first.geometry(), first.dtype(), first.device());
+        let (first, geometry) = (inputs[first], geometries[first]);
+        let (dtype, device) = (first.dtype(), first.device());
         if N > INPUTS
             || !geometry.is_contiguous()
             || (config.promote_integers_to_float && !dtype.is_floating_point())
@@ -46,8 +53,7 @@ impl<'a> TensorIterator<'a> {
         {
             return Ok(false);
         }
-        let alike = |t: &Tensor| {
-            let g = t.geometry();
+        let alike = |t: &Tensor, g: &Geometry| {
             t.dtype() == dtype
                 && t.device() == device
                 && g.is_contiguous()
@@ -60,8 +66,9 @@ impl<'a> TensorIterator<'a> {
                     return Ok(false);
                 }
                 number = Some(i);
-            } else if !t.is_same(first) && !alike(t) {
-                if number.is_some() || t.dim() != 0 || t.dtype() != dtype || t.device() != device {
+            } else if !std::ptr::eq(geometries[i], geometry) && !alike(t, geometries[i]) {
+                if number.is_some() || geometries[i].dim() != 0 || t.dtype() != dtype || t.device() != device
+                {
                     return Ok(false);
                 }
                 number = Some(i);
@@ -74,22 +81,24 @@ impl<'a> TensorIterator<'a> {
                     .map_err(|e| e.context(self.name))?,
             ),
             Output::InPlace(t) | Output::Given(t) => {
+                let written = t.geometry();
                 // A number must not be among the elements that are written.
                 let apart = |(i, input): (usize, &&Tensor)| {
                     !Storage::ptr_eq(input.storage(), t.storage())
-                        || (input.storage_offset() == t.storage_offset() && number != Some(i))
+                        || (geometries[i].storage_offset() == written.storage_offset() && number != Some(i))
                 };
-                if result != dtype || !alike(t) || !inputs.iter().enumerate().all(apart) {
+                if result != dtype || !alike(t, written) || !inputs.iter().enumerate().all(apart) {
                     return Ok(false);
                 }
-                Handle::Borrowed(t)
+                Handle::Borrowed(t, written)
             }
         };
         // One by one: read together, what has just been written apart would have to be waited for.
-        let all = [inputs[0], inputs[1.min(N - 1)], inputs[2.min(N - 1)]];
+        let places = [0, 1.min(N - 1), 2.min(N - 1)];
         self.common_dtype = dtype;
         self.plain = Some(Plain {
-            inputs: all,
+            inputs: places.map(|i| inputs[i]),
+            geometries: places.map(|i| geometries[i]),
             count: N,
             chooses: false,
             number,
@@ -108,18 +117,20 @@ impl<'a> TensorIterator<'a> {
     #[inline]
     pub(super) fn build_plain_nullary(&mut self) -> bool {
         let Output::InPlace(out) = self.output else { return false };
-        if !out.is_contiguous() || !self.operands.is_empty() {
+        let geometry = out.geometry();
+        if !geometry.is_contiguous() || !self.operands.is_empty() {
             return false;
         }
         self.common_dtype = out.dtype();
         self.plain = Some(Plain {
             inputs: [out; INPUTS],
+            geometries: [geometry; INPUTS],
             count: 0,
             chooses: false,
             number: None,
             owned: None,
-            output: Handle::Borrowed(out),
-            numel: out.numel(),
+            output: Handle::Borrowed(out, geometry),
+            numel: geometry.numel(),
             dtype: out.dtype(),
             result: out.dtype(),
         });
@@ -131,11 +142,19 @@ impl<'a> TensorIterator<'a> {
     /// # Errors
     /// Those of [`build`](Self::build).
     pub fn build_choice(&mut self, condition: &'a Tensor, yes: &'a Tensor, no: &'a Tensor) -> Result<()> {
-        if self.may_choose_plainly(condition, [yes, no])
+        let chosen = condition.geometry();
+        if self.may_choose_plainly(condition, chosen, [yes, no])
             && self.build_plain(&[yes, no], Config::PROMOTE)?
             && let Some(plain) = &mut self.plain
         {
+            ensure!(
+                plain.numel == chosen.numel(),
+                Busy,
+                "{}: expected sizes that stay as they are during the call but another thread has changed them",
+                self.name
+            );
             plain.inputs = [condition, yes, no];
+            plain.geometries = [chosen, plain.geometries[0], plain.geometries[1]];
             plain.number = plain.number.map(|place| place + 1);
             (plain.count, plain.chooses) = (3, true);
             return Ok(());
@@ -145,15 +164,15 @@ impl<'a> TensorIterator<'a> {
     }
 
     /// Whether a call that is plain without its condition is so with it.
-    fn may_choose_plainly(&self, condition: &Tensor, values: [&Tensor; 2]) -> bool {
-        let like = |t: &Tensor| shape::same(t.sizes(), condition.sizes()) && t.device() == condition.device();
+    fn may_choose_plainly(&self, condition: &Tensor, chosen: &Geometry, values: [&Tensor; 2]) -> bool {
+        let like = |t: &Tensor| shape::same(t.sizes(), chosen.sizes()) && t.device() == condition.device();
         let apart = match self.output {
             Output::Allocate => true,
             Output::InPlace(t) | Output::Given(t) => !Storage::ptr_eq(t.storage(), condition.storage()),
         };
         condition.dtype() == ScalarType::Bool
-            && condition.dim() > 0
-            && condition.is_contiguous()
+            && chosen.dim() > 0
+            && chosen.is_contiguous()
             && values.iter().all(|t| t.dim() == 0 || like(t))
             && values.iter().any(|t| t.dim() > 0)
             && apart
@@ -185,28 +204,13 @@ fn stays(dtype: ScalarType, number: ScalarType) -> bool {
     dtype == number || dtype.is_floating_point() || (number != ScalarType::F64 && dtype != ScalarType::Bool)
 }
 
-/// Refuses tensors that are only a shape.
-///
-/// # Errors
-/// `Device`.
-#[inline]
-pub(super) fn ensure_has_elements(tensor: &Tensor) -> Result<()> {
-    ensure!(
-        tensor.device().is_cpu(),
-        Device,
-        "expected elements on the CPU but got a tensor on {}",
-        tensor.device()
-    );
-    Ok(())
-}
-
 impl<'a> Plain<'a> {
     /// The output; to be asked once, at the end.
     #[inline]
     pub(super) fn take_output(&mut self) -> Tensor {
         match std::mem::replace(&mut self.output, Handle::None) {
             Handle::Owned(t) => t,
-            Handle::Borrowed(t) => t.clone(),
+            Handle::Borrowed(t, _) => t.clone(),
             Handle::None => self.inputs[0].clone(),
         }
     }
@@ -215,7 +219,7 @@ impl<'a> Plain<'a> {
     pub(super) fn output(&self) -> &Tensor {
         match &self.output {
             Handle::Owned(t) => t,
-            Handle::Borrowed(t) => t,
+            Handle::Borrowed(t, _) => t,
             Handle::None => self.inputs[0],
         }
     }
@@ -249,12 +253,17 @@ impl<'a> Plain<'a> {
     /// The address of the first element of the result, then those of `N` inputs. Inlined, since two that come back through memory
     /// are read as one before they are there.
     #[inline(always)]
-    pub(crate) fn pointers<const N: usize>(&self) -> (*mut u8, [*const u8; N]) {
+    pub(crate) fn pointers<const N: usize>(&self, guarded: Guarded<'_>) -> (*mut u8, [*const u8; N]) {
         let mut from = [std::ptr::null(); N];
         for (i, place) in from.iter_mut().enumerate() {
-            *place = self.input(i).data_ptr().cast_const();
+            *place = guarded.ptr(self.view(i)).cast_const();
         }
-        (self.output().data_ptr(), from)
+        let to = match &self.output {
+            Handle::Owned(t) => guarded.ptr(t.strided_view()),
+            Handle::Borrowed(t, geometry) => guarded.ptr(StridedView::with_geometry(t.impl_(), geometry)),
+            Handle::None => std::ptr::null_mut(),
+        };
+        (to, from)
     }
 
     /// Which input is a number, and its type.
@@ -271,10 +280,22 @@ impl<'a> Plain<'a> {
         }
     }
 
+    /// An input as it was when the call began.
+    #[inline(always)]
+    fn view(&self, i: usize) -> StridedView<'_> {
+        match &self.owned {
+            Some(number) if self.number == Some(i) => number.strided_view(),
+            _ => StridedView::with_geometry(self.inputs[i].impl_(), self.geometries[i]),
+        }
+    }
+
     /// Calls `body` under the guards of all operands.
     #[inline]
-    pub(crate) fn with_guards<R>(&self, name: &str, body: impl FnOnce() -> R) -> Result<R> {
-        ensure_has_elements(self.output()).map_err(|e| e.context(name))?;
+    pub(crate) fn with_guards<R>(
+        &self,
+        name: &str,
+        body: impl for<'g> FnOnce(Guarded<'g>) -> R,
+    ) -> Result<R> {
         let out = (self.output().storage(), Access::Write);
         let mut wanted = [out; INPUTS + 1];
         let mut n = 0;
@@ -295,9 +316,12 @@ impl<'a> Plain<'a> {
     pub(super) fn operands(&self) -> Operands<'a> {
         let mut operands = Operands::new();
         let mut output = Operand::output(match &self.output {
-            Handle::Borrowed(t) => Output::Given(t),
+            Handle::Borrowed(t, _) => Output::Given(t),
             _ => Output::Allocate,
         });
+        if let Handle::Borrowed(t, geometry) = self.output {
+            output.handle = Handle::Borrowed(t, geometry);
+        }
         output.dtype = self.result;
         if let Handle::Owned(t) = &self.output {
             output.handle = Handle::Owned(t.clone());
@@ -306,7 +330,7 @@ impl<'a> Plain<'a> {
         operands.push(output);
         operands.extend((0..self.count).map(|i| match &self.owned {
             Some(number) if self.number == Some(i) => Operand::owned_input(number.clone()),
-            _ => Operand::input(self.inputs[i]),
+            _ => Operand::seen(self.inputs[i], self.geometries[i]),
         }));
         for (place, operand) in operands.iter_mut().enumerate() {
             let repeated = self.number.is_some_and(|i| place == 1 + i);

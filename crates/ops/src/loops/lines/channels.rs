@@ -4,7 +4,7 @@
     reason = "reads and writes the rows of contiguous tensors under the guards taken here"
 )]
 
-use super::norm::{Affine, Normalize, Shared, parameter, storages};
+use super::norm::{Affine, Normalize, Shared, parameter, with_parameters};
 use super::{row, streaming, write_row};
 use crate::loops::ahead::Asking;
 use crate::loops::reduce::{Cascade, MomentElement, Moments, computing_type, moments_asking};
@@ -13,7 +13,7 @@ use crate::parallel::parallel_for;
 use crate::tensor_iterator::GRAIN;
 use crate::vectorized::EveryIsa;
 use crate::{Tensor, dispatch_all_types};
-use flambeau_core::{Element, Result, Scalar, StorageGuards};
+use flambeau_core::{Element, Result, Scalar};
 
 /// Bytes of a channel that a second cache holds beside the rows that are on their way.
 const MOST: usize = 512 << 10;
@@ -111,29 +111,35 @@ pub(crate) fn batch_norm_channels(
     eps: f64,
 ) -> Result<bool> {
     let Some(all) = Channels::of(input, out) else { return Ok(false) };
-    let wanted = storages(&[Some(input), affine.weight, affine.bias], &[out, mean, var, rstd]);
-    let _guards = StorageGuards::acquire(&wanted)?;
-    let (weight, bias) = (affine.weight.map(Shared::of), affine.bias.map(Shared::of));
-    let [from, to, means, vars, rstds] = [input, out, mean, var, rstd].map(Shared::of);
-    let streams = streaming::pays(out.numel() as usize * out.dtype().size(), || 1);
-    dispatch_all_types!(wide_floats, input.dtype(), "batch_norm", T => {
-        let (one, zero) = (T::from_scalar(Scalar::Int(1)), T::from_scalar(Scalar::Int(0)));
-        let grain = (GRAIN / (all.images * all.n)).max(1);
-        parallel_for(0..all.channels, grain, |range| for channel in range {
-            let (from, to): (*const T, *mut T) = (from.get().cast_const().cast(), to.get().cast());
-            // SAFETY: both tensors have all rows, and the others an element for this channel, which no other thread writes.
-            unsafe {
-                let found = all.moments(from, channel);
-                let variance = found.variance(0.0);
-                let spread = 1.0 / (variance + eps).sqrt();
-                for (to, value) in [(&means, found.mean), (&vars, variance), (&rstds, spread)] {
-                    to.get().cast::<T>().add(channel).write(T::from_scalar(Scalar::Float(value)));
-                }
-                let parameters = [parameter(weight, &one), parameter(bias, &zero)]
-                    .map(|(of, is_one)| if is_one { of } else { of.add(channel) });
-                all.write((from, to), channel, Normalize(found.mean, spread), parameters, streams);
-            }
-        });
-        Ok(true)
-    })
+    with_parameters(
+        "batch_norm",
+        &[Some(input), affine.weight, affine.bias],
+        &[out, mean, var, rstd],
+        |guarded| {
+            let shared = |tensor| Shared::of(guarded, tensor);
+            let (weight, bias) = (affine.weight.map(shared), affine.bias.map(shared));
+            let [from, to, means, vars, rstds] = [input, out, mean, var, rstd].map(shared);
+            let streams = streaming::pays(out.numel() as usize * out.dtype().size(), || 1);
+            dispatch_all_types!(wide_floats, input.dtype(), "batch_norm", T => {
+                let (one, zero) = (T::from_scalar(Scalar::Int(1)), T::from_scalar(Scalar::Int(0)));
+                let grain = (GRAIN / (all.images * all.n)).max(1);
+                parallel_for(0..all.channels, grain, |range| for channel in range {
+                    let (from, to): (*const T, *mut T) = (from.get().cast_const().cast(), to.get().cast());
+                    // SAFETY: both tensors have all rows, and the others an element for this channel, which no other thread writes.
+                    unsafe {
+                        let found = all.moments(from, channel);
+                        let variance = found.variance(0.0);
+                        let spread = 1.0 / (variance + eps).sqrt();
+                        for (to, value) in [(&means, found.mean), (&vars, variance), (&rstds, spread)] {
+                            to.get().cast::<T>().add(channel).write(T::from_scalar(Scalar::Float(value)));
+                        }
+                        let parameters = [parameter(weight, &one), parameter(bias, &zero)]
+                            .map(|(of, is_one)| if is_one { of } else { of.add(channel) });
+                        all.write((from, to), channel, Normalize(found.mean, spread), parameters, streams);
+                    }
+                });
+                Ok(true)
+            })
+        },
+    )
 }

@@ -3,12 +3,14 @@
 
 use super::{map_lines, next_line, row, streams_to, write_row};
 use crate::loops::FloatFormula;
-use crate::loops::reduce::{LineFloat, SumOfSquares, computing_type, first_element, moments_of};
+use crate::loops::reduce::{LineFloat, SumOfSquares, computing_type, moments_of};
 use crate::loops::rows::Rows;
+use crate::structured::with_guards;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::Float;
 use crate::{Tensor, dispatch_all_types};
-use flambeau_core::{Access, Element, Result, Scalar, Storage, StorageGuards};
+use flambeau_core::{Element, Guarded, Result, Scalar};
+use smallvec::SmallVec;
 
 /// Weights and offsets of the elements of a line: contiguous tensors of the computing type, as long as a line.
 #[derive(Clone, Copy, Default)]
@@ -27,8 +29,8 @@ pub(super) struct Shared(*mut u8);
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    pub(super) fn of(tensor: &Tensor) -> Self {
-        Shared(first_element(tensor))
+    pub(super) fn of(guarded: Guarded<'_>, tensor: &Tensor) -> Self {
+        Shared(guarded.ptr(tensor.strided_view()))
     }
 
     pub(super) fn get(&self) -> *mut u8 {
@@ -55,13 +57,15 @@ impl FloatFormula<3> for Normalize {
     }
 }
 
-/// The storages of parameters and statistics, which [`map_lines`] does not see.
-pub(super) fn storages<'a>(
-    read: &[Option<&'a Tensor>],
-    written: &[&'a Tensor],
-) -> Vec<(&'a Storage, Access)> {
-    let read = read.iter().flatten().map(|t| (t.storage(), Access::Read));
-    read.chain(written.iter().map(|t| (t.storage(), Access::Write))).collect()
+/// Calls `body` under the guards of parameters and statistics, which [`map_lines`] does not see.
+pub(super) fn with_parameters<R>(
+    name: &str,
+    read: &[Option<&Tensor>],
+    written: &[&Tensor],
+    body: impl for<'g> FnOnce(Guarded<'g>) -> Result<R>,
+) -> Result<R> {
+    let read: SmallVec<[&Tensor; 4]> = read.iter().copied().flatten().collect();
+    with_guards(name, &read, written, body)
 }
 
 /// Normalizes every line along `mask`; `mean` and `rstd` are contiguous, one element a line, of the computing type.
@@ -76,30 +80,31 @@ pub(crate) fn layer_norm_lines(
     eps: f64,
 ) -> Result<()> {
     let kernel = computing_type(input.dtype());
-    let wanted = storages(&[affine.weight, affine.bias], &[mean, rstd]);
-    let _guards = StorageGuards::acquire(&wanted)?;
-    let (weight, bias) = (affine.weight.map(Shared::of), affine.bias.map(Shared::of));
-    let (means, rstds) = (Shared::of(mean), Shared::of(rstd));
-    let read = 1 + usize::from(weight.is_some()) + usize::from(bias.is_some());
-    let streams = streams_to(out, mask, kernel, read);
-    dispatch_all_types!(wide_floats, kernel, "layer_norm", T => {
-        let (one, zero) = (T::from_scalar(Scalar::Int(1)), T::from_scalar(Scalar::Int(0)));
-        map_lines([input], out, mask, kernel, |line, [from], to, n| {
-            let (from, to): (*const T, *mut T) = (from.cast(), to.cast());
-            // SAFETY: a line of `n` elements, room for as many, and a slot of each statistic for this line.
-            unsafe {
-                let found = moments_of(from, n);
-                let spread = 1.0 / (found.squares / found.count + eps).sqrt();
-                means.get().cast::<T>().add(line).write(T::from_scalar(Scalar::Float(found.mean)));
-                rstds.get().cast::<T>().add(line).write(T::from_scalar(Scalar::Float(spread)));
-                let (weight, bias) = (parameter(weight, &one), parameter(bias, &zero));
-                let rows = Rows {
-                    repeated: [false, weight.1, bias.1],
-                    ahead: [next_line::<T>(n), 0, 0],
-                    ..row([from, weight.0, bias.0], to, n)
-                };
-                write_row::<T, _, 3>(rows, Normalize(found.mean, spread), streams);
-            }
+    with_parameters("layer_norm", &[affine.weight, affine.bias], &[mean, rstd], |guarded| {
+        let shared = |tensor| Shared::of(guarded, tensor);
+        let (weight, bias) = (affine.weight.map(shared), affine.bias.map(shared));
+        let (means, rstds) = (shared(mean), shared(rstd));
+        let read = 1 + usize::from(weight.is_some()) + usize::from(bias.is_some());
+        let streams = streams_to(out, mask, kernel, read);
+        dispatch_all_types!(wide_floats, kernel, "layer_norm", T => {
+            let (one, zero) = (T::from_scalar(Scalar::Int(1)), T::from_scalar(Scalar::Int(0)));
+            map_lines([input], out, mask, kernel, |line, [from], to, n| {
+                let (from, to): (*const T, *mut T) = (from.cast(), to.cast());
+                // SAFETY: a line of `n` elements, room for as many, and a slot of each statistic for this line.
+                unsafe {
+                    let found = moments_of(from, n);
+                    let spread = 1.0 / (found.squares / found.count + eps).sqrt();
+                    means.get().cast::<T>().add(line).write(T::from_scalar(Scalar::Float(found.mean)));
+                    rstds.get().cast::<T>().add(line).write(T::from_scalar(Scalar::Float(spread)));
+                    let (weight, bias) = (parameter(weight, &one), parameter(bias, &zero));
+                    let rows = Rows {
+                        repeated: [false, weight.1, bias.1],
+                        ahead: [next_line::<T>(n), 0, 0],
+                        ..row([from, weight.0, bias.0], to, n)
+                    };
+                    write_row::<T, _, 3>(rows, Normalize(found.mean, spread), streams);
+                }
+            })
         })
     })
 }
@@ -116,27 +121,28 @@ pub(crate) fn rms_norm_lines(
     eps: f64,
 ) -> Result<()> {
     let kernel = computing_type(input.dtype());
-    let wanted = storages(&[weight], &[rrms]);
-    let _guards = StorageGuards::acquire(&wanted)?;
-    let (weight, factors) = (weight.map(Shared::of), Shared::of(rrms));
-    let streams = streams_to(out, mask, kernel, 1 + usize::from(weight.is_some()));
-    dispatch_all_types!(wide_floats, kernel, "rms_norm", T => {
-        let (one, zero) = (T::from_scalar(Scalar::Int(1)), T::from_scalar(Scalar::Int(0)));
-        map_lines([input], out, mask, kernel, |line, [from], to, n| {
-            let (from, to): (*const T, *mut T) = (from.cast(), to.cast());
-            // SAFETY: as in `layer_norm_lines`.
-            unsafe {
-                let squares = T::line_fold(from, n, SumOfSquares, |a, b| a + b);
-                let factor = 1.0 / (squares / n as f64 + eps).sqrt();
-                factors.get().cast::<T>().add(line).write(T::from_scalar(Scalar::Float(factor)));
-                let weight = parameter(weight, &one);
-                let rows = Rows {
-                    repeated: [false, weight.1, true],
-                    ahead: [next_line::<T>(n), 0, 0],
-                    ..row([from, weight.0, &raw const zero], to, n)
-                };
-                write_row::<T, _, 3>(rows, Normalize(0.0, factor), streams);
-            }
+    with_parameters("rms_norm", &[weight], &[rrms], |guarded| {
+        let shared = |tensor| Shared::of(guarded, tensor);
+        let (weight, factors) = (weight.map(shared), shared(rrms));
+        let streams = streams_to(out, mask, kernel, 1 + usize::from(weight.is_some()));
+        dispatch_all_types!(wide_floats, kernel, "rms_norm", T => {
+            let (one, zero) = (T::from_scalar(Scalar::Int(1)), T::from_scalar(Scalar::Int(0)));
+            map_lines([input], out, mask, kernel, |line, [from], to, n| {
+                let (from, to): (*const T, *mut T) = (from.cast(), to.cast());
+                // SAFETY: as in `layer_norm_lines`.
+                unsafe {
+                    let squares = T::line_fold(from, n, SumOfSquares, |a, b| a + b);
+                    let factor = 1.0 / (squares / n as f64 + eps).sqrt();
+                    factors.get().cast::<T>().add(line).write(T::from_scalar(Scalar::Float(factor)));
+                    let weight = parameter(weight, &one);
+                    let rows = Rows {
+                        repeated: [false, weight.1, true],
+                        ahead: [next_line::<T>(n), 0, 0],
+                        ..row([from, weight.0, &raw const zero], to, n)
+                    };
+                    write_row::<T, _, 3>(rows, Normalize(0.0, factor), streams);
+                }
+            })
         })
     })
 }

@@ -4,7 +4,7 @@
     reason = "reads the dense lines that the driver gives, and rows under the guards taken here"
 )]
 
-use super::norm::{Shared, parameter, storages};
+use super::norm::{Shared, parameter, with_parameters};
 use super::{map_lines, next_line, row, streams_to, write_row};
 use crate::loops::FloatFormula;
 use crate::loops::reduce::{BLOCK, computing_type, four, total};
@@ -13,7 +13,7 @@ use crate::parallel::parallel_for;
 use crate::tensor_iterator::{DimMask, GRAIN};
 use crate::vectorized::{EveryIsa, Float, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector, dispatch};
 use crate::{Tensor, dispatch_all_types};
-use flambeau_core::{Element, Result, Scalar, StorageGuards};
+use flambeau_core::{Element, Result, Scalar};
 
 /// `rstd * (g - a - (x - mean) * rstd * b)`, in this order: mean, rstd, a, b.
 #[derive(Clone, Copy)]
@@ -112,39 +112,40 @@ pub(crate) fn layer_norm_backward_lines(
 ) -> Result<()> {
     let kernel = computing_type(input.dtype());
     let repeated = grad.dtype() == kernel && is_one_element(grad);
-    let wanted = storages(&[weight, mean, Some(rstd), Some(grad)], &[]);
-    let _guards = StorageGuards::acquire(&wanted)?;
-    let (weight, means, rstds) = (weight.map(Shared::of), mean.map(Shared::of), Shared::of(rstd));
-    let (first, streams) = (Shared::of(grad), streams_to(to, mask, kernel, 2));
-    dispatch_all_types!(wide_floats, kernel, "layer_norm_backward", T => {
-        let one = T::from_scalar(Scalar::Int(1));
-        let body = |line: usize, grad: Argument<T>, x: *const T, to: *mut T, n: usize| {
-            // SAFETY: lines of `n` elements, room for as many, and a statistic of each kind for this line.
-            unsafe {
-                let statistic = |shared: &Shared| shared.get().cast::<T>().add(line).read().to_scalar().to_f64();
-                let (mean, rstd) = (means.as_ref().map_or(0.0, statistic), statistic(&rstds));
-                let weight = parameter(weight, &one);
-                let [plain, normal] = dispatch(Sums { grad, x, weight, n, mean, rstd });
-                let a = if means.is_some() { plain / n as f64 } else { 0.0 };
-                let next = next_line::<T>(n);
-                let rows = Rows {
-                    repeated: [grad.1, false, weight.1],
-                    ahead: [if grad.1 { 0 } else { next }, next, 0],
-                    ..row([grad.0, x, weight.0], to, n)
-                };
-                write_row::<T, _, 3>(rows, NormGradient(mean, rstd, a, normal / n as f64), streams);
+    with_parameters("layer_norm_backward", &[weight, mean, Some(rstd), Some(grad)], &[], |guarded| {
+        let shared = |tensor| Shared::of(guarded, tensor);
+        let (weight, means, rstds) = (weight.map(shared), mean.map(shared), shared(rstd));
+        let (first, streams) = (shared(grad), streams_to(to, mask, kernel, 2));
+        dispatch_all_types!(wide_floats, kernel, "layer_norm_backward", T => {
+            let one = T::from_scalar(Scalar::Int(1));
+            let body = |line: usize, grad: Argument<T>, x: *const T, to: *mut T, n: usize| {
+                // SAFETY: lines of `n` elements, room for as many, and a statistic of each kind for this line.
+                unsafe {
+                    let statistic = |shared: &Shared| shared.get().cast::<T>().add(line).read().to_scalar().to_f64();
+                    let (mean, rstd) = (means.as_ref().map_or(0.0, statistic), statistic(&rstds));
+                    let weight = parameter(weight, &one);
+                    let [plain, normal] = dispatch(Sums { grad, x, weight, n, mean, rstd });
+                    let a = if means.is_some() { plain / n as f64 } else { 0.0 };
+                    let next = next_line::<T>(n);
+                    let rows = Rows {
+                        repeated: [grad.1, false, weight.1],
+                        ahead: [if grad.1 { 0 } else { next }, next, 0],
+                        ..row([grad.0, x, weight.0], to, n)
+                    };
+                    write_row::<T, _, 3>(rows, NormGradient(mean, rstd, a, normal / n as f64), streams);
+                }
+            };
+            if repeated {
+                let grad = &first;
+                map_lines([input], to, mask, kernel, |line, [x], to, n| {
+                    body(line, (grad.get().cast_const().cast(), true), x.cast(), to.cast(), n)
+                })
+            } else {
+                map_lines([grad, input], to, mask, kernel, |line, [grad, x], to, n| {
+                    body(line, (grad.cast(), false), x.cast(), to.cast(), n)
+                })
             }
-        };
-        if repeated {
-            let grad = &first;
-            map_lines([input], to, mask, kernel, |line, [x], to, n| {
-                body(line, (grad.get().cast_const().cast(), true), x.cast(), to.cast(), n)
-            })
-        } else {
-            map_lines([grad, input], to, mask, kernel, |line, [grad, x], to, n| {
-                body(line, (grad.cast(), false), x.cast(), to.cast(), n)
-            })
-        }
+        })
     })
 }
 
@@ -251,33 +252,39 @@ pub(crate) fn add_up_parameters(
     [lines, n]: [usize; 2],
     to: &Tensor,
 ) -> Result<()> {
-    let wanted = storages(&[Some(grad.tensor), Some(x), mean, Some(rstd)], &[to]);
-    let _guards = StorageGuards::acquire(&wanted)?;
-    let (first, xs, means) = (Shared::of(grad.tensor), Shared::of(x), mean.map(Shared::of));
-    let (rstds, sums) = (Shared::of(rstd), Shared::of(to));
-    let grain = (GRAIN / (n * PART).max(1)).max(1);
-    dispatch_all_types!(wide_floats, to.dtype(), "layer_norm_backward", T => {
-        parallel_for(0..lines.div_ceil(PART), grain, |parts| {
-            for part in parts {
-                let start = part * PART;
-                let at = |shared: &Shared, by: usize| shared.get().cast::<T>().wrapping_add(by);
-                let sums = at(&sums, part * 2 * n);
-                let kernel = AddUp {
-                    grad: (at(&first, start * grad.row).cast_const(), grad.row, grad.repeated),
-                    x: (at(&xs, start * n).cast_const(), n),
-                    mean: means.as_ref().map(|means| at(means, start).cast_const()),
-                    rstd: at(&rstds, start).cast_const(),
-                    lines: PART.min(lines - start),
-                    n,
-                    weight: sums,
-                    bias: sums.wrapping_add(n),
-                };
-                // SAFETY: the lines of this part, their statistics, and two lines of the result that nobody else writes.
-                unsafe { add_up(kernel) }
-            }
-        });
-        Ok(())
-    })
+    with_parameters(
+        "layer_norm_backward",
+        &[Some(grad.tensor), Some(x), mean, Some(rstd)],
+        &[to],
+        |guarded| {
+            let shared = |tensor| Shared::of(guarded, tensor);
+            let (first, xs, means) = (shared(grad.tensor), shared(x), mean.map(shared));
+            let (rstds, sums) = (shared(rstd), shared(to));
+            let grain = (GRAIN / (n * PART).max(1)).max(1);
+            dispatch_all_types!(wide_floats, to.dtype(), "layer_norm_backward", T => {
+                parallel_for(0..lines.div_ceil(PART), grain, |parts| {
+                    for part in parts {
+                        let start = part * PART;
+                        let at = |shared: &Shared, by: usize| shared.get().cast::<T>().wrapping_add(by);
+                        let sums = at(&sums, part * 2 * n);
+                        let kernel = AddUp {
+                            grad: (at(&first, start * grad.row).cast_const(), grad.row, grad.repeated),
+                            x: (at(&xs, start * n).cast_const(), n),
+                            mean: means.as_ref().map(|means| at(means, start).cast_const()),
+                            rstd: at(&rstds, start).cast_const(),
+                            lines: PART.min(lines - start),
+                            n,
+                            weight: sums,
+                            bias: sums.wrapping_add(n),
+                        };
+                        // SAFETY: the lines of this part, their statistics, and two lines of the result that nobody else writes.
+                        unsafe { add_up(kernel) }
+                    }
+                });
+                Ok(())
+            })
+        },
+    )
 }
 
 /// # Safety

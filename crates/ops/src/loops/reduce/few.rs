@@ -5,7 +5,7 @@
 use super::accumulator::AnyFold;
 use crate::Tensor;
 use crate::tensor_iterator::DimMask;
-use flambeau_core::{Access, Result, ScalarType, with_guards};
+use flambeau_core::{Access, Result, ScalarType, StridedView, with_guards};
 
 /// Rows at most: as many as the walk over columns folds into one row of accumulators.
 const ROWS: usize = 64;
@@ -25,7 +25,8 @@ pub(super) fn fold_few(
     kernel: ScalarType,
     fold: &dyn AnyFold,
 ) -> Result<bool> {
-    let of_kernel = |t: &Tensor| t.dtype() == kernel && t.is_contiguous() && t.device().is_cpu();
+    let (input, out) = (input.strided_view(), out.strided_view());
+    let of_kernel = |t: StridedView<'_>| t.dtype() == kernel && t.is_contiguous() && t.device().is_cpu();
     if !(1..=LONG).contains(&input.numel()) || !of_kernel(input) || !of_kernel(out) {
         return Ok(false);
     }
@@ -38,8 +39,8 @@ pub(super) fn fold_few(
         return Ok(false);
     }
     let guards = [(input.storage(), Access::Read), (out.storage(), Access::Write)];
-    with_guards(&guards, || {
-        let (from, to, size) = (input.data_ptr().cast_const(), out.data_ptr(), kernel.size());
+    with_guards(&guards, |guarded| {
+        let (from, to, size) = (guarded.ptr(input).cast_const(), guarded.ptr(out), kernel.size());
         let apart = dims.rows * dims.columns * size;
         // SAFETY: both are guarded and dense, of the fold's type, and hold so many blocks.
         unsafe {

@@ -5,12 +5,7 @@ use super::Steps;
 use crate::Tensor;
 use crate::loops::tiles::StridedConvert;
 use crate::tensor_iterator::Dim;
-use flambeau_core::{Result, ScalarType};
-
-/// The address of a tensor's first element; stays true while a guard on its storage lasts.
-pub(crate) fn first_element(tensor: &Tensor) -> *mut u8 {
-    tensor.storage().data_ptr().wrapping_add(tensor.storage_offset() as usize * tensor.dtype().size())
-}
+use flambeau_core::{Guarded, Result, ScalarType};
 
 /// An input as a kernel meets it.
 #[derive(Clone, Copy)]
@@ -29,9 +24,10 @@ impl Source {
     ///
     /// # Errors
     /// `NotImplemented` for a type without storage.
-    pub(crate) fn new(input: &Tensor, kernel: ScalarType) -> Result<Self> {
+    pub(crate) fn new(guarded: Guarded<'_>, input: &Tensor, kernel: ScalarType) -> Result<Self> {
         let convert = StridedConvert::new(input.dtype(), kernel)?;
-        Ok(Source { base: first_element(input), convert, memory: input.dtype(), kernel })
+        let base = guarded.ptr(input.strided_view());
+        Ok(Source { base, convert, memory: input.dtype(), kernel })
     }
 
     /// Bytes of an element in the kernel.

@@ -8,8 +8,8 @@
 use super::weights::{Rows, Scores, Statistics, Weighed};
 use crate::Tensor;
 use crate::gemm::{Gemm, GemmElement, Isa, Scratch, gemm};
-use crate::loops::reduce::first_element;
 use crate::parallel::parallel_for;
+use flambeau_core::Guarded;
 use std::ops::Range;
 
 /// Bytes of scores in a block: a part of the second-level cache, which also holds slopes, keys and values.
@@ -35,8 +35,9 @@ pub(super) struct Batch<'a, T> {
 unsafe impl<T> Sync for Batch<'_, T> {}
 
 impl<'a, T> Batch<'a, T> {
-    pub(super) fn new(tensor: &'a Tensor) -> Self {
-        Batch { first: first_element(tensor).cast(), sizes: tensor.sizes(), strides: tensor.strides() }
+    pub(super) fn new(guarded: Guarded<'_>, tensor: &'a Tensor) -> Self {
+        let view = tensor.strided_view();
+        Batch { first: guarded.ptr(view).cast(), sizes: view.sizes(), strides: view.strides() }
     }
 
     fn at(&self, mut index: usize) -> Matrix<T> {

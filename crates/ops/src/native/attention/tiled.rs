@@ -4,7 +4,7 @@
 use super::blocks::{Attention, Batch};
 use crate::structured::{TensorSpec, with_scratch};
 use crate::{Tensor, dispatch_all_types, ops};
-use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure};
+use flambeau_core::{DimVec, Guarded, Result, Scalar, ScalarType, ensure};
 
 const NAME: &str = "_tiled_attention";
 const BACKWARD: &str = "_tiled_attention_backward";
@@ -80,15 +80,16 @@ impl<'a> Call<'a> {
         [Some(self.query), Some(self.key), Some(self.value), self.bias].into_iter().flatten().collect()
     }
 
-    fn blocks<T>(&self, greatest: &'a Tensor, inverse: &'a Tensor) -> Attention<'a, T> {
+    fn blocks<T>(&self, guarded: Guarded<'_>, greatest: &'a Tensor, inverse: &'a Tensor) -> Attention<'a, T> {
+        let batch = |tensor| Batch::new(guarded, tensor);
         let ((outer, [queries, depth]), [keys, width]) = (Self::sizes(self.query), Self::sizes(self.value).1);
         Attention {
-            query: Batch::new(self.query),
-            key: Batch::new(self.key),
-            value: Batch::new(self.value),
-            bias: self.bias.map(Batch::new),
-            greatest: Batch::new(greatest),
-            inverse: Batch::new(inverse),
+            query: batch(self.query),
+            key: batch(self.key),
+            value: batch(self.value),
+            bias: self.bias.map(batch),
+            greatest: batch(greatest),
+            inverse: batch(inverse),
             heads: outer.iter().product::<i64>() as usize,
             queries: queries as usize,
             keys: keys as usize,
@@ -146,10 +147,10 @@ pub fn tiled_attention(
     let spec = TensorSpec::like(query, call.queries());
     let (greatest, inverse) = (spec.allocate(NAME)?, spec.allocate(NAME)?);
     if !query.device().is_meta() {
-        with_scratch(NAME, &call.reads(), &[&out, &greatest, &inverse], || {
+        with_scratch(NAME, &call.reads(), &[&out, &greatest, &inverse], |guarded| {
             dispatch_all_types!(wide_floats, query.dtype(), NAME, T => {
                 // SAFETY: guards are held on all of them, and their sizes have been compared or are those of new tensors.
-                unsafe { call.blocks::<T>(&greatest, &inverse).forward(Batch::new(&out)) };
+                unsafe { call.blocks::<T>(guarded, &greatest, &inverse).forward(Batch::new(guarded, &out)) };
                 Ok(())
             })
         })?;
@@ -195,10 +196,13 @@ pub fn tiled_attention_backward(
     let (greatest, inverse) = (greatest.contiguous()?, inverse_sum.contiguous()?);
     let mut reads = call.reads();
     reads.extend([grad_output, &greatest, &inverse]);
-    with_scratch(BACKWARD, &reads, &[&to[0], &to[1], &to[2]], || {
+    with_scratch(BACKWARD, &reads, &[&to[0], &to[1], &to[2]], |guarded| {
         dispatch_all_types!(wide_floats, query.dtype(), BACKWARD, T => {
             // SAFETY: guards are held on all of them, and their sizes have been compared or are those of new tensors.
-            unsafe { call.blocks::<T>(&greatest, &inverse).backward(Batch::new(grad_output), to.each_ref().map(Batch::new)) };
+            unsafe {
+                let batch = |tensor| Batch::new(guarded, tensor);
+                call.blocks::<T>(guarded, &greatest, &inverse).backward(batch(grad_output), to.each_ref().map(batch))
+            };
             Ok(())
         })
     })?;

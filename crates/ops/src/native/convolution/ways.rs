@@ -10,7 +10,7 @@ use crate::native::{copy, repeat, view};
 use crate::structured::{TensorSpec, with_scratch};
 use crate::vectorized::EveryIsa;
 use crate::{Tensor, dispatch_all_types};
-use flambeau_core::{Element, MemoryFormat, Result, Scalar, ScalarType};
+use flambeau_core::{Element, Guarded, MemoryFormat, Result, Scalar, ScalarType};
 use smallvec::SmallVec;
 use std::ops::Add;
 
@@ -35,12 +35,13 @@ fn contiguous(tensor: &Tensor) -> Result<Tensor> {
 }
 
 /// A tensor of three to five dimensions. In columns of one pixel the next pixel is in the next row, or in the next plane.
-fn images<T>(tensor: &Tensor) -> Images<T> {
-    let (sizes, s, rank) = (tensor.sizes(), tensor.strides(), tensor.dim());
+fn images<T>(guarded: Guarded<'_>, tensor: &Tensor) -> Images<T> {
+    let view = tensor.strided_view();
+    let (sizes, s, rank) = (view.sizes(), view.strides(), view.dim());
     let along = |d: usize| (d + rank).checked_sub(3).filter(|place| *place >= 2).map_or(0, |place| s[place]);
     let pixel = (2..rank).rev().find(|d| sizes[*d] != 1).map_or(s[rank - 1], |d| s[d]);
     let strides = [s[0], s[1], along(0), along(1), pixel].map(|s| s as isize);
-    Images { at: tensor.data_ptr().cast(), strides }
+    Images { at: guarded.ptr(view).cast(), strides }
 }
 
 /// How an output is made, by sizes and type alone.
@@ -144,11 +145,19 @@ fn forward_by<T>(
     y: &Tensor,
     run: Forward<T>,
 ) -> Result<()> {
-    with_scratch("convolution", &[x, w, bias.unwrap_or(w)], &[y], || {
-        let bias = bias.map(|b| (Shared(b.data_ptr().cast::<T>()), b.strides()[0] as isize));
+    with_scratch("convolution", &[x, w, bias.unwrap_or(w)], &[y], |guarded| {
+        let bias = bias.map(|b| (Shared(guarded.ptr(b.strided_view()).cast::<T>()), b.strides()[0] as isize));
         // SAFETY: the guards are held; sizes were checked; `w` is contiguous, `y` has even rows and shares no storage with what
         // is read.
-        unsafe { run(conv, images(x), Shared(w.data_ptr().cast()), bias, images(y)) };
+        unsafe {
+            run(
+                conv,
+                images(guarded, x),
+                Shared(guarded.ptr(w.strided_view()).cast()),
+                bias,
+                images(guarded, y),
+            )
+        };
         Ok(())
     })
 }
@@ -198,15 +207,15 @@ where
     for<'p> winograd::FromPixels<'p, T, { winograd::INPUT }>: EveryIsa,
     winograd::ToOutput<T>: EveryIsa<bool>,
 {
-    with_scratch("convolution_backward", &[gy, w], &[gx], || {
-        let turned = Weights::turned(conv, Shared(w.data_ptr().cast::<T>()));
+    with_scratch("convolution_backward", &[gy, w], &[gx], |guarded| {
+        let turned = Weights::turned(conv, Shared(guarded.ptr(w.strided_view()).cast::<T>()));
         // SAFETY: the guards are held; sizes were checked; `gx` is fresh and `w` is contiguous.
         unsafe {
             if is_direct {
-                direct::forward(back, images(gy), turned, None, images(gx));
+                direct::forward(back, images(guarded, gy), turned, None, images(guarded, gx));
                 return Ok(true);
             }
-            Ok(winograd::forward(back, images(gy), turned, None, images(gx)))
+            Ok(winograd::forward(back, images(guarded, gy), turned, None, images(guarded, gx)))
         }
     })
 }
@@ -217,8 +226,8 @@ fn input_gradient_of<T: GemmElement + Element + Accumulate>(
     w: &Tensor,
     gx: &Tensor,
 ) -> Result<()> {
-    with_scratch("convolution_backward", &[gy, w], &[gx], || {
-        let weights = Shared(w.data_ptr().cast::<T>());
+    with_scratch("convolution_backward", &[gy, w], &[gx], |guarded| {
+        let weights = Shared(guarded.ptr(w.strided_view()).cast::<T>());
         // SAFETY: the guards are held; sizes were checked; `gx` is fresh, `gy` has even rows and `w` is contiguous.
         unsafe {
             match conv.flipped() {
@@ -226,9 +235,9 @@ fn input_gradient_of<T: GemmElement + Element + Accumulate>(
                     let mut flipped = Scratch::new::<T>(w.numel() as usize);
                     let flipped = Shared(flipped.as_mut_ptr::<T>());
                     gradient::flip(conv, weights.at(), flipped.at());
-                    product::forward(&back, images(gy), flipped, None, images(gx));
+                    product::forward(&back, images(guarded, gy), flipped, None, images(guarded, gx));
                 }
-                None => gradient::input(conv, images(gy), weights, images(gx)),
+                None => gradient::input(conv, images(guarded, gy), weights, images(guarded, gx)),
             }
         }
         Ok(())
@@ -290,9 +299,16 @@ fn weight_gradient_by<T>(
     partial: &Tensor,
     run: Weight<T>,
 ) -> Result<()> {
-    with_scratch("convolution_backward", &[gy, x], &[partial], || {
+    with_scratch("convolution_backward", &[gy, x], &[partial], |guarded| {
         // SAFETY: the guards are held; sizes were checked; `partial` is fresh and `gy` has even rows.
-        unsafe { run(conv, images(gy), images(x), Shared(partial.data_ptr().cast())) };
+        unsafe {
+            run(
+                conv,
+                images(guarded, gy),
+                images(guarded, x),
+                Shared(guarded.ptr(partial.strided_view()).cast()),
+            )
+        };
         Ok(())
     })
 }
@@ -321,9 +337,9 @@ pub(super) fn bias_gradient(gy: &Tensor) -> Result<Tensor> {
     let ones = TensorSpec::like(gy, &[conv.pixels() as i64]).allocate("convolution_backward")?;
     copy::fill_(&ones, Scalar::Int(1))?;
     dispatch_all_types!(floats, gy.dtype(), "convolution_backward", T => {
-        with_scratch("convolution_backward", &[gy, &ones], &[&sums], || {
+        with_scratch("convolution_backward", &[gy, &ones], &[&sums], |guarded| {
             // SAFETY: the guards are held; `sums` is fresh, `gy` has even rows, and there is a one for each pixel.
-            unsafe { gradient::bias(&conv, images::<T>(gy), ones.data_ptr().cast(), sums.data_ptr().cast()) };
+            unsafe { gradient::bias(&conv, images::<T>(guarded, gy), guarded.ptr(ones.strided_view()).cast(), guarded.ptr(sums.strided_view()).cast()) };
             Ok(())
         })
     })?;

@@ -3,6 +3,7 @@
 
 use super::super::matmul::{Batch, ensure_same_device};
 use super::super::view;
+use crate::snapshot::ensure_unchanged;
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Access, DimVec, Result, bail, ensure, shape, with_guards};
@@ -78,10 +79,11 @@ pub fn _linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &Ten
     let input = &*rows(input)?;
     let read = [input, weight, bias.unwrap_or(weight)].map(|t| (t.storage(), Access::Read));
     let wanted = [(out.storage(), Access::Write), read[0], read[1], read[2]];
-    with_guards(&wanted[..3 + usize::from(bias.is_some())], || {
+    with_guards(&wanted[..3 + usize::from(bias.is_some())], |guarded| {
+        ensure_unchanged(&[input, weight, bias.unwrap_or(weight)])?;
         dispatch_all_types!(numbers, out.dtype(), NAME, T => {
-            let (x, w, y) = (Batch::<T>::matrices(input), Batch::matrices(weight).turned(), Batch::dense_rows(out));
-            let bias = bias.map(Batch::repeated);
+            let (x, w) = (Batch::<T>::matrices(guarded, input), Batch::matrices(guarded, weight).turned());
+            let (y, bias) = (Batch::dense_rows(guarded, out), bias.map(|bias| Batch::repeated(guarded, bias)));
             // SAFETY: the guards are held; `out` is fresh and dense, and has the product's sizes.
             y.packing(&x, || unsafe { y.take_product(&x, &w, bias.as_ref()) })
         })
@@ -112,9 +114,11 @@ pub fn _linear_weight_backward(grad_output: &Tensor, input: &Tensor, out: &Tenso
     let (grad, input) = (&*rows(grad_output)?, &*rows(input)?);
     let wanted =
         [(grad.storage(), Access::Read), (input.storage(), Access::Read), (out.storage(), Access::Write)];
-    with_guards(&wanted, || {
+    with_guards(&wanted, |guarded| {
+        ensure_unchanged(&[grad, input])?;
         dispatch_all_types!(numbers, out.dtype(), NAME, T => {
-            let (g, x, w) = (Batch::<T>::matrices(grad).turned(), Batch::matrices(input), Batch::dense_rows(out));
+            let (g, x) = (Batch::<T>::matrices(guarded, grad).turned(), Batch::matrices(guarded, input));
+            let w = Batch::dense_rows(guarded, out);
             // SAFETY: the guards are held; `out` is fresh and dense, and has the product's sizes.
             w.packing(&g, || unsafe { w.take_product(&g, &x, None) })
         })

@@ -76,9 +76,9 @@ fn max(kind: Kind, self_: &Tensor, output_size: &[i64], out: &Tensor, indices: &
     }
     let (name, input) = (kind.name, kind.spatial(self_.sizes()));
     let windows = windows(kind, self_.sizes(), output)?;
-    dispatch_all_types!(floats, self_.dtype(), name, T => with_scratch(name, &[self_], &[out, indices], || {
-        let of = |tensor: &Tensor| Channels::<T>::of(kind, tensor);
-        let at = Channels::of(kind, indices);
+    dispatch_all_types!(floats, self_.dtype(), name, T => with_scratch(name, &[self_], &[out, indices], |guarded| {
+        let of = |tensor: &Tensor| Channels::<T>::of(guarded, kind, tensor);
+        let at = Channels::of(guarded, kind, indices);
         // SAFETY: the guards are held; the sizes are the meta function's, and outputs share no memory with the input.
         unsafe { greatest::adaptive_max(&windows, input, &of(self_), &of(out), &at) };
         Ok(())

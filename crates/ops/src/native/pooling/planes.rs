@@ -4,6 +4,7 @@
 use super::windows::Kind;
 use crate::Tensor;
 use crate::parallel::parallel_for;
+use flambeau_core::Guarded;
 use half::{bf16, f16};
 use std::ops::{Add, AddAssign, Mul, Range};
 
@@ -65,13 +66,14 @@ unsafe impl<T: Sync> Sync for Channels<T> {}
 
 impl<T> Channels<T> {
     /// Of a tensor of images, a batch of them or one.
-    pub(super) fn of(kind: Kind, tensor: &Tensor) -> Self {
-        let (sizes, strides, first) = (tensor.sizes(), tensor.strides(), tensor.dim() - kind.dims);
+    pub(super) fn of(guarded: Guarded<'_>, kind: Kind, tensor: &Tensor) -> Self {
+        let view = tensor.strided_view();
+        let (sizes, strides, first) = (view.sizes(), view.strides(), view.dim() - kind.dims);
         let (images, image) = if first == 1 { (1, 0) } else { (sizes[0], strides[0]) };
         let channels = sizes[first - 1] as usize;
         let along = |d: usize| (d + kind.dims).checked_sub(3).map_or(0, |place| strides[first + place]);
         Self {
-            at: tensor.data_ptr().cast(),
+            at: guarded.ptr(view).cast(),
             channels,
             count: images as usize * channels,
             outer: [image as isize, strides[first - 1] as isize],

@@ -1,0 +1,100 @@
+//! A tensor as a call found it: storage, geometry and type, which stay true whatever other threads do.
+
+use crate::{Device, Geometry, ScalarType, Storage, TensorImpl};
+
+/// One snapshot of an operand, from which a call takes sizes, strides and offset throughout.
+///
+/// Another thread may put other sizes in force at any moment (`resize_`, `t_`, `as_strided_`), so that what is read in two looks need
+/// not belong together. A geometry lives as long as its tensor, and storages never shrink (`TensorImpl` (2) and (3)): what a
+/// snapshot says lies inside the storage for ever. Its elements are reached under guards only: [`Guarded::ptr`].
+///
+/// [`Guarded::ptr`]: crate::storage_guards::Guarded::ptr
+///
+/// ```
+/// use flambeau_core::{Device, Geometry, ScalarType, StridedView, TensorImpl};
+/// let tensor = TensorImpl::empty_contiguous(&[2, 3], ScalarType::F32, Device::CPU)?;
+/// let before = StridedView::of(&tensor);
+/// tensor.set_geometry(Geometry::strided(&[3, 2], &[1, 3], 0)?)?;
+/// assert_eq!((before.sizes(), tensor.geometry().sizes()), (&[2, 3][..], &[3, 2][..]));
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct StridedView<'a> {
+    storage: &'a Storage,
+    geometry: &'a Geometry,
+    dtype: ScalarType,
+}
+
+impl<'a> StridedView<'a> {
+    /// Of a tensor as it is now.
+    #[inline(always)]
+    pub fn of(tensor: &'a TensorImpl) -> Self {
+        StridedView { storage: tensor.storage(), geometry: tensor.geometry(), dtype: tensor.dtype() }
+    }
+
+    /// Of a tensor with a geometry that is, or was, its own: as it was when that was looked at.
+    #[inline(always)]
+    pub fn with_geometry(tensor: &'a TensorImpl, geometry: &'a Geometry) -> Self {
+        StridedView { storage: tensor.storage(), geometry, dtype: tensor.dtype() }
+    }
+
+    /// The bytes it looks at.
+    #[inline(always)]
+    pub fn storage(&self) -> &'a Storage {
+        self.storage
+    }
+
+    /// Sizes, strides and offset.
+    #[inline(always)]
+    pub fn geometry(&self) -> &'a Geometry {
+        self.geometry
+    }
+
+    /// The type of its elements.
+    #[inline(always)]
+    pub fn dtype(&self) -> ScalarType {
+        self.dtype
+    }
+
+    /// Where its elements live.
+    #[inline]
+    pub fn device(&self) -> Device {
+        self.storage.device()
+    }
+
+    /// Sizes, outermost first.
+    #[inline]
+    pub fn sizes(&self) -> &'a [i64] {
+        self.geometry.sizes()
+    }
+
+    /// Strides in elements.
+    #[inline]
+    pub fn strides(&self) -> &'a [i64] {
+        self.geometry.strides()
+    }
+
+    /// How many dimensions.
+    #[inline]
+    pub fn dim(&self) -> usize {
+        self.geometry.dim()
+    }
+
+    /// How many elements.
+    #[inline]
+    pub fn numel(&self) -> i64 {
+        self.geometry.numel()
+    }
+
+    /// Whether the elements lie in row-major order without gaps.
+    #[inline]
+    pub fn is_contiguous(&self) -> bool {
+        self.geometry.is_contiguous()
+    }
+
+    /// Bytes from the start of the storage to the first element.
+    #[inline(always)]
+    pub fn byte_offset(&self) -> usize {
+        self.geometry.storage_offset() as usize * self.dtype.size()
+    }
+}
