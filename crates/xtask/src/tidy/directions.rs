@@ -5,7 +5,7 @@
 
 mod paths;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::code::code;
 use super::{File, Finding};
@@ -95,7 +95,7 @@ impl Crate {
         file: &File,
     ) -> Vec<Finding> {
         let mut found = vec![];
-        for Mention { line, path, .. } in modules.mentions(module) {
+        for Mention { line, path, .. } in modules.mentions(module).iter().filter(|mention| mention.is_own) {
             let Some(target) = modules.home(path) else { continue };
             let message = match self.place(&target) {
                 _ if target.is_empty() => format!("`{entry}` uses what `lib.rs` defines"),
@@ -138,6 +138,8 @@ struct Modules {
     mentions: BTreeMap<Vec<String>, Vec<Mention>>,
     /// Names that a module has out of another, by the module and the name.
     imported: HashMap<(Vec<String>, String), Vec<String>>,
+    /// Names that a module has out of another crate.
+    foreign: HashSet<(Vec<String>, String)>,
     /// Modules of which a module has all names.
     globs: HashMap<Vec<String>, Vec<Vec<String>>>,
     defined: HashMap<Vec<String>, Vec<String>>,
@@ -151,11 +153,15 @@ impl Modules {
         let mut modules = Modules {
             mentions: BTreeMap::new(),
             imported: HashMap::new(),
+            foreign: HashSet::new(),
             globs: HashMap::new(),
             defined: HashMap::new(),
         };
         for (module, file) in own {
             let code = code(&file.text);
+            for (name, folder) in paths::moved(&file.text) {
+                modules.imported.insert((module.clone(), name), module_of(&folder));
+            }
             for name in paths::exported_macros(&code) {
                 let home = module.iter().cloned().chain([name.clone()]).collect();
                 modules.imported.insert((vec![], name), home);
@@ -164,8 +170,11 @@ impl Modules {
             modules.mentions.insert(module.clone(), mentions(&code, module, |child| own.contains_key(child)));
         }
         for (module, found) in &modules.mentions {
-            for Mention { path, bound, .. } in found {
+            for Mention { path, bound, is_own, .. } in found {
                 match bound.as_deref() {
+                    Some(name) if !is_own => {
+                        modules.foreign.insert((module.clone(), name.to_string()));
+                    }
                     Some("*") => modules.globs.entry(module.clone()).or_default().push(path.clone()),
                     Some(name) => {
                         modules.imported.insert((module.clone(), name.to_string()), path.clone());
@@ -181,7 +190,8 @@ impl Modules {
         self.mentions.get(module).map_or(&[], Vec::as_slice)
     }
 
-    /// The module in which the last part of a path is defined, or the last module on the way that there is.
+    /// The module in which the last part of a path is defined, or the last module on the way that there is; `None` where it
+    /// is another crate's.
     fn home(&self, path: &[String]) -> Option<Vec<String>> {
         self.follow(path, IMPORTS)
     }
@@ -194,6 +204,9 @@ impl Modules {
                 continue;
             }
             module.pop();
+            if self.foreign.contains(&(module.clone(), part.clone())) {
+                return None;
+            }
             let Some(source) = self.source(&module, part, imports) else { break };
             let onward: Vec<String> = source.into_iter().chain(path[at + 1..].iter().cloned()).collect();
             return if imports == 0 { None } else { self.follow(&onward, imports - 1) };
@@ -299,6 +312,19 @@ mod tests {
         // Two that import from each other what neither defines lead nowhere.
         let circle = [("s/top.rs", "pub use crate::mid::gone;"), ("s/mid.rs", "pub use crate::top::gone;")];
         assert!(found(&circle).len() <= 1);
+    }
+
+    #[test]
+    fn names_of_other_crates_and_moved_modules_are_known() {
+        let root =
+            "pub mod low; pub use other_crate as beside; pub use other_crate::{Error, deep::Inner as Named};
+            #[path = \"generated/mod.rs\"]
+            pub mod ops;";
+        let user = "use crate::{beside::x, Error}; fn f() -> crate::Named { crate::Error }";
+        assert_eq!(found(&[("s/lib.rs", root), ("s/low.rs", user)]), Vec::<String>::new());
+        let files =
+            [("s/lib.rs", root), ("s/generated/mod.rs", "pub fn f() {}"), ("s/low.rs", "use crate::ops::f;")];
+        assert_eq!(found(&files), ["s/generated/mod.rs:1"]);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The paths that a file's code mentions: those of its imports, and those that begin with `crate`, `super` or `self`.
 
-/// A path within the crate, from its root, as it is written.
+/// A path as it is written; from the root of the crate, if it is the crate's own and not another's.
 pub(super) struct Mention {
     pub(super) line: usize,
     pub(super) path: Vec<String>,
+    pub(super) is_own: bool,
     /// The name that an import gives it in the file's own module, `*` for all that is there.
     pub(super) bound: Option<String>,
 }
@@ -43,7 +44,7 @@ fn is_word(text: &str) -> bool {
 /// The names that code defines in its own module.
 pub(super) fn definitions(code: &str) -> Vec<String> {
     const WORDS: &[&str] =
-        &["fn", "struct", "enum", "union", "trait", "type", "const", "static", "mod", "macro_rules"];
+        &["fn", "struct", "enum", "union", "trait", "type", "const", "static", "macro_rules"];
     let tokens = tokens(code);
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
     let (mut found, mut depth) = (vec![], 0);
@@ -70,6 +71,17 @@ pub(super) fn exported_macros(code: &str) -> Vec<String> {
         text(*at) == "macro_rules" && attributes.into_iter().any(|before| text(before) == "macro_export")
     };
     (0..tokens.len()).filter(is_exported).map(|at| text(at + 2).to_string()).collect()
+}
+
+/// The modules that `#[path = ".."]` puts into other files, each with its file. Looks at the text: code has no literals.
+pub(super) fn moved(text: &str) -> Vec<(String, String)> {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let named = |pair: &[&str]| {
+        let file = pair[0].strip_prefix("#[path = \"")?.strip_suffix("\"]")?;
+        let name = pair[1].rsplit("mod ").next()?.strip_suffix(';')?;
+        Some((name.to_string(), file.to_string()))
+    };
+    lines.windows(2).filter_map(named).collect()
 }
 
 /// What the code of `module` mentions; `is_module` knows the modules of the crate.
@@ -216,11 +228,12 @@ impl Reader<'_> {
                     path.push(word.to_string());
                     // A path that begins with another crate's name, or an enum's, is none of ours.
                     if at == 0 && !(self.is_module)(&path) {
+                        self.found.push(Mention { line, path: vec![], is_own: false, bound });
                         return;
                     }
                 }
             }
         }
-        self.found.push(Mention { line, path, bound });
+        self.found.push(Mention { line, path, is_own: true, bound });
     }
 }
