@@ -29,8 +29,9 @@ pub use pointwise::{logit_backward, prelu_double_backward};
 pub use products::{mm_in_layout, sum_of_rows};
 pub use reductions::{
     aminmax_backward, cummaxmin_backward, cumprod_backward, cumsum_backward, evenly_distribute_backward,
-    extreme_backward, linear_recurrence_backward, logcumsumexp_backward, logcumsumexp_tangent, norm_backward,
-    prod_backward, std_backward, std_mean_backward, var_backward, var_mean_backward,
+    extreme_backward, linear_recurrence_backward, logcumsumexp_backward, logcumsumexp_tangent, mean_backward,
+    norm_backward, prod_backward, restored_dims, std_backward, std_mean_backward, sum_backward, var_backward,
+    var_mean_backward,
 };
 pub use scatters::{scatter_reduce_backward, scatter_source_backward};
 pub use tangents::{along_channels, as_strided_tangent, scaled, scaled_along_channels, selected_tangent};
@@ -50,19 +51,6 @@ pub fn maybe_multiply(tensor: &Tensor, factor: Scalar) -> Result<Tensor> {
     ops::mul_tensor(tensor, &Tensor::wrapped_number(factor)?)
 }
 
-/// The gradient of a sum over `dim` (all dimensions where there are none) of a tensor of `sizes`.
-pub fn sum_backward(grad: &Tensor, sizes: &[i64], dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    let dims = dim.unwrap_or(&[]);
-    if keepdim || dims.is_empty() || sizes.is_empty() {
-        return ops::expand(grad, sizes, false);
-    }
-    let mut kept = DimVec::from_slice(sizes);
-    for dim in dims {
-        kept[shape::wrap_dim(*dim, sizes.len())?] = 1;
-    }
-    ops::expand(&ops::reshape(grad, &kept)?, sizes, false)
-}
-
 /// What `native_dropout` multiplies the elements that stay with.
 ///
 /// # Errors
@@ -73,29 +61,6 @@ pub fn dropout_scale(p: f64, train: Option<bool>) -> Result<f64> {
         _ if p == 1.0 => 0.0,
         _ => 1.0 / (1.0 - p),
     })
-}
-
-/// The gradient of a mean over `dim` (all dimensions where there are none) of a tensor of `sizes`.
-pub fn mean_backward(grad: &Tensor, sizes: &[i64], dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    let spread = sum_backward(grad, sizes, dim, keepdim)?;
-    let count = shape::numel(sizes)? as f64 / (grad.numel() as f64).max(1.0);
-    ops::mul_scalar(&spread, Scalar::Float(1.0 / count))
-}
-
-/// A tensor that was reduced over `dim` (all dimensions where there are none) from `sizes`, with those dimensions back as
-/// ones of size 1.
-pub fn restored_dims(tensor: &Tensor, sizes: &[i64], dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    if keepdim || sizes.is_empty() {
-        return Ok(tensor.clone());
-    }
-    let mut kept = DimVec::from_slice(sizes);
-    if dim.is_empty() {
-        kept.fill(1);
-    }
-    for d in dim {
-        kept[shape::wrap_dim(*d, sizes.len())?] = 1;
-    }
-    ops::reshape(tensor, &kept)
 }
 
 /// The gradient of `permute`: the dimensions back in their places.

@@ -2,14 +2,14 @@
 //!
 //! An open [`dual_level`] puts the key `ForwardGrad` in force for its thread, so that outside one nothing is paid. Its kernels,
 //! one for each operator with a derivative, are generated from `derivatives.yaml`: they pack the arguments in a list and go
-//! through `call` or `in_place`, which run the operator below and then find the tangents of its results in one of four ways.
+//! through `out_of_place` or `in_place`, which run the operator below and then find the tangents of its results in one of four ways.
 //! Operators without such a kernel are made of others, or have no derivative.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `call` | the ordinary kernel |
+//! | `call` | a call under way, with the tangents among its arguments |
 //! | `ways` | from tangents of arguments to tangents of results |
-//! | `in_place` | kernels of operators that write |
+//! | `out_of_place`, `in_place` | kernels of operators that make their results, and of those that write |
 //! | `generated` | the kernels |
 //!
 //! Tangents are computed by ordinary recorded calls with `ForwardGrad` left out, so backward passes go through them; and what
@@ -18,12 +18,14 @@
 mod call;
 mod generated;
 mod in_place;
+mod out_of_place;
 mod ways;
 
 pub use crate::graph::dual_level::{DualLevel, dual_level, is_dual_level_open};
 
-pub(crate) use call::{Call, Sum, Way, call, list, results2, results3, results4, tensor};
+pub(crate) use call::{Call, Sum, Way};
 pub(crate) use in_place::{copy_, in_place, overwritten, refused, set, view_in_place};
+pub(crate) use out_of_place::{call, list, results2, results3, results4, tensor};
 
 use crate::variable::tangents::{below, is_dual, put, tangent};
 use flambeau_core::{DispatchKey, DispatchKeySet, Result, ThreadKeysGuard, ensure};

@@ -28,11 +28,10 @@ pub use flambeau_core::profiler::{Event, Input, Kind, Memory, Open, Options, Thr
 pub use table::SortBy;
 
 use crate::graph::node;
+use flambeau_core::Result;
 use flambeau_core::profiler::{self, Recording};
-use flambeau_core::{Error, ErrorKind, Result};
 use flambeau_ops::ops::OPERATORS;
 use std::borrow::Cow;
-use std::path::Path;
 
 /// A profiler that runs, until it is stopped or dropped.
 #[must_use = "it records until it is dropped"]
@@ -135,22 +134,6 @@ impl Profile {
 
     /// The events by name, and by the sizes and types of their inputs if so wished.
     pub fn key_averages(&self, by_inputs: bool) -> Averages {
-        Averages::of(self, by_inputs)
-    }
-
-    /// The events as Chrome (`chrome://tracing`) and Perfetto read them: JSON with a row for each thread, arrows from operators to
-    /// their backward nodes, and the bytes in tensors.
-    pub fn chrome_trace(&self) -> String {
-        trace::write(self)
-    }
-
-    /// Writes that to a file.
-    ///
-    /// # Errors
-    /// `Io` if it cannot be written.
-    pub fn export_chrome_trace(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        std::fs::write(path, self.chrome_trace())
-            .map_err(|error| Error::new(ErrorKind::Io, format!("{}: {error}", path.display())))
+        Averages::of(self.threads(), by_inputs)
     }
 }

@@ -1,7 +1,8 @@
 //! Second derivatives of normalizations: the first ones written in operators, which the engine then differentiates.
 
-use super::{restored_dims, sum_to_size};
+use super::reductions::restored_dims;
 use crate::grad_mode::{enable_grad, is_grad_enabled};
+use crate::graph::gradients::sum_to_size;
 use crate::tensor::Autograd;
 use crate::variable::meta::requires_grad;
 use crate::{engine, handle};

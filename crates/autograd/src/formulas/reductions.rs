@@ -1,9 +1,44 @@
 //! Derivatives of reductions and of running sums and products.
 
-use super::{mean_backward, restored_dims};
 use crate::handle::zeros;
 use flambeau_core::{DimVec, Result, Scalar, shape};
 use flambeau_ops::{Tensor, ops};
+
+/// The gradient of a sum over `dim` (all dimensions where there are none) of a tensor of `sizes`.
+pub fn sum_backward(grad: &Tensor, sizes: &[i64], dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    let dims = dim.unwrap_or(&[]);
+    if keepdim || dims.is_empty() || sizes.is_empty() {
+        return ops::expand(grad, sizes, false);
+    }
+    let mut kept = DimVec::from_slice(sizes);
+    for dim in dims {
+        kept[shape::wrap_dim(*dim, sizes.len())?] = 1;
+    }
+    ops::expand(&ops::reshape(grad, &kept)?, sizes, false)
+}
+
+/// The gradient of a mean over `dim` (all dimensions where there are none) of a tensor of `sizes`.
+pub fn mean_backward(grad: &Tensor, sizes: &[i64], dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    let spread = sum_backward(grad, sizes, dim, keepdim)?;
+    let count = shape::numel(sizes)? as f64 / (grad.numel() as f64).max(1.0);
+    ops::mul_scalar(&spread, Scalar::Float(1.0 / count))
+}
+
+/// A tensor that was reduced over `dim` (all dimensions where there are none) from `sizes`, with those dimensions back as
+/// ones of size 1.
+pub fn restored_dims(tensor: &Tensor, sizes: &[i64], dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    if keepdim || sizes.is_empty() {
+        return Ok(tensor.clone());
+    }
+    let mut kept = DimVec::from_slice(sizes);
+    if dim.is_empty() {
+        kept.fill(1);
+    }
+    for d in dim {
+        kept[shape::wrap_dim(*d, sizes.len())?] = 1;
+    }
+    ops::reshape(tensor, &kept)
+}
 
 const ZERO: Scalar = Scalar::Int(0);
 const ONE: Scalar = Scalar::Int(1);

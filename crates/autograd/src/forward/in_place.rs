@@ -1,7 +1,8 @@
 //! Kernels of operators that write their first argument: what is written takes the tangent's place in the same memory.
 
 use super::call::{any_requires_grad, tensors};
-use super::{tensor, ways};
+use super::out_of_place::tensor;
+use super::ways;
 use crate::grad_mode::is_grad_enabled;
 use crate::variable::tangents::{below, is_dual, lies_as, put, tangent};
 use crate::variable::view;

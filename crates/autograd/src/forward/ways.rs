@@ -1,6 +1,6 @@
 //! From tangents of arguments to tangents of results: by the operator itself, or by its backward pass.
 
-use super::call::{Call, Dual, any_requires_grad, brought, tensors};
+use super::call::{Call, Dual, Sum, any_requires_grad, brought, tensors};
 use crate::grad_mode::{enable_grad, is_grad_enabled};
 use crate::tensor::Autograd;
 use crate::variable::meta::{requires_grad, variable};
@@ -131,7 +131,7 @@ fn pointwise_tangent(call: &Call<'_>, variables: &[Tensor], result: &Value, reco
     if !result.requires_grad() {
         return Ok(Value::None);
     }
-    let mut tangent = super::Sum::default();
+    let mut tangent = Sum::default();
     for (dual, variable) in call.duals.iter().zip(variables) {
         let seed = brought(dual.tangent.clone(), result)?;
         let (results, variables) = (std::slice::from_ref(result), std::slice::from_ref(variable));

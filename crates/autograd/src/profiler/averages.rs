@@ -1,7 +1,6 @@
 //! Events summed by what they are: how often, how long by themselves and with what they called.
 
-use super::table::{self, SortBy};
-use super::{Event, Input, Kind, Profile, ThreadLog};
+use flambeau_core::profiler::{Event, Input, Kind, ThreadLog};
 use std::collections::HashMap;
 
 /// All events of one name, or of one name and one list of inputs. Times are in nanoseconds.
@@ -36,8 +35,8 @@ impl Average {
 /// Averages, those with the most time by themselves first.
 #[derive(Debug, Clone, Default)]
 pub struct Averages {
-    all: Vec<Average>,
-    has_memory: bool,
+    pub(super) all: Vec<Average>,
+    pub(super) has_memory: bool,
 }
 
 impl std::ops::Deref for Averages {
@@ -49,25 +48,17 @@ impl std::ops::Deref for Averages {
 }
 
 impl Averages {
-    pub(super) fn of(profile: &Profile, by_inputs: bool) -> Self {
+    pub(super) fn of(threads: &[ThreadLog], by_inputs: bool) -> Self {
         let mut sums = Sums { by_inputs, ..Sums::default() };
-        profile.threads().iter().for_each(|thread| sums.add(thread));
+        threads.iter().for_each(|thread| sums.add(thread));
         let mut all = sums.all;
         all.sort_by_key(|average| std::cmp::Reverse(average.self_time));
-        Averages { all, has_memory: profile.threads().iter().any(|thread| !thread.memory.is_empty()) }
+        Averages { all, has_memory: threads.iter().any(|thread| !thread.memory.is_empty()) }
     }
 
     /// Time of all events by themselves: on one thread, the time during which something was recorded.
     pub fn self_time(&self) -> u64 {
         self.all.iter().map(|average| average.self_time).sum()
-    }
-
-    /// At most `rows` lines, sorted.
-    pub fn table(&self, by: SortBy, rows: usize) -> String {
-        let mut sorted: Vec<&Average> = self.all.iter().collect();
-        by.sort(&mut sorted);
-        sorted.truncate(rows);
-        table::write(&sorted, self.self_time(), self.has_memory)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Averages as a table, with PyTorch's columns.
 
-use super::{Average, Input};
+use super::averages::{Average, Averages};
+use flambeau_core::profiler::Input;
 use std::cmp::Reverse;
 use std::fmt::Write;
 
@@ -23,7 +24,7 @@ pub enum SortBy {
 }
 
 impl SortBy {
-    pub(super) fn sort(self, averages: &mut [&Average]) {
+    fn sort(self, averages: &mut [&Average]) {
         match self {
             SortBy::SelfTime => averages.sort_by_key(|average| Reverse(average.self_time)),
             SortBy::TotalTime => averages.sort_by_key(|average| Reverse(average.total_time)),
@@ -35,8 +36,18 @@ impl SortBy {
     }
 }
 
+impl Averages {
+    /// At most `rows` lines, sorted.
+    pub fn table(&self, by: SortBy, rows: usize) -> String {
+        let mut sorted: Vec<&Average> = self.all.iter().collect();
+        by.sort(&mut sorted);
+        sorted.truncate(rows);
+        write(&sorted, self.self_time(), self.has_memory)
+    }
+}
+
 /// The lines, between rules, and below them the time of all.
-pub(super) fn write(averages: &[&Average], all: u64, has_memory: bool) -> String {
+fn write(averages: &[&Average], all: u64, has_memory: bool) -> String {
     let mut columns = vec!["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"];
     if has_memory {
         columns.extend(["CPU Mem", "Self CPU Mem"]);

@@ -1,11 +1,31 @@
 //! A profile in the trace event format of Chrome: <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>.
 
 use super::{Event, Input, Kind, Profile, ThreadLog};
+use flambeau_core::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::path::Path;
 use std::process;
 
-pub(super) fn write(profile: &Profile) -> String {
+impl Profile {
+    /// The events as Chrome (`chrome://tracing`) and Perfetto read them: JSON with a row for each thread, arrows from operators to
+    /// their backward nodes, and the bytes in tensors.
+    pub fn chrome_trace(&self) -> String {
+        write(self)
+    }
+
+    /// Writes that to a file.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be written.
+    pub fn export_chrome_trace(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        std::fs::write(path, self.chrome_trace())
+            .map_err(|error| Error::new(ErrorKind::Io, format!("{}: {error}", path.display())))
+    }
+}
+
+fn write(profile: &Profile) -> String {
     let mut trace = Trace { text: String::new(), pid: process::id(), origin: profile.start() };
     for thread in profile.threads() {
         trace.thread(thread);

@@ -3,7 +3,6 @@
 //! Abramowitz and Stegun, "Handbook of Mathematical Functions": the series about 2 (6.1.33), Stirling's (6.1.40 and 6.3.18),
 //! recurrence (6.1.15 and 6.3.5) and reflection (6.1.17 and 6.3.7). Within 5 ulp of the greater of the result and 1.
 
-use super::zeta::BERNOULLI;
 use std::f64::consts::{PI, TAU};
 
 /// `sin(pi x)` and `cos(pi x)` up to a common sign: what is left of the nearest integer is exact.
@@ -67,6 +66,22 @@ pub(super) fn digamma(x: f64) -> f64 {
     let rest = y * bernoulli_sum(y, |k| 2.0 * k);
     sum + (z.ln() - 0.5 / z - rest)
 }
+
+/// The Bernoulli numbers of even order, from the second on.
+pub(super) const BERNOULLI: [f64; 12] = [
+    1.0 / 6.0,
+    -1.0 / 30.0,
+    1.0 / 42.0,
+    -1.0 / 30.0,
+    5.0 / 66.0,
+    -691.0 / 2730.0,
+    7.0 / 6.0,
+    -3617.0 / 510.0,
+    43867.0 / 798.0,
+    -174611.0 / 330.0,
+    854513.0 / 138.0,
+    -236364091.0 / 2730.0,
+];
 
 /// The coefficients of `ln(gamma(2 + t)) / t`: `1 - gamma`, then `(-1)^k (zeta(k) - 1) / k` for k from 2.
 const SERIES: [f64; 29] = [

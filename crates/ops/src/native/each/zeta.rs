@@ -2,23 +2,7 @@
 //!
 //! The sum over the first numbers, and Euler and Maclaurin's formula for the rest (DLMF 25.11.5 and 25.2.9, 5.15.1). Within 5 ulp.
 
-use super::gamma::{digamma, ln_gamma};
-
-/// The Bernoulli numbers of even order, from the second on.
-pub(super) const BERNOULLI: [f64; 12] = [
-    1.0 / 6.0,
-    -1.0 / 30.0,
-    1.0 / 42.0,
-    -1.0 / 30.0,
-    5.0 / 66.0,
-    -691.0 / 2730.0,
-    7.0 / 6.0,
-    -3617.0 / 510.0,
-    43867.0 / 798.0,
-    -174611.0 / 330.0,
-    854513.0 / 138.0,
-    -236364091.0 / 2730.0,
-];
+use super::gamma::{BERNOULLI, digamma, ln_gamma};
 
 /// The sum of `(k + q)^-s` over k from 0: infinite for `s = 1` and where a term is, NaN for `s` below 1 and for powers that are
 /// not real.
