@@ -133,8 +133,8 @@ impl Reader<'_> {
                 }
                 "{" => self.open.push(false),
                 "}" => {
-                    let is_module = self.open.pop() == Some(true);
-                    self.inside.truncate(self.inside.len() - usize::from(is_module));
+                    let ends_module = self.open.pop() == Some(true);
+                    self.inside.truncate(self.inside.len() - usize::from(ends_module));
                 }
                 "use" if self.text(self.at + 1) != "<" => {
                     self.at += 1;
