@@ -4,7 +4,7 @@
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyList, PyTuple, PyType};
 use std::ffi::CStr;
 use std::ptr;
 
@@ -35,6 +35,14 @@ pub(crate) fn float(py: Python<'_>, value: f64) -> PyResult<Object<'_>> {
 pub(crate) fn text<'py>(py: Python<'py>, value: &str) -> PyResult<Object<'py>> {
     // SAFETY: (owned); the bytes are UTF-8, and so many.
     unsafe { made(py, ffi::PyUnicode_FromStringAndSize(value.as_ptr().cast(), value.len() as isize)) }
+}
+
+/// `bytes`, a copy.
+pub(crate) fn bytes<'py>(py: Python<'py>, value: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    // SAFETY: (owned); so many bytes.
+    let object =
+        unsafe { made(py, ffi::PyBytes_FromStringAndSize(value.as_ptr().cast(), value.len() as isize))? };
+    Ok(object.cast_into::<PyBytes>()?)
 }
 
 /// A class of exceptions.

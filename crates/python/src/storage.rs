@@ -4,6 +4,7 @@
 
 use crate::arguments::dtype_of;
 use crate::errors::raise;
+use crate::objects;
 use crate::tensor::{PyTensor, wrap};
 use crate::types::PyDevice;
 use flambeau_core::{Device, Geometry, ReadGuard, Storage, TensorImpl};
@@ -64,7 +65,7 @@ impl PyStorage {
         self.ensure_host()?;
         let guard = ReadGuard::acquire(&self.0).map_err(raise)?;
         // SAFETY: guarded, and that long.
-        Ok(PyBytes::new(py, unsafe { slice::from_raw_parts(guard.data_ptr(), self.0.nbytes()) }))
+        objects::bytes(py, unsafe { slice::from_raw_parts(guard.data_ptr(), self.0.nbytes()) })
     }
 
     /// A storage with a copy of `data`.

@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: the house rules that neither rustc nor clippy knows.
 
+mod bounded_lists;
 mod code;
 mod directions;
 mod rules;

@@ -292,9 +292,9 @@ fn set_history(operator: &Operator<'_>, history: &History<'_>, names: &[String])
     let list =
         |result: &crate::schema::Return| matches!(result.ty, Type::List(..)) && result.ty.holds_tensors();
     match (returns.as_slice(), names) {
-        ([only], [name]) if list(only) => {
-            Ok(format!("record::set_history_of_all(&{name}.iter().collect::<Vec<_>>(), edges, {node});"))
-        }
+        ([only], [name]) if list(only) => Ok(format!(
+            "record::set_history_of_all(&flambeau_core::fallible::collect({name}.iter())?, edges, {node});"
+        )),
         ([_], [name]) if tensors == 1 => Ok(format!("record::set_history(&mut {name}, edges, {node});")),
         _ if returns[tensors..].iter().any(|result| result.ty.holds_tensors()) || tensors == 0 => {
             Err("tensors are returned first, or in one list".to_owned())

@@ -72,7 +72,7 @@ fn split(_: DispatchKeySet, self_: &Tensor, split_size: i64, dim: i64) -> Result
     };
     if let Some(edges) = record::recorded_edges([self_])? {
         let backward = SplitBackward0 { dim, self_sizes: DimVec::from_slice(self_.sizes()), split_size };
-        record::set_history_of_all(&result.iter().collect::<Vec<_>>(), edges, backward);
+        record::set_history_of_all(&flambeau_core::fallible::collect(result.iter())?, edges, backward);
     }
     Ok(result)
 }

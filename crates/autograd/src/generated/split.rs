@@ -32,7 +32,7 @@ fn split_tensor(_: DispatchKeySet, self_: &Tensor, split_size: i64, dim: i64) ->
     };
     if let Some(edges) = record::recorded_edges([self_])? {
         let backward = SplitBackward0 { dim, self_sizes: DimVec::from_slice(self_.sizes()), split_size };
-        record::set_history_of_all(&result.iter().collect::<Vec<_>>(), edges, backward);
+        record::set_history_of_all(&flambeau_core::fallible::collect(result.iter())?, edges, backward);
     }
     Ok(result)
 }
@@ -74,7 +74,7 @@ fn split_with_sizes(_: DispatchKeySet, self_: &Tensor, split_sizes: &[i64], dim:
             self_sizes: DimVec::from_slice(self_.sizes()),
             split_sizes: DimVec::from_slice(split_sizes),
         };
-        record::set_history_of_all(&result.iter().collect::<Vec<_>>(), edges, backward);
+        record::set_history_of_all(&flambeau_core::fallible::collect(result.iter())?, edges, backward);
     }
     Ok(result)
 }
@@ -112,7 +112,7 @@ fn unbind_int(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Vec<Tensor>
     };
     if let Some(edges) = record::recorded_edges([self_])? {
         let backward = UnbindBackward0 { dim };
-        record::set_history_of_all(&result.iter().collect::<Vec<_>>(), edges, backward);
+        record::set_history_of_all(&flambeau_core::fallible::collect(result.iter())?, edges, backward);
     }
     Ok(result)
 }

@@ -1,9 +1,9 @@
 //! Adam and AdamW: steps scaled by moving means of the gradient and of its square.
 
 use super::Optimizer;
-use super::group::{Field, Groups, Hyper, Memory, ParamGroup, check_at_least_zero};
+use super::group::{Field, Groups, Hyper, Memory, Needs, ParamGroup, Room, check_at_least_zero};
 use crate::StateDict;
-use flambeau_core::{Result, ensure};
+use flambeau_core::{Result, bail, ensure};
 use flambeau_ops::{Tensor, ops};
 
 /// Options of [`Adam`] and [`AdamW`]; the defaults are PyTorch's, but for the weight decay of `AdamW`, 0.01 there.
@@ -86,33 +86,39 @@ fn update(
     param: &Tensor,
     grad: Tensor,
     memory: &mut Memory,
+    room: &Room,
 ) -> Result<()> {
-    let mut grad = if options.maximize { ops::neg(&grad)? } else { grad };
-    if options.weight_decay != 0.0 {
-        match decay {
-            Decay::Decoupled => ops::mul__scalar(param, (1.0 - options.lr * options.weight_decay).into())?,
-            Decay::InGradient => grad = ops::add_tensor(&grad, param, options.weight_decay.into())?,
-        }
+    let decoupled = matches!(decay, Decay::Decoupled);
+    let added = if decoupled { 0.0 } else { options.weight_decay };
+    let grad = room.gradient(param, grad, options.maximize, added)?;
+    if decoupled && options.weight_decay != 0.0 {
+        ops::mul__scalar(param, (1.0 - options.lr * options.weight_decay).into())?;
     }
     let step = advance(memory)?;
-    let mean = remembered(memory, "exp_avg", param)?;
-    let square = remembered(memory, "exp_avg_sq", param)?;
+    let mean = remembered(memory, "exp_avg")?;
+    let square = remembered(memory, "exp_avg_sq")?;
     ops::lerp__scalar(&mean, &grad, (1.0 - options.beta1).into())?;
     ops::mul__scalar(&square, options.beta2.into())?;
     ops::addcmul_(&square, &grad, &grad, (1.0 - options.beta2).into())?;
     let mut square = square;
     if options.amsgrad {
-        let largest = remembered(memory, "max_exp_avg_sq", param)?;
+        let largest = remembered(memory, "max_exp_avg_sq")?;
         ops::maximum_out(&largest, &square, &largest)?;
         square = largest;
     }
     // Both means begin at zero; dividing by these makes up for it.
     let (correction1, correction2) = (1.0 - options.beta1.powf(step), 1.0 - options.beta2.powf(step));
-    let divisor = ops::sqrt(&square)?;
+    let divisor = room.aside(param, (NEEDS.room)(options) - 1)?;
+    ops::sqrt_out(&square, &divisor)?;
     ops::div__scalar(&divisor, correction2.sqrt().into())?;
     ops::add__scalar(&divisor, options.eps.into(), 1.into())?;
     ops::addcdiv_(param, &mean, &divisor, (-options.lr / correction1).into())
 }
+
+const NEEDS: Needs<AdamOptions> = Needs {
+    remembered: |options| if options.amsgrad { &MEMORY[1..] } else { &MEMORY[1..3] },
+    room: |options| 1 + usize::from(options.maximize || options.weight_decay != 0.0),
+};
 
 /// The number of this step, from 1.
 fn advance(memory: &mut Memory) -> Result<f64> {
@@ -121,14 +127,10 @@ fn advance(memory: &mut Memory) -> Result<f64> {
     Ok(step)
 }
 
-/// What is remembered of `param` under `name`: zeros at first.
-fn remembered(memory: &mut Memory, name: &'static str, param: &Tensor) -> Result<Tensor> {
-    if let Some(tensor) = memory.get(name) {
-        return Ok(tensor.clone());
-    }
-    let tensor = Tensor::zeros(param.sizes(), (param.dtype(), param.device()))?;
-    memory.insert(name, tensor.clone());
-    Ok(tensor)
+/// What is remembered of a parameter under `name`, set aside before the step.
+fn remembered(memory: &Memory, name: &str) -> Result<Tensor> {
+    let Some(tensor) = memory.get(name) else { bail!(Internal, "a step needs `{name}`, which is not there") };
+    Ok(tensor.clone())
 }
 
 const MEMORY: [&str; 4] = ["step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"];
@@ -166,7 +168,9 @@ macro_rules! adam {
 
         impl Optimizer for $name {
             fn step(&mut self) -> Result<()> {
-                self.0.each(|options, param, grad, memory| update(options, $decay, param, grad, memory))
+                self.0.each(NEEDS, |options, param, grad, memory, room| {
+                    update(options, $decay, param, grad, memory, room)
+                })
             }
 
             fn zero_grad(&self) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use crate::StateDict;
 use flambeau_autograd::{Autograd, no_grad};
-use flambeau_core::{Error, ErrorKind, Result, bail, ensure};
+use flambeau_core::{Device, Error, ErrorKind, Result, ScalarType, bail, ensure};
 use flambeau_ops::{Tensor, ops};
 use std::collections::BTreeMap;
 
@@ -57,6 +57,93 @@ pub struct ParamGroup<H> {
 /// What is remembered of one parameter, by name.
 pub(super) type Memory = BTreeMap<&'static str, Tensor>;
 
+/// What a step asks memory for.
+pub(super) struct Needs<H> {
+    /// What is remembered of each parameter, zeros at first.
+    pub(super) remembered: fn(&H) -> &'static [&'static str],
+    /// How many tensors like a parameter are needed at a time.
+    pub(super) room: fn(&H) -> usize,
+}
+
+impl<H> Needs<H> {
+    fn is_some(&self, options: &H) -> bool {
+        (self.room)(options) > 0 || !(self.remembered)(options).is_empty()
+    }
+}
+
+/// Tensors for what is computed on the way, of which each parameter's take the place of the last one's.
+#[derive(Default)]
+pub(super) struct Room {
+    asides: Vec<Aside>,
+    /// What is remembered from this step on.
+    begun: Vec<Tensor>,
+}
+
+/// Those of parameters of one kind: how long they must be, and then they themselves.
+struct Aside {
+    kind: (ScalarType, Device),
+    lengths: Vec<i64>,
+    tensors: Vec<Tensor>,
+}
+
+impl Room {
+    fn fit(&mut self, param: &Tensor, count: usize) {
+        let kind = (param.dtype(), param.device());
+        let place = self.asides.iter().position(|aside| aside.kind == kind).unwrap_or(self.asides.len());
+        if place == self.asides.len() {
+            self.asides.push(Aside { kind, lengths: Vec::new(), tensors: Vec::new() });
+        }
+        let lengths = &mut self.asides[place].lengths;
+        lengths.resize(lengths.len().max(count), 0);
+        lengths[..count].iter_mut().for_each(|length| *length = (*length).max(param.numel()));
+    }
+
+    fn allocate(&mut self) -> Result<()> {
+        for aside in &mut self.asides {
+            for length in &aside.lengths {
+                aside.tensors.push(Tensor::empty(&[*length], aside.kind)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `tensor` is remembered from this step on.
+    pub(super) fn has_begun(&self, tensor: &Tensor) -> bool {
+        self.begun.iter().any(|other| other.is_same(tensor))
+    }
+
+    /// Number `place` of those like `param`.
+    pub(super) fn aside(&self, param: &Tensor, place: usize) -> Result<Tensor> {
+        let kind = (param.dtype(), param.device());
+        let found =
+            self.asides.iter().find(|aside| aside.kind == kind).and_then(|aside| aside.tensors.get(place));
+        let Some(tensor) = found else { bail!(Internal, "a step needs more room than it said") };
+        tensor.slice(0, Some(0), Some(param.numel()), 1)?.view(param.sizes())
+    }
+
+    /// The gradient that a step goes by: turned round to maximise, and with weight decay; in place 0 unless it is `grad` itself.
+    pub(super) fn gradient(
+        &self,
+        param: &Tensor,
+        grad: Tensor,
+        maximize: bool,
+        decay: f64,
+    ) -> Result<Tensor> {
+        let mut grad = grad;
+        if maximize {
+            let turned = self.aside(param, 0)?;
+            ops::neg_out(&grad, &turned)?;
+            grad = turned;
+        }
+        if decay != 0.0 {
+            let decayed = self.aside(param, 0)?;
+            ops::add_out(&grad, param, decay.into(), &decayed)?;
+            grad = decayed;
+        }
+        Ok(grad)
+    }
+}
+
 /// Groups, and what is remembered of each parameter in them.
 #[derive(Debug)]
 pub(super) struct Groups<H> {
@@ -87,21 +174,54 @@ impl<H: Hyper> Groups<H> {
         Ok(Groups { groups, memories })
     }
 
-    /// Calls `update` with options, parameter, gradient and memory of each parameter that has a gradient.
+    /// Calls `update` with options, parameter, gradient, memory and room of each parameter that has a gradient. What the step
+    /// needs is set aside before: one that runs out of memory changes nothing.
     pub(super) fn each(
         &mut self,
-        mut update: impl FnMut(&H, &Tensor, Tensor, &mut Memory) -> Result<()>,
+        needs: Needs<H>,
+        mut update: impl FnMut(&H, &Tensor, Tensor, &mut Memory, &Room) -> Result<()>,
     ) -> Result<()> {
         let _guard = no_grad();
+        let mut room = Room::default();
+        if self.groups.iter().any(|group| needs.is_some(&group.options)) {
+            room = self.set_aside(&needs)?;
+        }
         let mut memories = self.memories.iter_mut();
         for group in &self.groups {
             for (param, memory) in group.params.iter().zip(memories.by_ref()) {
                 if let Some(grad) = param.grad() {
-                    update(&group.options, param, grad, memory)?;
+                    update(&group.options, param, grad, memory, &room)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Makes what is remembered of parameters that are new, and room for what is computed on the way.
+    fn set_aside(&mut self, needs: &Needs<H>) -> Result<Room> {
+        let mut room = Room::default();
+        let mut begun = Vec::new();
+        let mut memories = self.memories.iter().enumerate();
+        for group in &self.groups {
+            for (param, (index, memory)) in group.params.iter().zip(memories.by_ref()) {
+                if param.grad().is_none() {
+                    continue;
+                }
+                room.fit(param, (needs.room)(&group.options));
+                for name in (needs.remembered)(&group.options) {
+                    if !memory.contains_key(name) {
+                        let zeros = Tensor::zeros(param.sizes(), (param.dtype(), param.device()))?;
+                        begun.push((index, *name, zeros));
+                    }
+                }
+            }
+        }
+        room.allocate()?;
+        for (index, name, zeros) in begun {
+            room.begun.push(zeros.clone());
+            self.memories[index].insert(name, zeros);
+        }
+        Ok(room)
     }
 
     fn params(&self) -> impl Iterator<Item = &Tensor> {

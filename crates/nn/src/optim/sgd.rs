@@ -1,9 +1,9 @@
 //! Stochastic gradient descent, with momentum.
 
 use super::Optimizer;
-use super::group::{Field, Groups, Hyper, Memory, ParamGroup, check_at_least_zero};
+use super::group::{Field, Groups, Hyper, Memory, Needs, ParamGroup, Room, check_at_least_zero};
 use crate::StateDict;
-use flambeau_core::{Result, ensure};
+use flambeau_core::{Result, bail, ensure};
 use flambeau_ops::native::accumulate::accumulate_scaled_;
 use flambeau_ops::{Tensor, ops};
 
@@ -110,15 +110,30 @@ impl Sgd {
     }
 }
 
-fn update(options: &SgdOptions, param: &Tensor, grad: Tensor, memory: &mut Memory) -> Result<()> {
-    let mut grad = if options.maximize { ops::neg(&grad)? } else { grad };
-    if options.weight_decay != 0.0 {
-        grad = ops::add_tensor(&grad, param, options.weight_decay.into())?;
-    }
+const NEEDS: Needs<SgdOptions> = Needs {
+    remembered: |options| if options.momentum != 0.0 { &["momentum_buffer"] } else { &[] },
+    room: |options| {
+        let changed = options.maximize || options.weight_decay != 0.0;
+        usize::from(changed) + usize::from(options.nesterov)
+    },
+};
+
+fn update(
+    options: &SgdOptions,
+    param: &Tensor,
+    grad: Tensor,
+    memory: &mut Memory,
+    room: &Room,
+) -> Result<()> {
+    let mut grad = room.gradient(param, grad, options.maximize, options.weight_decay)?;
     if options.momentum != 0.0 {
-        let direction = direction(options, &grad, memory)?;
+        let direction = direction(options, &grad, memory, room)?;
         grad = match options.nesterov {
-            true => ops::add_tensor(&grad, &direction, options.momentum.into())?,
+            true => {
+                let ahead = room.aside(param, (NEEDS.room)(options) - 1)?;
+                ops::add_out(&grad, &direction, options.momentum.into(), &ahead)?;
+                ahead
+            }
             false => direction,
         };
     }
@@ -126,20 +141,22 @@ fn update(options: &SgdOptions, param: &Tensor, grad: Tensor, memory: &mut Memor
 }
 
 /// The moving sum of gradients, after this one.
-fn direction(options: &SgdOptions, grad: &Tensor, memory: &mut Memory) -> Result<Tensor> {
-    if let Some(buffer) = memory.get("momentum_buffer") {
+fn direction(options: &SgdOptions, grad: &Tensor, memory: &Memory, room: &Room) -> Result<Tensor> {
+    let Some(buffer) = memory.get("momentum_buffer") else {
+        bail!(Internal, "a step needs `momentum_buffer`, which is not there")
+    };
+    if room.has_begun(buffer) {
+        ops::copy_(buffer, grad, false)?;
+    } else {
         ops::mul__scalar(buffer, options.momentum.into())?;
         ops::add__tensor(buffer, grad, (1.0 - options.dampening).into())?;
-        return Ok(buffer.clone());
     }
-    let buffer = ops::clone(grad, None)?;
-    memory.insert("momentum_buffer", buffer.clone());
-    Ok(buffer)
+    Ok(buffer.clone())
 }
 
 impl Optimizer for Sgd {
     fn step(&mut self) -> Result<()> {
-        self.0.each(update)
+        self.0.each(NEEDS, update)
     }
 
     fn zero_grad(&self) -> Result<()> {

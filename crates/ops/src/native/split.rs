@@ -4,8 +4,8 @@ use super::view;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, ScalarType, ensure, fallible, shape};
 
-/// About what a view takes.
-const BYTES_OF_VIEW: usize = 256;
+/// About what a view takes, with its history.
+const BYTES_OF_VIEW: usize = 512;
 
 /// Room for a list of `count` tensors.
 fn list(name: &str, count: i64) -> Result<Vec<Tensor>> {

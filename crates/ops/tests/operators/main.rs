@@ -13,6 +13,7 @@ mod loss;
 mod matmul;
 mod memory;
 mod normal;
+mod out_of_memory;
 mod places;
 mod pointwise;
 mod pooling;

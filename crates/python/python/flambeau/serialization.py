@@ -124,6 +124,8 @@ def _is_archive(path: Path) -> bool:
 def _load_archive(path: Path) -> Any:
     try:
         return flambeau._flambeau._load_pytorch(path)
+    except MemoryError:
+        raise  # Which says nothing about the file.
     except (OSError, RuntimeError) as error:
         raise ValueError(str(error)) from error
 
@@ -136,6 +138,8 @@ def load_with_notes(path: Path) -> tuple[Any, dict[str, str]]:
         tensors, notes = _read(data)
         structure = notes.pop(STRUCTURE, None)
         return (tensors if structure is None else restored(structure, tensors)), notes
+    except MemoryError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise ValueError(f"{os.fspath(path)}: not a whole safetensors file: {error}") from error
 

@@ -174,7 +174,7 @@ pub(super) fn from_data(
     let mut sizes = vec![];
     measure(data, &mut sizes)?;
     let count = sizes.iter().fold(1usize, |product, size| product.saturating_mul(*size as usize));
-    let mut numbers = fallible::with_capacity(count).map_err(raise)?;
+    let mut numbers = fallible::with_capacity(count).map_err(|e| raise(e.context("tensor")))?;
     flatten(data, &sizes, &mut numbers)?;
     let dtype = dtype.unwrap_or_else(|| inferred(&numbers));
     let host = filled(&numbers, &sizes, dtype)?;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import flambeau
-from flambeau.optim.optimizer import Optimizer, refuse, refuse_choices, with_gradients
+from flambeau.optim.optimizer import Optimizer, changes_gradients, refuse, refuse_choices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,22 +53,24 @@ class Adagrad(Optimizer):
         super().__init__(params, defaults)
         for group in self.param_groups:
             for param in group["params"]:
-                self._begin(param, group)
+                self.state[param] = self._first_state(param, group)
 
-    def _begin(self, param: Tensor, group: Group) -> dict[str, Any]:
-        state = self.state[param]
-        if not state:
-            state["step"] = flambeau.tensor(0.0, dtype=flambeau.float32)
-            state["sum"] = flambeau.full_like(param, group["initial_accumulator_value"]).detach()
-        return state
+    def _is_new(self, param: Tensor, group: Group) -> bool:
+        return not self.state.get(param)
+
+    def _first_state(self, param: Tensor, group: Group) -> dict[str, Any]:
+        total = flambeau.full_like(param, group["initial_accumulator_value"]).detach()
+        return {"step": flambeau.tensor(0.0, dtype=flambeau.float32), "sum": total}
+
+    def _room_for(self, group: Group) -> int:
+        return 2 if changes_gradients(group) else 1
 
     def _update(self, group: Group) -> None:
-        for param, grad in with_gradients(group):
-            state = self._begin(param, group)
+        for param, grad in self._gradients(group, group["weight_decay"]):
+            state = self.state[param]
             state["step"].add_(1)
-            if group["weight_decay"] != 0:
-                grad = grad.add(param, alpha=group["weight_decay"])
             rate = float(group["lr"]) / (1 + (state["step"].item() - 1) * group["lr_decay"])
             total = state["sum"]
             total.addcmul_(grad, grad, value=1)
-            param.addcdiv_(grad, total.sqrt().add_(group["eps"]), value=-rate)
+            length = flambeau.sqrt(total, out=self._aside(param, -1)).add_(group["eps"])
+            param.addcdiv_(grad, length, value=-rate)

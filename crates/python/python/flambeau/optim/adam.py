@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import flambeau
-from flambeau.optim.optimizer import Optimizer, refuse, refuse_choices, with_gradients
+from flambeau.optim.optimizer import Optimizer, changes_gradients, refuse, refuse_choices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,24 +57,25 @@ class Adam(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def _begin(self, param: Tensor, amsgrad: bool) -> dict[str, Any]:
-        state = self.state[param]
-        if not state:
-            state["step"] = flambeau.tensor(0.0, dtype=flambeau.float32)
-            for name in ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if amsgrad else ())):
-                state[name] = flambeau.zeros_like(param)
-        return state
+    def _is_new(self, param: Tensor, group: Group) -> bool:
+        return not self.state.get(param)
+
+    def _first_state(self, param: Tensor, group: Group) -> dict[str, Any]:
+        names = ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if group["amsgrad"] else ()))
+        means = {name: flambeau.zeros_like(param) for name in names}
+        return {"step": flambeau.tensor(0.0, dtype=flambeau.float32), **means}
+
+    def _room_for(self, group: Group) -> int:
+        return 2 if changes_gradients(group) else 1
 
     def _update(self, group: Group) -> None:
         rate, (beta1, beta2) = float(group["lr"]), group["betas"]
-        for param, grad in with_gradients(group):
-            state = self._begin(param, group["amsgrad"])
+        decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
+        for param, grad in self._gradients(group, 0 if decoupled else decay):
+            state = self.state[param]
             state["step"].add_(1)
-            if group["weight_decay"] != 0:
-                if group["decoupled_weight_decay"]:
-                    param.mul_(1 - rate * group["weight_decay"])
-                else:
-                    grad = grad.add(param, alpha=group["weight_decay"])
+            if decay != 0 and decoupled:
+                param.mul_(1 - rate * decay)
             mean, square = state["exp_avg"], state["exp_avg_sq"]
             mean.lerp_(grad, 1 - beta1)
             square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
@@ -83,7 +84,7 @@ class Adam(Optimizer):
             # Both means begin at 0; dividing by these makes up for it.
             step = state["step"].item()
             correction1, correction2 = 1 - beta1**step, 1 - beta2**step
-            length = square.sqrt().div_(correction2**0.5).add_(group["eps"])
+            length = flambeau.sqrt(square, out=self._aside(param, -1)).div_(correction2**0.5).add_(group["eps"])
             param.addcdiv_(mean, length, value=-(rate / correction1))
 
 

@@ -10,7 +10,7 @@ from flambeau.nn.module import clear_grad
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Any, Callable
 
     from flambeau import Tensor
@@ -34,7 +34,9 @@ required = _Required()
 class Optimizer:
     """Changes parameters by their gradients.
 
-    A subclass has `_update(group)`, which does a step for the parameters of one group, or a `step` of its own.
+    A subclass has `_update(group)`, which does a step for the parameters of one group, or a `step` of its own. What `_update` needs
+    memory for, it says by `_first_state(param, group)` and `_room_for(group)`: that is had before anything is written, so that a
+    step that runs out of memory changes nothing.
     """
 
     def __init__(self, params: Parameters, defaults: dict[str, Any]) -> None:
@@ -103,8 +105,13 @@ class Optimizer:
             if closure is not None:
                 with flambeau.enable_grad():
                     loss = closure()
-            for group in self.param_groups:
-                self._update(group)
+            self._set_aside()
+            try:
+                for group in self.param_groups:
+                    self._update(group)
+            finally:
+                self.__dict__.pop("_room", None)
+                self.__dict__.pop("_begun", None)
         self._steps_taken += 1
         for hook in self._hooks["step_post"].values():
             hook(self, args, kwargs)
@@ -119,6 +126,56 @@ class Optimizer:
                 raise RuntimeError(f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
             args, kwargs = changed
         return args, kwargs
+
+    def _set_aside(self) -> None:
+        """Makes all that a step needs: states of parameters that have none yet, and room for what is computed on the way."""
+        begun: dict[Tensor, dict[str, Any]] = {}
+        rooms: dict[tuple[Any, Any], list[int]] = {}
+        for group in self.param_groups:
+            count = self._room_for(group)
+            for param in group["params"]:
+                if param.grad is None:
+                    continue
+                if self._is_new(param, group):
+                    begun[param] = {**self.state.get(param, {}), **self._first_state(param, group)}
+                sizes = rooms.setdefault((param.dtype, param.device), [])
+                sizes.extend([0] * (count - len(sizes)))
+                sizes[:count] = [max(size, param.numel()) for size in sizes[:count]]
+        self._room = {
+            (dtype, device): [flambeau.empty(size, dtype=dtype, device=device) for size in sizes]
+            for (dtype, device), sizes in rooms.items()
+        }
+        self._begun = begun
+        self.state.update(begun)
+
+    def _aside(self, param: Tensor, place: int) -> Tensor:
+        """Room like `param`, number `place`, which other parameters use as well."""
+        return self._room[param.dtype, param.device][place][: param.numel()].view(param.shape)
+
+    def _gradients(self, group: Group, decay: float) -> Iterator[tuple[Tensor, Tensor]]:
+        """The group's parameters that have a gradient, and the gradient, turned round to maximise and with weight decay; where it
+        is not the parameter's own it is in the first room, which is there for groups that `changes_gradients`."""
+        for param in group["params"]:
+            grad = param.grad
+            if grad is None:
+                continue
+            if group["maximize"]:
+                grad = flambeau.neg(grad, out=self._aside(param, 0))
+            if decay != 0:
+                grad = flambeau.add(grad, param, alpha=decay, out=self._aside(param, 0))
+            yield param, grad
+
+    def _is_new(self, param: Tensor, group: Group) -> bool:
+        """Whether a parameter has no state yet, and needs one."""
+        return False
+
+    def _first_state(self, param: Tensor, group: Group) -> dict[str, Any]:
+        """What a parameter begins with."""
+        raise NotImplementedError
+
+    def _room_for(self, group: Group) -> int:
+        """How many tensors like a parameter `_update` needs at a time."""
+        return 0
 
     def _update(self, group: Group) -> None:
         """A step for the parameters of one group."""
@@ -236,7 +293,6 @@ def refuse_choices(capturable: bool, differentiable: bool) -> None:
             raise NotImplementedError(f"expected {name}=False but got True: there are no such steps here")
 
 
-def with_gradients(group: Group) -> list[tuple[Tensor, Tensor]]:
-    """The group's parameters that have a gradient, and the gradient, turned round to maximise."""
-    pairs = [(param, param.grad) for param in group["params"] if param.grad is not None]
-    return [(param, -grad) for param, grad in pairs] if group["maximize"] else pairs
+def changes_gradients(group: Group) -> bool:
+    """Whether steps are not made of the gradients themselves."""
+    return group["maximize"] or group["weight_decay"] != 0

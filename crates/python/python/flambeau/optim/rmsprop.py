@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import flambeau
-from flambeau.optim.optimizer import Optimizer, refuse, refuse_choices, with_gradients
+from flambeau.optim.optimizer import Optimizer, changes_gradients, refuse, refuse_choices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,32 +54,33 @@ class RMSprop(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def _begin(self, param: Tensor, group: Group) -> dict[str, Any]:
-        state = self.state[param]
-        if not state:
-            state["step"] = flambeau.tensor(0.0, dtype=flambeau.float32)
-            state["square_avg"] = flambeau.zeros_like(param)
-            if group["momentum"] > 0:
-                state["momentum_buffer"] = flambeau.zeros_like(param)
-            if group["centered"]:
-                state["grad_avg"] = flambeau.zeros_like(param)
-        return state
+    def _is_new(self, param: Tensor, group: Group) -> bool:
+        return not self.state.get(param)
+
+    def _first_state(self, param: Tensor, group: Group) -> dict[str, Any]:
+        chosen = (("momentum_buffer", group["momentum"] > 0), ("grad_avg", group["centered"]))
+        names = ["square_avg", *(name for name, there in chosen if there)]
+        return {
+            "step": flambeau.tensor(0.0, dtype=flambeau.float32),
+            **{name: flambeau.zeros_like(param) for name in names},
+        }
+
+    def _room_for(self, group: Group) -> int:
+        return 2 if changes_gradients(group) else 1
 
     def _update(self, group: Group) -> None:
         rate, alpha = -float(group["lr"]), group["alpha"]
-        for param, grad in with_gradients(group):
-            state = self._begin(param, group)
+        for param, grad in self._gradients(group, group["weight_decay"]):
+            state, length = self.state[param], self._aside(param, -1)
             state["step"].add_(1)
-            if group["weight_decay"] != 0:
-                grad = grad.add(param, alpha=group["weight_decay"])
             square = state["square_avg"]
             square.mul_(alpha).addcmul_(grad, grad, value=1 - alpha)
             if group["centered"]:
                 mean = state["grad_avg"]
                 mean.lerp_(grad, 1 - alpha)
-                length = square.addcmul(mean, mean, value=-1).sqrt_()
+                flambeau.addcmul(square, mean, mean, value=-1, out=length).sqrt_()
             else:
-                length = square.sqrt()
+                flambeau.sqrt(square, out=length)
             length.add_(group["eps"])
             if group["momentum"] > 0:
                 velocity = state["momentum_buffer"]

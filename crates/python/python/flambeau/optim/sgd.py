@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from flambeau.optim.optimizer import Optimizer, refuse, refuse_choices, with_gradients
+import flambeau
+from flambeau.optim.optimizer import Optimizer, changes_gradients, refuse, refuse_choices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,18 +54,27 @@ class SGD(Optimizer):
 
     def _update(self, group: Group) -> None:
         rate = -float(group["lr"])
-        for param, grad in with_gradients(group):
-            if group["weight_decay"] != 0:
-                grad = grad.add(param, alpha=group["weight_decay"])
+        for param, grad in self._gradients(group, group["weight_decay"]):
             if group["momentum"] != 0:
                 grad = self._with_momentum(param, grad, group)
             param.add_(grad, alpha=rate)
 
+    def _is_new(self, param: Tensor, group: Group) -> bool:
+        return group["momentum"] != 0 and self.state.get(param, {}).get("momentum_buffer") is None
+
+    def _first_state(self, param: Tensor, group: Group) -> dict[str, Any]:
+        return {"momentum_buffer": flambeau.empty_like(param).detach()}
+
+    def _room_for(self, group: Group) -> int:
+        return changes_gradients(group) + bool(group["nesterov"])
+
     def _with_momentum(self, param: Tensor, grad: Tensor, group: Group) -> Tensor:
         state, momentum = self.state[param], group["momentum"]
-        velocity = state.get("momentum_buffer")
-        if velocity is None:
-            velocity = state["momentum_buffer"] = grad.detach().clone()
+        velocity = state["momentum_buffer"]
+        if param in self._begun:
+            velocity.copy_(grad)
         else:
             velocity.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
-        return grad.add(velocity, alpha=momentum) if group["nesterov"] else velocity
+        if not group["nesterov"]:
+            return velocity
+        return flambeau.add(grad, velocity, alpha=momentum, out=self._aside(param, -1))

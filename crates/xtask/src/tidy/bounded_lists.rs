@@ -1,0 +1,38 @@
+//! Lists in kernels and optimisers that are short whatever the data are: files, how many lists there are in each, and why they are
+//! short. All others grow with data, and are asked for by `flambeau_core::fallible` or `ops::scratch`, which can fail.
+
+/// Where lists grow with data unless the table says otherwise.
+pub(super) const WATCHED: &[&str] = &[
+    "crates/gemm/src/",
+    "crates/ops/src/native",
+    "crates/ops/src/loops",
+    "crates/ops/src/tensor_iterator",
+    "crates/nn/src/optim",
+];
+
+/// What makes a list that cannot fail.
+pub(super) const INFALLIBLE: &[&str] =
+    &["Vec::with_capacity(", ".collect::<Vec<", ".collect::<Result<Vec<", ".to_vec()"];
+
+pub(super) const BOUNDED: &[(&str, usize, &str)] = &[
+    ("crates/nn/src/optim/group.rs", 1, "one for each parameter"),
+    ("crates/ops/src/native/convolution/named.rs", 1, "one for each spatial dimension"),
+    ("crates/ops/src/native/convolution/shape.rs", 1, "one for each spatial dimension"),
+    ("crates/ops/src/native/counts.rs", 1, "one for each parameter of a distribution"),
+    ("crates/ops/src/native/dropout.rs", 1, "one for each dimension"),
+    ("crates/ops/src/native/einsum.rs", 2, "one for each operand"),
+    ("crates/ops/src/native/factory.rs", 1, "one for each dimension"),
+    ("crates/ops/src/native/grid.rs", 1, "one for each argument"),
+    ("crates/ops/src/native/grid_sample.rs", 2, "one for each spatial dimension"),
+    ("crates/ops/src/native/grid_sample/taps.rs", 1, "some taps for each spatial dimension"),
+    ("crates/ops/src/native/histogram.rs", 1, "the method of a tensor, which can fail"),
+    ("crates/ops/src/native/loss/classes.rs", 2, "one for each dimension"),
+    ("crates/ops/src/native/normalization/batch.rs", 1, "one for each dimension"),
+    ("crates/ops/src/native/piecewise.rs", 2, "one for each dimension"),
+    ("crates/ops/src/native/pooling/windows.rs", 1, "one for each spatial dimension"),
+    ("crates/ops/src/native/products.rs", 4, "one for each argument"),
+    ("crates/ops/src/native/reduce/extremes.rs", 1, "one for each dimension"),
+    ("crates/ops/src/native/sets.rs", 1, "one for each dimension"),
+    ("crates/ops/src/native/slices.rs", 1, "one for each argument"),
+    ("crates/ops/src/native/upsample.rs", 2, "one for each dimension"),
+];
