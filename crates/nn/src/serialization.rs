@@ -3,31 +3,32 @@
 mod atomic;
 mod checkpoint;
 mod checksum;
+mod header;
 mod pytorch;
+mod snapshot;
 
 pub use checkpoint::Checkpoint;
 pub use pytorch::{Value, load_pytorch, load_pytorch_state_dict};
 
 use crate::StateDict;
-use flambeau_core::{Element, Error, ErrorKind, Geometry, Result, ScalarType, bail, ensure, fallible};
-use flambeau_ops::tensor::accessor::TensorAccessor;
-use flambeau_ops::{Tensor, dispatch_all_types, ops};
-use safetensors::tensor::{Dtype, Metadata, View};
-use std::borrow::Cow;
+use flambeau_core::{Error, ErrorKind, Result, ScalarType, ensure, fallible};
+use flambeau_ops::{Tensor, dispatch_all_types};
+use snapshot::{Entries, entries};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
 /// Notes that are kept beside tensors.
 pub type Notes = BTreeMap<String, String>;
 
 /// Writes `tensors` and `notes` to `path` as a safetensors file, which PyTorch's `safetensors.torch.load_file` reads too. The
-/// file is complete on the disk before it takes the place of the one of before, which a failure leaves as it was. Nobody can
-/// write to the tensors meanwhile.
+/// file is complete on the disk before it takes the place of the one of before, whose permissions it has, and which a failure
+/// leaves as it was. The tensors are saved as they are at one moment: nobody can write to them meanwhile.
 ///
 /// # Errors
-/// `Io` naming `path`, `Busy` where an accessor of this thread is writing to a tensor.
+/// `Io` naming `path`, `Busy` where an accessor of this thread is writing to a tensor, `OutOfMemory` for the copy of a tensor that is
+/// not contiguous, `Device` for tensors that are not on the host.
 ///
 /// ```
 /// use flambeau_nn::serialization::{load, save};
@@ -42,9 +43,22 @@ pub type Notes = BTreeMap<String, String>;
 /// # Ok::<(), flambeau_core::Error>(())
 /// ```
 pub fn save(path: impl AsRef<Path>, tensors: &StateDict, notes: &Notes) -> Result<()> {
+    save_unless(path, tensors, notes, &|| Ok(()))
+}
+
+/// The same, unless `interrupted` returns an error. It is asked from time to time; then `path` stays as it was.
+///
+/// # Errors
+/// Those of [`save`], and that of `interrupted`.
+pub fn save_unless(
+    path: impl AsRef<Path>,
+    tensors: &StateDict,
+    notes: &Notes,
+    interrupted: &dyn Fn() -> Result<()>,
+) -> Result<()> {
     let path = path.as_ref();
     entries(tensors)
-        .and_then(|entries| write(path, entries, notes))
+        .and_then(|entries| write(path, entries, notes, interrupted))
         .map_err(|e| e.context(format!("saving {}", path.display())))
 }
 
@@ -58,111 +72,60 @@ pub fn load(path: impl AsRef<Path>) -> Result<(StateDict, Notes)> {
     read(path).map_err(|e| e.context(format!("loading {}", path.display())))
 }
 
-/// Tensors that are being saved, by name.
-type Entries<'a> = Vec<(&'a String, Entry)>;
+/// So many bytes are written before somebody is asked whether to go on.
+const PIECE: usize = 1 << 24;
 
-/// From now on nobody can write to them.
-fn entries(tensors: &StateDict) -> Result<Entries<'_>> {
-    let entry = |tensor, name: &String| Entry::new(tensor).map_err(|e| e.context(format!("`{name}`")));
-    tensors.iter().map(|(name, tensor)| Ok((name, entry(tensor, name)?))).collect()
-}
-
-fn write(path: &Path, entries: Entries<'_>, notes: &Notes) -> Result<()> {
-    let notes = (!notes.is_empty()).then(|| notes.clone().into_iter().collect());
-    atomic::replace(path, |temporary| {
-        safetensors::serialize_to_file(entries, notes, temporary).map_err(|e| wrong(e.to_string(), e))
+fn write(
+    path: &Path,
+    mut entries: Entries<'_>,
+    notes: &Notes,
+    interrupted: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    // Large elements first, so that all lie at multiples of their size.
+    entries.sort_by_key(|(name, entry)| (std::cmp::Reverse(entry.dtype.size()), *name));
+    // The tensors are free again before the file is on the disk.
+    atomic::replace(path, move |file| {
+        let mut file = BufWriter::new(file);
+        header::write(&mut file, &entries, notes)?;
+        for (_, entry) in &entries {
+            for piece in entry.bytes()?.chunks(PIECE) {
+                interrupted()?;
+                file.write_all(piece)?;
+            }
+        }
+        interrupted()?;
+        Ok(file.flush()?)
     })
 }
 
-/// A tensor that nobody writes to while it is being saved.
-struct Entry {
-    dtype: Dtype,
-    shape: Vec<usize>,
-    bytes: Box<dyn Bytes>,
-}
-
-/// Elements in a row, as bytes.
-trait Bytes {
-    fn bytes(&self) -> Cow<'_, [u8]>;
-}
-
-impl<T: Element> Bytes for TensorAccessor<T, 1> {
-    fn bytes(&self) -> Cow<'_, [u8]> {
-        match self.as_slice() {
-            Some(elements) => Cow::Borrowed(bytemuck::cast_slice(elements)),
-            None => {
-                let elements: Vec<T> = self.iter().copied().collect();
-                Cow::Owned(bytemuck::cast_slice(&elements).to_vec())
-            }
-        }
-    }
-}
-
-impl Entry {
-    fn new(tensor: &Tensor) -> Result<Self> {
-        // safetensors files are little endian; so are all machines that this was tested on.
-        ensure!(
-            cfg!(target_endian = "little"),
-            NotImplemented,
-            "files are little endian and this machine is not"
-        );
-        let flat = ops::reshape(&tensor.detach()?, &[-1])?;
-        let bytes = dispatch_all_types!(all, tensor.dtype(), "save", T => {
-            flat.accessor::<T, 1>().map(|accessor| Box::new(accessor) as Box<dyn Bytes>)
-        })?;
-        let shape = tensor.sizes().iter().map(|size| *size as usize).collect();
-        Ok(Entry { dtype: file_type(tensor.dtype())?, shape, bytes })
-    }
-}
-
-impl View for Entry {
-    fn dtype(&self) -> Dtype {
-        self.dtype
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    fn data(&self) -> Cow<'_, [u8]> {
-        self.bytes.bytes()
-    }
-
-    fn data_len(&self) -> usize {
-        self.bytes.bytes().len()
-    }
-}
-
 /// The types that tensors have both here and in files.
-const TYPES: [(ScalarType, Dtype); 10] = [
-    (ScalarType::Bool, Dtype::BOOL),
-    (ScalarType::U8, Dtype::U8),
-    (ScalarType::I8, Dtype::I8),
-    (ScalarType::I16, Dtype::I16),
-    (ScalarType::I32, Dtype::I32),
-    (ScalarType::I64, Dtype::I64),
-    (ScalarType::F16, Dtype::F16),
-    (ScalarType::BF16, Dtype::BF16),
-    (ScalarType::F32, Dtype::F32),
-    (ScalarType::F64, Dtype::F64),
+const TYPES: [(ScalarType, &str); 10] = [
+    (ScalarType::Bool, "BOOL"),
+    (ScalarType::U8, "U8"),
+    (ScalarType::I8, "I8"),
+    (ScalarType::I16, "I16"),
+    (ScalarType::I32, "I32"),
+    (ScalarType::I64, "I64"),
+    (ScalarType::F16, "F16"),
+    (ScalarType::BF16, "BF16"),
+    (ScalarType::F32, "F32"),
+    (ScalarType::F64, "F64"),
 ];
 
-fn file_type(dtype: ScalarType) -> Result<Dtype> {
+fn code_of(dtype: ScalarType) -> Result<&'static str> {
     let found = TYPES.iter().find(|(ours, _)| *ours == dtype);
     found.map(|(_, theirs)| *theirs).ok_or_else(|| {
         Error::new(ErrorKind::NotImplemented, format!("tensors of {dtype} cannot be saved yet"))
     })
 }
 
-fn scalar_type(dtype: Dtype) -> Result<ScalarType> {
-    let found = TYPES.iter().find(|(_, theirs)| *theirs == dtype);
+fn scalar_type(code: &str) -> Result<ScalarType> {
+    let found = TYPES.iter().find(|(_, theirs)| *theirs == code);
     found.map(|(ours, _)| *ours).ok_or_else(|| {
-        Error::new(ErrorKind::NotImplemented, format!("tensors of {dtype:?} cannot be loaded yet"))
+        let message = format!("the elements are of type {code}, of which there are no tensors");
+        Error::new(ErrorKind::NotImplemented, message)
     })
 }
-
-/// Longer headers are refused, as the format says.
-const LONGEST_HEADER: u64 = 100_000_000;
 
 fn read(path: &Path) -> Result<(StateDict, Notes)> {
     ensure!(
@@ -172,74 +135,65 @@ fn read(path: &Path) -> Result<(StateDict, Notes)> {
     );
     let mut file = File::open(path)?;
     let size = file.metadata()?.len();
-    let metadata = header(&mut file, size)?;
+    contents(&mut file, size).map_err(|e| of_reader(e).context("not a whole safetensors file"))
+}
+
+fn contents(file: &mut File, size: u64) -> Result<(StateDict, Notes)> {
+    let header = header::read(file, size)?;
     let mut tensors = StateDict::new();
-    // Every byte of the data belongs to one tensor, in this order: the header was checked for that.
-    for name in metadata.offset_keys() {
-        let Some(info) = metadata.info(&name) else { bail!(Internal, "a tensor of the header has gone") };
-        let sizes = sizes_of(&info.shape).map_err(|e| e.context(format!("`{name}`")))?;
-        let tensor = scalar_type(info.dtype).and_then(|dtype| elements(&mut file, &sizes, dtype));
-        tensors.insert(name.clone(), tensor.map_err(|e| e.context(format!("`{name}`")))?);
+    // The elements lie one after another in this order.
+    for (name, info) in header.tensors {
+        let tensor = info.checked().and_then(|(dtype, sizes)| elements(file, &sizes, dtype));
+        let tensor = tensor.map_err(|e| e.context(format!("`{name}`")))?;
+        tensors.insert(name, tensor);
     }
-    Ok((tensors, metadata.metadata().clone().unwrap_or_default().into_iter().collect()))
+    Ok((tensors, header.notes))
 }
 
-/// The header, which must account for every byte of the file.
-fn header(file: &mut File, size: u64) -> Result<Metadata> {
-    ensure!(
-        size >= 8,
-        Io,
-        "expected a file of at least 8 bytes but got {size}: it is cut short or no safetensors file"
-    );
-    let mut length = [0; 8];
-    file.read_exact(&mut length)?;
-    let length = u64::from_le_bytes(length);
-    ensure!(
-        length <= LONGEST_HEADER,
-        Io,
-        "expected a header but got one of {length} bytes: this is no safetensors file"
-    );
-    ensure!(
-        length <= size - 8,
-        Io,
-        "expected a header of {length} bytes but the file ends after {size}: it is cut short"
-    );
-    let mut text = fallible::filled(0, length as usize)?;
-    file.read_exact(&mut text)?;
-    let metadata: Metadata = serde_json::from_slice(&text)
-        .map_err(|e| wrong(format!("expected a safetensors header but got something else: {e}"), e))?;
-    let expected = (8 + length).saturating_add(metadata.data_len() as u64);
-    ensure!(expected == size, Io, "expected {expected} bytes, as the header says, but got {size}");
-    Ok(metadata)
-}
-
-/// Sizes whose strides can be told, even where a size of 0 leaves no elements.
-fn sizes_of(shape: &[usize]) -> Result<Vec<i64>> {
-    let longest = shape.iter().try_fold(1usize, |product, size| product.checked_mul((*size).max(1)));
-    ensure!(
-        longest.is_some_and(|product| i64::try_from(product).is_ok()),
-        Io,
-        "expected sizes whose product is below 2^63 but got {shape:?}"
-    );
-    Ok(shape.iter().map(|size| *size as i64).collect())
-}
-
-/// The next elements of the file.
+/// The next elements of a file that is known to have as many, read into the memory where they stay.
 fn elements(file: &mut File, sizes: &[i64], dtype: ScalarType) -> Result<Tensor> {
-    let count = Geometry::contiguous(sizes)?.numel();
     if dtype == ScalarType::Bool {
-        let mut bytes = fallible::filled(0u8, count as usize)?;
-        file.read_exact(&mut bytes)?;
-        ensure!(bytes.iter().all(|byte| *byte < 2), Io, "expected bools of 0 and 1 but got another byte");
-        return Tensor::from_vec(fallible::collect(bytes.iter().map(|byte| *byte == 1))?, sizes);
+        let bytes = elements(file, sizes, ScalarType::U8)?;
+        let is_bool =
+            bytes.view(&[bytes.geometry().numel()])?.accessor::<u8, 1>()?.iter().all(|byte| *byte < 2);
+        ensure!(is_bool, Io, "expected bools of 0 and 1 but got another byte");
+        return bytes.view_dtype(dtype);
     }
+    let tensor = Tensor::empty(sizes, dtype)?;
     dispatch_all_types!(numbers, dtype, "load", T => {
-        let mut values = fallible::filled(<T as bytemuck::Zeroable>::zeroed(), count as usize)?;
-        file.read_exact(bytemuck::cast_slice_mut(&mut values))?;
-        Tensor::from_vec(values, sizes)
-    })
+        let flat = tensor.view(&[tensor.geometry().numel()])?;
+        let mut accessor = flat.accessor_mut::<T, 1>()?;
+        match accessor.as_mut_slice() {
+            Some(elements) => Ok(file.read_exact(bytemuck::cast_slice_mut(elements))?),
+            None => Err(Error::new(ErrorKind::Internal, "the elements of a new tensor have gaps")),
+        }
+    })?;
+    Ok(tensor)
 }
 
-fn wrong(message: String, source: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::with_source(ErrorKind::Io, message, source)
+/// Bytes of a file that is known to have as many.
+fn bytes(file: &mut File, count: u64) -> Result<Vec<u8>> {
+    let count =
+        usize::try_from(count).map_err(|_| fault(format!("{count} bytes are more than memory has")))?;
+    let mut bytes = fallible::filled(0, count)?;
+    file.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Memory for so many more items in a list.
+fn more_room<T>(list: &mut Vec<T>, count: usize) -> Result<()> {
+    list.try_reserve(count).map_err(|_| fallible::no_memory(count.saturating_mul(size_of::<T>())))
+}
+
+/// An error about what a file says.
+fn fault(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Io, message)
+}
+
+/// An error of what a file made somebody do, as one about the file.
+fn of_reader(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Io | ErrorKind::NotImplemented | ErrorKind::OutOfMemory => error,
+        _ => Error::with_source(ErrorKind::Io, error.message().to_string(), error),
+    }
 }

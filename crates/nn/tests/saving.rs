@@ -1,10 +1,10 @@
 //! Files: what is saved comes back to the bit, damage is an error, and a failed save destroys nothing.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use flambeau_core::{ErrorKind, GeneratorState, ScalarType};
+use flambeau_core::{Error, ErrorKind, GeneratorState, ScalarType};
 use flambeau_nn::StateDict;
 use flambeau_nn::data::Position;
-use flambeau_nn::serialization::{Checkpoint, load, save};
+use flambeau_nn::serialization::{Checkpoint, load, save, save_unless};
 use flambeau_ops::Tensor;
 use std::fs;
 use std::path::PathBuf;
@@ -179,6 +179,77 @@ fn a_saved_file_is_as_readable_as_any_new_one() {
     fs::write(&other, "").unwrap();
     let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode();
     assert_eq!(mode(&saved), mode(&other));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_saved_file_has_the_permissions_of_the_one_of_before() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("permissions");
+    let path = folder.0.join("file");
+    checkpoint().save(&path).unwrap();
+    for mode in [0o600, 0o640, 0o444, 0o666, 0o777] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        checkpoint().save(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_is_replaced_and_what_it_points_to_is_not() {
+    let folder = Folder::new("link");
+    let (path, other) = (folder.0.join("file"), folder.0.join("other"));
+    fs::write(&other, "precious").unwrap();
+    std::os::unix::fs::symlink(&other, &path).unwrap();
+    checkpoint().save(&path).unwrap();
+    assert!(fs::symlink_metadata(&path).unwrap().is_file() && Checkpoint::load(&path).is_ok());
+    assert_eq!(fs::read_to_string(&other).unwrap(), "precious");
+}
+
+/// Each file is whole, whoever wrote it, and of one moment, whoever writes to the tensors.
+#[test]
+fn threads_that_save_to_one_path_beside_a_writer() {
+    let folder = Folder::new("threads");
+    let path = folder.0.join("file");
+    let tensor = Tensor::zeros(&[50_000], ()).unwrap();
+    let tensors: StateDict = [
+        ("x".to_string(), tensor.clone()),
+        ("gaps".to_string(), tensor.view(&[250, 200]).unwrap().t().unwrap()),
+    ]
+    .into();
+    save(&path, &tensors, &Default::default()).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..600).for_each(|i| drop(tensor.fill_(f64::from(i)).unwrap())));
+        for _ in 0..3 {
+            scope.spawn(|| (0..40).for_each(|_| save(&path, &tensors, &Default::default()).unwrap()));
+        }
+        for _ in 0..80 {
+            let (found, _) = load(&path).unwrap();
+            let x = found["x"].to_vec::<f32>().unwrap();
+            assert!(x.iter().chain(&found["gaps"].to_vec::<f32>().unwrap()).all(|value| *value == x[0]));
+        }
+    });
+    assert_eq!(folder.names(), ["file"]);
+}
+
+#[test]
+fn a_save_that_is_interrupted_leaves_the_file_of_before() {
+    let folder = Folder::new("interrupted");
+    let path = folder.0.join("file");
+    save(&path, &of_every_type(), &Default::default()).unwrap();
+    let before = fs::read(&path).unwrap();
+    let tensors: StateDict = (0..5).map(|i| (format!("x{i}"), Tensor::from([f64::from(i)]))).collect();
+    for turns in 0..6u32 {
+        let left = std::cell::Cell::new(turns);
+        let interrupted = || match left.replace(left.get().saturating_sub(1)) {
+            0 => Err(Error::new(ErrorKind::Interrupted, "enough")),
+            _ => Ok(()),
+        };
+        let error = save_unless(&path, &tensors, &Default::default(), &interrupted).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Interrupted);
+        assert_eq!((fs::read(&path).unwrap(), folder.names()), (before.clone(), vec!["file".to_string()]));
+    }
 }
 
 /// All that a checkpoint holds, as text.

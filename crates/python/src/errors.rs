@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 use std::error::Error as _;
+use std::io;
 
 /// The exception for an error; an exception that was raised in a hook comes out as it was.
 #[cold]
@@ -26,7 +27,13 @@ fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         ErrorKind::OutOfMemory => out_of_memory(py)?.clone(),
         _ => py.get_type::<PyRuntimeError>(),
     };
-    Ok(PyErr::from_value(class.call1((objects::text(py, error.message())?,))?))
+    let message = objects::text(py, error.message())?;
+    // Python makes of the number what it is: a `FileNotFoundError`, a `PermissionError`.
+    let cause = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    Ok(PyErr::from_value(match cause.and_then(io::Error::raw_os_error) {
+        Some(number) if error.kind() == ErrorKind::Io => class.call1((number, message))?,
+        _ => class.call1((message,))?,
+    }))
 }
 
 /// The class of exceptions for want of memory: Python programs expect a `MemoryError`, and PyTorch's a `RuntimeError`.

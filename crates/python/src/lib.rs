@@ -29,8 +29,8 @@ mod numpy;
 mod objects;
 mod overrides;
 mod profiler;
-mod pytorch;
 mod return_types;
+mod serialization;
 mod settings;
 #[cfg(target_os = "linux")]
 mod shared_memory;
@@ -68,6 +68,6 @@ fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
     dlpack::install(module)?;
     buffer::install(module)?;
     storage::install(module)?;
-    pytorch::install(module)?;
+    serialization::install(module)?;
     generated::BINDINGS.iter().try_for_each(|bindings| call::install(module, bindings))
 }

@@ -9,7 +9,7 @@ use crate::tensor::{PyTensor, wrap};
 use crate::types::PyDevice;
 use flambeau_core::{Device, Geometry, ReadGuard, Storage, TensorImpl};
 use flambeau_ops::Tensor;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::slice;
@@ -93,8 +93,15 @@ impl PyStorage {
         strides: Vec<i64>,
         offset: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let dtype = dtype_of(dtype)?;
+        // Where there are no elements, or one in a dimension, nothing else bounds these.
+        if strides.iter().chain([&offset]).any(|steps| steps.checked_mul(dtype.size() as i64).is_none()) {
+            let message =
+                format!("expected strides and an offset in a storage but got {strides:?} and {offset}");
+            return Err(PyRuntimeError::new_err(message));
+        }
         let geometry = Geometry::strided(&sizes, &strides, offset).map_err(raise)?;
-        let made = TensorImpl::new(self.0.clone(), geometry, dtype_of(dtype)?).map_err(raise)?;
+        let made = TensorImpl::new(self.0.clone(), geometry, dtype).map_err(raise)?;
         wrap(py, Tensor::from_impl(made))
     }
 

@@ -2,7 +2,9 @@
 
 use super::digits::Digits;
 use flambeau::core::ensure;
-use flambeau::{Error, Result};
+use flambeau::{Error, ErrorKind, Result};
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 /// Bytes in three dimensions: two zeros, the type of elements, the number of dimensions.
@@ -26,41 +28,74 @@ pub(crate) fn read(images: &Path, labels: &Path) -> Result<Digits> {
     ensure!(count > 0, Io, "{}: expected at least one picture but got none", images.display());
     if let Some(at) = digits.iter().position(|digit| *digit > 9) {
         let message = format!("expected labels from 0 to 9 but label {at} is {}", digits[at]);
-        return Err(Error::new(flambeau::ErrorKind::Io, message).context(labels.display()));
+        return Err(Error::new(ErrorKind::Io, message).context(labels.display()));
     }
     Ok(Digits {
-        pixels: pixels.iter().map(|byte| f32::from(*byte) / 255.0).collect(),
-        labels: digits.iter().map(|byte| i64::from(*byte)).collect(),
+        pixels: converted(&pixels, |byte| f32::from(byte) / 255.0)?,
+        labels: converted(&digits, i64::from)?,
         height,
         width,
     })
 }
 
-fn file<const N: usize>(path: &Path, magic: u32) -> Result<([usize; N], Vec<u8>)> {
-    let bytes = std::fs::read(path).map_err(|e| Error::from(e).context(path.display()))?;
-    parse(&bytes, magic).map_err(|e| e.context(path.display()))
+fn converted<T>(bytes: &[u8], convert: impl Fn(u8) -> T) -> Result<Vec<T>> {
+    let mut values = room(bytes.len())?;
+    values.extend(bytes.iter().map(|byte| convert(*byte)));
+    Ok(values)
 }
 
-/// Sizes and bytes of a file that must begin with `magic`.
-fn parse<const N: usize>(bytes: &[u8], magic: u32) -> Result<([usize; N], Vec<u8>)> {
-    let header = 4 + 4 * N;
-    ensure!(!bytes.starts_with(&[0x1f, 0x8b]), Io, "the file is packed: unpack it with gunzip first");
+/// An empty list with memory for so many items, if there is as much.
+fn room<T>(count: usize) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    list.try_reserve_exact(count).map_err(|e| {
+        let wanted = count.saturating_mul(size_of::<T>());
+        Error::with_source(ErrorKind::OutOfMemory, format!("expected memory for {wanted} bytes: {e}"), e)
+    })?;
+    Ok(list)
+}
+
+fn file<const N: usize>(path: &Path, magic: u32) -> Result<([usize; N], Vec<u8>)> {
+    parse(path, magic).map_err(|e| e.context(path.display()))
+}
+
+/// Sizes and bytes of a file that must begin with `magic`. No memory is asked for before the sizes are known to be the file's.
+fn parse<const N: usize>(path: &Path, magic: u32) -> Result<([usize; N], Vec<u8>)> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let words = header(&mut file, length, 1 + N)?;
     ensure!(
-        bytes.len() >= header,
+        words[0] == magic,
         Io,
-        "expected a header of {header} bytes but the file ends after {}",
-        bytes.len()
+        "expected a file that begins with {magic:#010x} but got {:#010x}",
+        words[0]
     );
-    let word = |i: usize| bytes[4 * i..4 * i + 4].iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
-    ensure!(word(0) == magic, Io, "expected a file that begins with {magic:#010x} but got {:#010x}", word(0));
-    let sizes: [usize; N] = std::array::from_fn(|i| word(i + 1) as usize);
+    let sizes: [usize; N] = std::array::from_fn(|i| words[i + 1] as usize);
     let elements = sizes.iter().try_fold(1usize, |product, size| product.checked_mul(*size));
-    let found = bytes.len() - header;
+    let found = length - 4 * words.len() as u64;
+    let expected = elements.filter(|n| u64::try_from(*n) == Ok(found)).ok_or_else(|| {
+        let expected = elements.map_or("more than 2^64".to_string(), |n| n.to_string());
+        let message = format!(
+            "expected {expected} bytes after the header, as its sizes {sizes:?} say, but got {found}"
+        );
+        Error::new(ErrorKind::Io, message)
+    })?;
+    let mut bytes = room(expected)?;
+    bytes.resize(expected, 0);
+    file.read_exact(&mut bytes)?;
+    Ok((sizes, bytes))
+}
+
+/// The first words of a file of so many bytes, big-endian ones.
+fn header(file: &mut File, length: u64, count: usize) -> Result<Vec<u32>> {
+    let mut start = Vec::new();
+    file.take(4 * count as u64).read_to_end(&mut start)?;
+    ensure!(!start.starts_with(&[0x1f, 0x8b]), Io, "the file is packed: unpack it with gunzip first");
     ensure!(
-        elements == Some(found),
+        start.len() == 4 * count,
         Io,
-        "expected {} bytes after the header, as its sizes {sizes:?} say, but got {found}",
-        elements.map_or("more than 2^64".to_string(), |n| n.to_string())
+        "expected a header of {} bytes but the file ends after {length}",
+        4 * count
     );
-    Ok((sizes, bytes[header..].to_vec()))
+    let word = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
+    Ok(start.chunks_exact(4).map(word).collect())
 }

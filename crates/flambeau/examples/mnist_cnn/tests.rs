@@ -84,6 +84,59 @@ fn bad_idx_files_are_named() {
     assert!(missing.message().contains("nowhere"), "{missing}");
 }
 
+/// Files changed at random: an error of the reader's own, or pictures and labels that go together. Neither panics nor asks for
+/// memory that the file does not have.
+#[test]
+fn mutated_idx_files_are_errors_or_pictures() {
+    let folder = Folder::new("mutated");
+    let good = [idx_file(&[3, 2, 2], &[7; 12]), idx_file(&[3], &[1, 2, 3])];
+    let draws = Generator::new(1).reserve(1 << 20);
+    let mut drawn = 0;
+    let mut below = |n: usize| {
+        drawn += 1;
+        draws.word(drawn) as usize % n
+    };
+    let mut read = 0;
+    for _ in 0..2000 {
+        let mut files = good.clone();
+        for _ in 0..1 + below(3) {
+            let file = &mut files[below(2)];
+            match below(4) {
+                0 => file.truncate(below(file.len() + 1)),
+                1 => file.extend(vec![below(256) as u8; below(9)]),
+                _ if file.is_empty() => {}
+                kind => {
+                    let at = below(file.len());
+                    file[at] = if kind == 2 {
+                        [0, 1, 0x7f, 0x80, 0xff][below(5)]
+                    } else {
+                        file[at] ^ (1 << below(8))
+                    };
+                }
+            }
+        }
+        let [images, labels] = &files;
+        match idx::read(&folder.file("images", images), &folder.file("labels", labels)) {
+            Ok(digits) => {
+                read += 1;
+                assert_eq!(digits.pixels.len(), digits.len() * digits.height * digits.width);
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Io, "{error}"),
+        }
+    }
+    assert!((1..2000).contains(&read), "{read}");
+}
+
+/// A file of 2^40 bytes that takes no room on the disk, of which only the header was written.
+#[test]
+fn a_file_of_holes_is_an_error() {
+    let folder = Folder::new("holes");
+    let images = folder.file("images", &idx_file(&[1 << 20, 1 << 10, 1 << 10], &[]));
+    fs::File::options().write(true).open(&images).unwrap().set_len((1 << 40) + 15).unwrap();
+    let error = idx::read(&images, &images).unwrap_err();
+    assert!(error.message().contains("expected 1099511627776 bytes"), "{error}");
+}
+
 #[test]
 fn drawn_digits_depend_on_the_seed_alone() {
     let drawn = |seed| digits::draw(30, &Generator::new(seed)).unwrap();

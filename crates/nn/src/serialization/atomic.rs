@@ -1,53 +1,99 @@
 //! A file takes the place of another at once, or not at all.
 
-use flambeau_core::{Result, bail};
-use std::fs::{self, File};
+use flambeau_core::{Error, ErrorKind, Result, bail};
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Has `write` make a file beside `path`, waits until it is on the disk, and puts it in the place of `path`.
-pub(super) fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    let temporary = Temporary::beside(path)?;
-    // Whoever writes may make a file that only its owner can read; this one is as readable as any other new file.
-    let permissions = File::create(&temporary.0)?.metadata()?.permissions();
-    write(&temporary.0)?;
-    fs::set_permissions(&temporary.0, permissions)?;
-    File::open(&temporary.0)?.sync_all()?;
-    fs::rename(&temporary.0, path)?;
-    sync_folder(path)
+/// Has `write` fill a file beside `path`, waits until it is on the disk, and puts it in the place of `path`. Who may read and write
+/// the file of before may do so after it too; a new one is as open as any. A failure leaves nothing behind.
+pub(super) fn replace(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
+    let before = replaced(path)?;
+    let folder = folder(path);
+    let mut temporary = Temporary::create(folder, before.is_some())?;
+    write(&mut temporary.file)?;
+    if let Some(before) = before {
+        temporary.file.set_permissions(before.permissions())?;
+    }
+    temporary.file.sync_all()?;
+    temporary.rename(path)?;
+    sync(folder)
+}
+
+/// The file whose place the new one takes. A link is replaced, and what it points to stays as it is.
+fn replaced(path: &Path) -> Result<Option<Metadata>> {
+    match fs::symlink_metadata(path) {
+        Ok(before) if before.is_file() => Ok(Some(before)),
+        Ok(before) if before.is_symlink() => Ok(None),
+        Ok(_) => bail!(Io, "expected the name of a file but got one of a folder or a device"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && path.file_name().is_some() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A file that is removed unless it was renamed.
-struct Temporary(PathBuf);
+struct Temporary {
+    file: File,
+    path: PathBuf,
+    is_renamed: bool,
+}
+
+/// Names are drawn from 2^64: the second one is taken only where somebody makes files to be in the way.
+const TRIES: usize = 100;
 
 impl Temporary {
-    /// In the same folder, since a rename does not cross file systems, under a name that nobody else uses.
-    fn beside(path: &Path) -> Result<Self> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let Some(name) = path.file_name() else { bail!(InvalidArgument, "expected the name of a file") };
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let mut temporary = std::ffi::OsString::from(".");
-        temporary.push(name);
-        temporary.push(format!(".{}-{count}.tmp", std::process::id()));
-        Ok(Temporary(path.with_file_name(temporary)))
+    /// In the folder of the file to replace, since a rename does not cross file systems. A private one is its owner's alone until
+    /// it has the permissions of the file that it replaces.
+    fn create(folder: &Path, is_private: bool) -> Result<Self> {
+        let mut options = OpenOptions::new();
+        // `O_CREAT | O_EXCL`: a file or a link, even one to nowhere, that has the name already is an error.
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, if is_private { 0o600 } else { 0o666 });
+        for _ in 0..TRIES {
+            let path = folder.join(format!(".{:016x}.tmp", RandomState::new().build_hasher().finish()));
+            match options.open(&path) {
+                Ok(file) => return Ok(Temporary { file, path, is_renamed: false }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::new(ErrorKind::Io, format!("expected a free name for a file in {}", folder.display())))
+    }
+
+    fn rename(&mut self, path: &Path) -> Result<()> {
+        fs::rename(&self.path, path)?;
+        self.is_renamed = true;
+        Ok(())
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // After a rename there is nothing to remove.
-        let _ = fs::remove_file(&self.0);
+        if !self.is_renamed {
+            // The error that led here says more than one of this would.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
 /// The new name of the file is on the disk too. Only Unix lets folders be opened.
 #[cfg(unix)]
-fn sync_folder(path: &Path) -> Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Ok(File::open(folder)?.sync_all()?)
+fn sync(folder: &Path) -> Result<()> {
+    match File::open(folder) {
+        Ok(folder) => Ok(folder.sync_all()?),
+        // A folder may be one that can be written to and not read; its files are then as safe as they can be made.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[cfg(not(unix))]
-fn sync_folder(_: &Path) -> Result<()> {
+fn sync(_: &Path) -> Result<()> {
     Ok(())
 }

@@ -1,12 +1,14 @@
 //! A number that changes when a checkpoint does: damage that leaves a file well formed is found too.
 
-use super::{Entries, Entry, Notes};
+use super::Notes;
+use super::snapshot::{Entries, Entry};
+use flambeau_core::Result;
 
 /// The checksum of tensors with their names, types and sizes, and of notes.
 ///
 /// It finds accidents, not forgeries: each word enters by a step that can be undone, so files that differ in one word never
 /// have the same, and others hardly ever.
-pub(super) fn checksum(tensors: &Entries<'_>, notes: &Notes) -> u64 {
+pub(super) fn checksum(tensors: &Entries<'_>, notes: &Notes) -> Result<u64> {
     let mut sum = Checksum(0);
     for (key, note) in notes {
         sum.bytes(key.as_bytes());
@@ -14,9 +16,9 @@ pub(super) fn checksum(tensors: &Entries<'_>, notes: &Notes) -> u64 {
     }
     for (name, tensor) in tensors {
         sum.bytes(name.as_bytes());
-        sum.tensor(tensor);
+        sum.tensor(tensor)?;
     }
-    sum.0
+    Ok(sum.0)
 }
 
 struct Checksum(u64);
@@ -38,10 +40,11 @@ impl Checksum {
         }
     }
 
-    fn tensor(&mut self, tensor: &Entry) {
-        self.bytes(format!("{:?}", tensor.dtype).as_bytes());
-        self.word(tensor.shape.len() as u64);
-        tensor.shape.iter().for_each(|size| self.word(*size as u64));
-        self.bytes(&tensor.bytes.bytes());
+    fn tensor(&mut self, tensor: &Entry) -> Result<()> {
+        self.bytes(tensor.code.as_bytes());
+        self.word(tensor.sizes.len() as u64);
+        tensor.sizes.iter().for_each(|size| self.word(*size as u64));
+        self.bytes(tensor.bytes()?);
+        Ok(())
     }
 }

@@ -4,10 +4,10 @@ mod archive;
 mod build;
 mod pickle;
 
-use super::StateDict;
+use super::{StateDict, fault, of_reader};
 use archive::Archive;
 use build::Storages;
-use flambeau_core::{Error, ErrorKind, Result, ScalarType, bail, ensure};
+use flambeau_core::{Result, ScalarType, bail, ensure};
 use flambeau_ops::Tensor;
 use std::path::Path;
 
@@ -60,7 +60,7 @@ pub enum Value {
 /// bytes, or asks for something else; `NotImplemented` for types of elements that have no tensors here, `OutOfMemory`.
 pub fn load_pytorch(path: impl AsRef<Path>) -> Result<Value> {
     let path = path.as_ref();
-    read(path).map_err(|e| e.context(format!("loading {}", path.display())))
+    read(path).map_err(|e| of_reader(e).context(format!("loading {}", path.display())))
 }
 
 /// The tensors by name in such a file: what `torch.save(model.state_dict(), path)` wrote.
@@ -145,9 +145,4 @@ fn read(path: &Path) -> Result<Value> {
     }
     let program = archive.record("data.pkl", LONGEST_PROGRAM)?;
     pickle::run(&program, Storages::new(archive)).map_err(|e| e.context("data.pkl"))
-}
-
-/// An error about what a file says.
-fn fault(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Io, message)
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from collections import OrderedDict
 
 import flambeau
@@ -15,6 +16,22 @@ if TYPE_CHECKING:
 # Kinds of containers, each with the class that it is made of; the narrow ones first.
 SEQUENCES = (("size", Size), ("list", list), ("tuple", tuple))
 MAPPINGS = (("ordered", OrderedDict), ("dict", dict))
+# Types of elements by the names that files have for them.
+DTYPES = {
+    str(dtype).split(".")[-1]: dtype
+    for dtype in (
+        flambeau.bool,
+        flambeau.uint8,
+        flambeau.int8,
+        flambeau.int16,
+        flambeau.int32,
+        flambeau.int64,
+        flambeau.float16,
+        flambeau.bfloat16,
+        flambeau.float32,
+        flambeau.float64,
+    )
+}
 
 
 def is_flat(value: Any) -> bool:
@@ -36,7 +53,7 @@ class Flattened:
         if isinstance(value, Tensor):
             return {"tensor": self._name(value, path)}
         if isinstance(value, flambeau.dtype):
-            return {"dtype": str(value).split(".")[-1]}
+            return {"dtype": next(name for name, dtype in DTYPES.items() if dtype == value)}
         for kind, cls in SEQUENCES:
             if type(value) is cls:
                 return {kind: [self._tree(item, (*path, str(i))) for i, item in enumerate(value)]}
@@ -61,22 +78,55 @@ class Flattened:
 
 
 def restored(text: str, tensors: dict[str, Tensor]) -> Any:
-    """The value that `Flattened` took apart."""
+    """The value that `Flattened` took apart. Of anything else than its text a ValueError says what is wrong with it."""
     return _value(json.loads(text), tensors)
 
 
 def _value(tree: Any, tensors: dict[str, Tensor]) -> Any:
-    if not isinstance(tree, dict):
+    if not isinstance(tree, (dict, list)):
         return tree
+    if not isinstance(tree, dict) or len(tree) != 1:
+        raise ValueError(f"expected a value or its kind and what it is made of but got {_shown(tree)}")
     ((kind, content),) = tree.items()
-    if kind == "tensor":
-        return tensors[content]
-    if kind == "dtype":
-        return getattr(flambeau, content)
+    if kind in ("tensor", "dtype"):
+        return _named(kind, content, tensors if kind == "tensor" else DTYPES)
+    if not isinstance(content, list):
+        raise ValueError(f"expected the items of a {kind} but got {_shown(content)}")
+    if kind == "size":
+        return _size(content)
     for name, sequence in SEQUENCES:
         if kind == name:
             return sequence(_value(item, tensors) for item in content)
     for name, mapping in MAPPINGS:
         if kind == name:
-            return mapping((_value(key, tensors), _value(item, tensors)) for key, item in content)
-    raise ValueError(f"expected a kind of value that is known here but got {kind!r}")
+            return mapping(_item(item, tensors) for item in content)
+    raise ValueError(f"expected a kind of value that is known here but got {_shown(kind)}")
+
+
+def _named(kind: str, name: Any, known: dict[str, Any]) -> Any:
+    """Of what is known, and nothing else: a text from a file is looked up nowhere else."""
+    if not isinstance(name, str) or name not in known:
+        raise ValueError(f"expected the name of a {kind} but got {_shown(name)}")
+    return known[name]
+
+
+def _size(sizes: list[Any]) -> Size:
+    if not all(type(size) is int and 0 <= size < 2**63 for size in sizes):
+        raise ValueError(f"expected sizes but got {_shown(sizes)}")
+    return Size(sizes)
+
+
+def _item(item: Any, tensors: dict[str, Tensor]) -> tuple[Any, Any]:
+    if not isinstance(item, list) or len(item) != 2:
+        raise ValueError(f"expected a key and a value but got {_shown(item)}")
+    key, value = _value(item[0], tensors), _value(item[1], tensors)
+    try:
+        hash(key)
+    except TypeError as error:
+        raise ValueError(f"expected a key of a dict: {error}") from error
+    return key, value
+
+
+def _shown(value: Any) -> str:
+    """The beginning of what was found in a file."""
+    return reprlib.repr(value)

@@ -7,13 +7,12 @@ an optimiser's and a number, are tensors by the names of their places, and one t
 
 from __future__ import annotations
 
-import json
 import os
-import sys
+import threading
 
 import flambeau
+from flambeau import _flambeau
 from flambeau._structure import Flattened, is_flat, restored
-from flambeau.utils.tensor_bytes import from_bytes, to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     Path = str | os.PathLike[str]
 
+# Types of elements by the codes that files have for them.
 CODES = {
     "F64": flambeau.float64,
     "F32": flambeau.float32,
@@ -36,9 +36,6 @@ CODES = {
     "U8": flambeau.uint8,
     "BOOL": flambeau.bool,
 }
-NAMES = {dtype: code for code, dtype in CODES.items()}
-# The format's own bound on the table of contents.
-LONGEST_HEADER = 100_000_000
 METADATA = "__metadata__"
 # How the archives begin that `torch.save` makes since PyTorch 1.6.
 ARCHIVE = b"PK\x03\x04"
@@ -49,7 +46,8 @@ STRUCTURE = "flambeau.structure"
 def save(value: Any, path: Path, notes: Mapping[str, str] | None = None) -> None:
     """Writes tensors by name, or tensors, numbers and texts in nested dicts, lists and tuples, to `path`, and notes beside them.
 
-    The file is whole on the disk before it takes the place of the one of before, which a failure leaves as it was.
+    The file is whole on the disk before it takes the place of the one of before, whose permissions it has, and which a failure
+    leaves as it was. Nobody can write to the tensors meanwhile.
     """
     if is_flat(value):
         return _save(value, path, notes)
@@ -59,23 +57,11 @@ def save(value: Any, path: Path, notes: Mapping[str, str] | None = None) -> None
 
 def _save(tensors: Mapping[str, Tensor], path: Path, notes: Mapping[str, str] | None) -> None:
     _check(tensors, notes)
-    header: dict[str, Any] = {METADATA: dict(notes)} if notes else {}
-    end, parts = 0, []
-    # Large elements first, so that all lie at multiples of their size.
-    for name in sorted(tensors, key=lambda name: (-tensors[name].element_size(), name)):
-        data = to_bytes(tensors[name])
-        begin, end = end, end + len(data)
-        shape = list(tensors[name].shape)
-        header[name] = {"dtype": NAMES[tensors[name].dtype], "shape": shape, "data_offsets": [begin, end]}
-        parts.append(data)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    _replace(os.fspath(path), [len(text).to_bytes(8, "little"), text, *parts])
+    gets_signals = threading.current_thread() is threading.main_thread()
+    _flambeau._save_safetensors(os.fsdecode(path), dict(tensors), dict(notes or {}), gets_signals)
 
 
 def _check(tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None) -> None:
-    if sys.byteorder != "little":
-        raise NotImplementedError("safetensors files are little-endian, and this machine is not")
     for name, tensor in tensors.items():
         if not isinstance(name, str) or not isinstance(tensor, flambeau.Tensor):
             raise TypeError(f"expected tensors by name but got {type(tensor).__name__} under {name!r}")
@@ -86,33 +72,19 @@ def _check(tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None) -> No
             raise TypeError(f"expected notes to be texts but got {type(value).__name__} under {key!r}")
 
 
-def _replace(path: str, parts: list[bytes]) -> None:
-    """Writes beside the file and then puts the new one in its place."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "wb") as file:
-            file.writelines(parts)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise
-
-
 def load(path: Path, map_location: Any = None, *, weights_only: bool = True, mmap: bool | None = None) -> Any:
     """What was saved, in memory of its own; the tensors by name of a file that another program wrote.
 
     Files of `torch.save` are known by their first bytes. They may hold tensors, numbers, texts, lists, tuples and dicts; what
-    else one asks for is a ValueError that names it. Tensors of every device come to the host.
+    else one asks for is a ValueError that names it. Tensors of every device come to the host. What is read takes memory in
+    proportion to the file.
     """
     if not weights_only:
         raise ValueError("load: only tensors and plain values are read, never programs; weights_only=False has no meaning here")
     if mmap or (map_location is not None and flambeau.device(map_location).type != "cpu"):
         raise NotImplementedError("load: tensors are read into memory of their own on the host")
     if _is_archive(path):
-        return _load_archive(path)
+        return _flambeau._load_pytorch(os.fsdecode(path))
     return load_with_notes(path)[0]
 
 
@@ -121,47 +93,14 @@ def _is_archive(path: Path) -> bool:
         return file.read(4) == ARCHIVE
 
 
-def _load_archive(path: Path) -> Any:
-    try:
-        return flambeau._flambeau._load_pytorch(path)
-    except MemoryError:
-        raise  # Which says nothing about the file.
-    except (OSError, RuntimeError) as error:
-        raise ValueError(str(error)) from error
-
-
 def load_with_notes(path: Path) -> tuple[Any, dict[str, str]]:
     """What was saved, and the notes beside it."""
-    with open(path, "rb") as file:
-        data = memoryview(file.read())
+    name = os.fsdecode(path)
+    tensors, notes = _flambeau._load_safetensors(name)
+    structure = notes.pop(STRUCTURE, None)
+    if structure is None:
+        return tensors, notes
     try:
-        tensors, notes = _read(data)
-        structure = notes.pop(STRUCTURE, None)
-        return (tensors if structure is None else restored(structure, tensors)), notes
-    except MemoryError:
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
-        raise ValueError(f"{os.fspath(path)}: not a whole safetensors file: {error}") from error
-
-
-def _read(data: memoryview) -> tuple[dict[str, Tensor], dict[str, str]]:
-    if len(data) < 8:
-        raise ValueError(f"expected at least 8 bytes but got {len(data)}")
-    length = int.from_bytes(data[:8], "little")
-    if length > min(LONGEST_HEADER, len(data) - 8):
-        raise ValueError(f"expected {length} bytes of contents but got {len(data) - 8}")
-    header = json.loads(bytes(data[8 : 8 + length]))
-    notes = header.pop(METADATA, {})
-    body, end = data[8 + length :], 0
-    tensors = {}
-    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
-        begin, last = end, entry["data_offsets"][1]
-        if entry["data_offsets"][0] != begin or not begin <= last <= len(body):
-            raise ValueError(f"`{name}` lies at {entry['data_offsets']}, where {begin} to {len(body)} is left")
-        if entry["dtype"] not in CODES:
-            raise ValueError(f"`{name}` has elements of type {entry['dtype']}, of which there are no tensors")
-        tensors[name] = from_bytes(body[begin:last], entry["shape"], CODES[entry["dtype"]])
-        end = last
-    if end != len(body):
-        raise ValueError(f"{len(body) - end} bytes belong to no tensor")
-    return {name: tensors[name] for name in header}, notes
+        return restored(structure, tensors), notes
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name}: not a whole safetensors file: {STRUCTURE}: {error}") from error

@@ -4,10 +4,11 @@
 //! Checksums are not looked at: `torch.save` may be told to leave them out, and PyTorch does not look at them either.
 
 use super::fault;
-use flambeau_core::{Result, ensure, fallible};
+use crate::serialization::bytes;
+use flambeau_core::{Result, ensure};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Seek, SeekFrom};
 use std::path::Path;
 
 /// An open archive of `torch.save`: a folder of records in one file.
@@ -40,6 +41,8 @@ const LOCATOR_64: u32 = 0x0706_4b50;
 const ELSEWHERE: u64 = 0xffff_ffff;
 /// The last record with the longest comment.
 const LONGEST_END: u64 = 22 + 0xffff;
+/// Longer directories are refused: an entry has some hundred bytes for a storage.
+const LONGEST_DIRECTORY: u64 = 100_000_000;
 /// What comes before the names, in the directory and before the bytes of an entry.
 const DIRECTORY_ENTRY_SIZE: usize = 46;
 const ENTRY_SIZE: u64 = 30;
@@ -68,9 +71,7 @@ impl Archive {
     pub(super) fn record(&mut self, name: &str, most: u64) -> Result<Vec<u8>> {
         let size = self.size_of(name)?;
         ensure!(size <= most, Io, "expected at most {most} bytes for `{name}` but got {size}");
-        let mut bytes = fallible::filled(0, size as usize)?;
-        self.reader(name)?.read_exact(&mut bytes)?;
-        Ok(bytes)
+        bytes(self.reader(name)?, size)
     }
 
     /// The file, at the first byte of a record that lies inside it.
@@ -108,9 +109,7 @@ impl Archive {
             self.size
         );
         self.file.seek(SeekFrom::Start(offset))?;
-        let mut bytes = fallible::filled(0, count as usize)?;
-        self.file.read_exact(&mut bytes)?;
-        Ok(bytes)
+        bytes(&mut self.file, count)
     }
 
     /// What the last record says; it lies before a comment of unknown length.
@@ -146,6 +145,12 @@ impl Archive {
     }
 
     fn read_directory(&mut self, directory: &Directory) -> Result<()> {
+        ensure!(
+            directory.size <= LONGEST_DIRECTORY,
+            Io,
+            "expected a directory of at most {LONGEST_DIRECTORY} bytes but got one of {}",
+            directory.size
+        );
         let bytes = self.bytes(directory.offset, directory.size)?;
         let (mut rest, mut total) = (&bytes[..], 0u64);
         for _ in 0..directory.count {

@@ -2,7 +2,7 @@
 
 use super::archive::Archive;
 use super::fault;
-use super::pickle::{Id, Object};
+use super::pickle::{Id, Object, Objects};
 use crate::serialization::elements;
 use flambeau_autograd::Autograd;
 use flambeau_core::{Error, ErrorKind, Geometry, Result, ScalarType, TensorImpl, bail, ensure};
@@ -60,7 +60,7 @@ impl Global {
     }
 
     /// What calling it makes.
-    pub(super) fn call(self, arguments: &[Id], objects: &[Object]) -> Result<Object> {
+    pub(super) fn call(self, arguments: &[Id], objects: &Objects) -> Result<Object> {
         let argument = |nr: usize| arguments.get(nr).map(|id| &objects[*id]);
         match self {
             Global::OrderedDict if arguments.is_empty() => {
@@ -75,12 +75,19 @@ impl Global {
 }
 
 /// `(storage, offset, sizes, strides)`, then since version 2 whether it requires a gradient, and hooks, of which files have none.
-fn rebuild_tensor<'a>(argument: impl Fn(usize) -> Option<&'a Object>, objects: &[Object]) -> Result<Object> {
+fn rebuild_tensor<'a>(argument: impl Fn(usize) -> Option<&'a Object>, objects: &Objects) -> Result<Object> {
     let (Some(Object::Storage(storage)), Some(Object::Int(offset))) = (argument(0), argument(1)) else {
         bail!(Io, "expected a tensor of a storage and an offset");
     };
     let sizes = whole_numbers(argument(2), objects)?;
     let strides = whole_numbers(argument(3), objects)?;
+    // Where there are no elements, or one in a dimension, nothing else bounds these.
+    let is_far = |steps: &i64| steps.checked_mul(storage.dtype().size() as i64).is_none();
+    ensure!(
+        !is_far(offset) && !strides.iter().any(is_far),
+        Io,
+        "expected strides and an offset in a storage but got {strides:?} and {offset}"
+    );
     let geometry = Geometry::strided(&sizes, &strides, *offset)?;
     let tensor = Tensor::from_impl(TensorImpl::new(storage.storage().clone(), geometry, storage.dtype())?);
     match argument(4) {
@@ -114,7 +121,7 @@ fn no_hooks(hooks: Option<&Object>) -> Result<()> {
     Ok(())
 }
 
-fn whole_numbers(tuple: Option<&Object>, objects: &[Object]) -> Result<Vec<i64>> {
+fn whole_numbers(tuple: Option<&Object>, objects: &Objects) -> Result<Vec<i64>> {
     if let Some(Object::Size(sizes)) = tuple {
         return Ok(sizes.clone());
     }
@@ -145,7 +152,7 @@ impl Storages {
 
     /// All elements of the storage that a program describes: `("storage", type, key, device, count)`. The device does not
     /// matter: there is none but the host here.
-    pub(super) fn described(&mut self, parts: &[Id], objects: &[Object]) -> Result<Tensor> {
+    pub(super) fn described(&mut self, parts: &[Id], objects: &Objects) -> Result<Tensor> {
         let [kind, dtype, key, _device, count] = parts else {
             bail!(Io, "expected a storage described by 5 values")
         };

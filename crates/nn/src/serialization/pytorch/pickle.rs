@@ -1,16 +1,31 @@
 //! The part of pickle's stack machine that `torch.save` writes (protocol 2; `pickletools` of Python describes each step).
 //!
 //! Objects lie in a table and know each other by number, so that a list which is filled after it was noted is one list, and
-//! a program can make neither cycles of ownership nor deep recursion. At the end the last object becomes a [`Value`].
+//! a program can make neither cycles of ownership nor deep recursion. At the end the last object becomes a [`Value`]. All that is
+//! made on the way is paid for out of an allowance, which grows with the program.
 
 use super::build::{self, Global, Storages};
 use super::{Value, fault};
-use flambeau_core::{Result, ScalarType, bail, ensure};
+use crate::serialization::more_room;
+use flambeau_core::{Result, ScalarType, bail, ensure, fallible};
 use flambeau_ops::Tensor;
 use std::collections::HashMap;
+use std::ops::Index;
 
 /// The number of an object.
-pub(super) type Id = usize;
+#[derive(Clone, Copy)]
+pub(super) struct Id(u32);
+
+/// All that a program has made.
+pub(super) struct Objects(Vec<Object>);
+
+impl Index<Id> for Objects {
+    type Output = Object;
+
+    fn index(&self, id: Id) -> &Object {
+        &self.0[id.0 as usize]
+    }
+}
 
 /// What lies on the stack.
 pub(super) enum Object {
@@ -37,8 +52,14 @@ pub(super) enum Object {
 
 /// Values nest no deeper, so that nothing that walks them runs out of stack.
 const DEEPEST: usize = 100;
-/// What is shared in the program stands for itself at each place; in all it is no more than so many times the program.
-const EXPANSION: usize = 64;
+/// What is made may take so many bytes for each of the program: a step of one byte makes an object, and a value of it.
+const EXPANSION: usize = 128;
+/// And so many more, since what is shared in the program stands for itself at each place.
+const ALLOWANCE: usize = 1 << 24;
+/// About what a tensor takes beside its elements.
+const TENSOR: usize = 512;
+/// What is always there: the objects by these numbers cost nothing.
+const CONSTANTS: [Object; 3] = [Object::None, Object::Bool(false), Object::Bool(true)];
 
 /// The value that a program makes.
 pub(super) fn run(program: &[u8], storages: Storages) -> Result<Value> {
@@ -46,7 +67,8 @@ pub(super) fn run(program: &[u8], storages: Storages) -> Result<Value> {
         program,
         at: 0,
         storages,
-        objects: Vec::new(),
+        objects: Objects(CONSTANTS.into()),
+        left: program.len().saturating_mul(EXPANSION).saturating_add(ALLOWANCE),
         stack: Vec::new(),
         marks: Vec::new(),
         memo: HashMap::new(),
@@ -64,7 +86,8 @@ pub(super) fn run(program: &[u8], storages: Storages) -> Result<Value> {
         Io,
         "expected one value at the end but got several"
     );
-    let mut left = program.len().saturating_mul(EXPANSION);
+    machine.memo = HashMap::new();
+    let mut left = machine.left;
     machine.value(last, DEEPEST, &mut left)
 }
 
@@ -72,7 +95,9 @@ struct Machine<'a> {
     program: &'a [u8],
     at: usize,
     storages: Storages,
-    objects: Vec<Object>,
+    objects: Objects,
+    /// How many bytes may still be taken.
+    left: usize,
     stack: Vec<Id>,
     /// How high the stack stood at each open mark.
     marks: Vec<usize>,
@@ -84,9 +109,9 @@ impl Machine<'_> {
         match opcode {
             0x80 => self.protocol(),
             b'(' => self.mark(),
-            b'N' => self.push(Object::None),
-            0x88 => self.push(Object::Bool(true)),
-            0x89 => self.push(Object::Bool(false)),
+            b'N' => self.push_id(Id(0)),
+            0x89 => self.push_id(Id(1)),
+            0x88 => self.push_id(Id(2)),
             b'K' | b'M' | b'J' | 0x8a | b'G' => self.number(opcode),
             b'X' => self.text(),
             b'c' => self.global(),
@@ -113,6 +138,8 @@ impl Machine<'_> {
     }
 
     fn mark(&mut self) -> Result<()> {
+        spend(&mut self.left, size_of::<usize>())?;
+        more_room(&mut self.marks, 1)?;
         self.marks.push(self.stack.len());
         Ok(())
     }
@@ -141,9 +168,9 @@ impl Machine<'_> {
 
     fn text(&mut self) -> Result<()> {
         let count = u32::from_le_bytes(self.array()?);
-        let text = str::from_utf8(self.take(count as usize)?)
-            .map_err(|_| fault("expected texts in UTF-8"))?
-            .to_string();
+        let text =
+            str::from_utf8(self.take(count as usize)?).map_err(|_| fault("expected texts in UTF-8"))?;
+        let text = copied(text)?;
         self.push(Object::Text(text))
     }
 
@@ -155,7 +182,7 @@ impl Machine<'_> {
     fn tuple(&mut self, count: usize) -> Result<()> {
         let from = self.stack.len().checked_sub(count).filter(|from| *from >= self.floor());
         let from = from.ok_or_else(|| fault("expected more values on the stack"))?;
-        let items = self.stack.split_off(from);
+        let items = self.split_off(from)?;
         self.push(Object::Tuple(items))
     }
 
@@ -167,7 +194,8 @@ impl Machine<'_> {
     fn append(&mut self, opcode: u8) -> Result<()> {
         let mut items = if opcode == b'a' { vec![self.pop()?] } else { self.down_to_mark()? };
         let list = self.top()?;
-        let Object::List(list) = &mut self.objects[list] else { bail!(Io, "expected a list to append to") };
+        let Object::List(list) = self.object(list) else { bail!(Io, "expected a list to append to") };
+        more_room(list, items.len())?;
         list.append(&mut items);
         Ok(())
     }
@@ -181,9 +209,10 @@ impl Machine<'_> {
         };
         ensure!(items.len().is_multiple_of(2), Io, "expected as many values as keys");
         let dict = self.top()?;
-        let (Object::Dict(entries) | Object::OrderedDict { entries, .. }) = &mut self.objects[dict] else {
+        let (Object::Dict(entries) | Object::OrderedDict { entries, .. }) = self.object(dict) else {
             bail!(Io, "expected a dict to set items of")
         };
+        more_room(entries, items.len() / 2)?;
         entries.extend(items.chunks_exact(2).map(|pair| (pair[0], pair[1])));
         Ok(())
     }
@@ -191,6 +220,9 @@ impl Machine<'_> {
     fn note(&mut self, opcode: u8) -> Result<()> {
         let key = self.key(opcode == b'q')?;
         let top = self.top()?;
+        if !self.memo.contains_key(&key) {
+            spend(&mut self.left, 2 * size_of::<(u32, Id)>())?;
+        }
         self.memo.insert(key, top);
         Ok(())
     }
@@ -199,8 +231,7 @@ impl Machine<'_> {
         let key = self.key(opcode == b'h')?;
         let id =
             self.memo.get(&key).copied().ok_or_else(|| fault(format!("nothing was noted under {key}")))?;
-        self.stack.push(id);
-        Ok(())
+        self.push_id(id)
     }
 
     fn key(&mut self, is_short: bool) -> Result<u32> {
@@ -235,7 +266,7 @@ impl Machine<'_> {
         let Object::Dict(state) = &self.objects[state] else { bail!(Io, "expected a dict of attributes") };
         let [(name, value)] = state[..] else { bail!(Io, "expected one attribute but got {}", state.len()) };
         let is_metadata = matches!(&self.objects[name], Object::Text(name) if name == "_metadata");
-        match &mut self.objects[object] {
+        match self.object(object) {
             Object::OrderedDict { metadata, .. } if is_metadata => *metadata = Some(value),
             _ => bail!(Io, "expected no attributes but `_metadata` of an OrderedDict"),
         }
@@ -246,14 +277,13 @@ impl Machine<'_> {
     fn value(&self, id: Id, depth: usize, left: &mut usize) -> Result<Value> {
         ensure!(depth > 0, Io, "expected values nested no deeper than {DEEPEST}");
         let object = &self.objects[id];
-        let size = if let Object::Text(text) = object { 1 + text.len() } else { 1 };
-        *left = left.checked_sub(size).ok_or_else(|| fault("the same values are there too often"))?;
+        spend(left, size_of::<Value>() + object.heap())?;
         Ok(match object {
             Object::None => Value::None,
             Object::Bool(value) => Value::Bool(*value),
             Object::Int(value) => Value::Int(*value),
             Object::Float(value) => Value::Float(*value),
-            Object::Text(value) => Value::Text(value.clone()),
+            Object::Text(value) => Value::Text(copied(value)?),
             Object::Tuple(items) => Value::Tuple(self.values(items, depth, left)?),
             Object::List(items) => Value::List(self.values(items, depth, left)?),
             Object::Dict(entries) => Value::Dict(self.pairs(entries, depth, left)?),
@@ -271,20 +301,41 @@ impl Machine<'_> {
     }
 
     fn values(&self, items: &[Id], depth: usize, left: &mut usize) -> Result<Vec<Value>> {
-        items.iter().map(|id| self.value(*id, depth - 1, left)).collect()
+        let mut values = fallible::with_capacity(items.len())?;
+        for id in items {
+            values.push(self.value(*id, depth - 1, left)?);
+        }
+        Ok(values)
     }
 
     fn pairs(&self, items: &[(Id, Id)], depth: usize, left: &mut usize) -> Result<Vec<(Value, Value)>> {
-        let pair = |(key, value): &(Id, Id)| {
-            Ok((self.value(*key, depth - 1, left)?, self.value(*value, depth - 1, left)?))
-        };
-        items.iter().map(pair).collect()
+        let mut pairs = fallible::with_capacity(items.len())?;
+        for (key, value) in items {
+            let key = self.value(*key, depth - 1, left)?;
+            ensure!(is_key(&key), Io, "expected a key of a dict but got {}", key.kind());
+            pairs.push((key, self.value(*value, depth - 1, left)?));
+        }
+        Ok(pairs)
     }
 
     fn push(&mut self, object: Object) -> Result<()> {
-        self.stack.push(self.objects.len());
-        self.objects.push(object);
+        let id =
+            u32::try_from(self.objects.0.len()).map_err(|_| fault("expected fewer than 2^32 objects"))?;
+        spend(&mut self.left, size_of::<Object>() + object.heap())?;
+        more_room(&mut self.objects.0, 1)?;
+        self.objects.0.push(object);
+        self.push_id(Id(id))
+    }
+
+    fn push_id(&mut self, id: Id) -> Result<()> {
+        spend(&mut self.left, size_of::<Id>())?;
+        more_room(&mut self.stack, 1)?;
+        self.stack.push(id);
         Ok(())
+    }
+
+    fn object(&mut self, id: Id) -> &mut Object {
+        &mut self.objects.0[id.0 as usize]
     }
 
     /// How low the stack may become before the last mark is closed.
@@ -307,7 +358,14 @@ impl Machine<'_> {
     /// What was pushed since the last mark, which this closes.
     fn down_to_mark(&mut self) -> Result<Vec<Id>> {
         let mark = self.marks.pop().ok_or_else(|| fault("expected a mark on the stack"))?;
-        Ok(self.stack.split_off(mark))
+        self.split_off(mark)
+    }
+
+    fn split_off(&mut self, from: usize) -> Result<Vec<Id>> {
+        let mut items = fallible::with_capacity(self.stack.len() - from)?;
+        items.extend_from_slice(&self.stack[from..]);
+        self.stack.truncate(from);
+        Ok(items)
     }
 
     fn take(&mut self, count: usize) -> Result<&[u8]> {
@@ -334,5 +392,40 @@ impl Machine<'_> {
             rest.iter().position(|byte| *byte == b'\n').ok_or_else(|| fault("the program is cut short"))?;
         let line = self.take(length + 1)?;
         str::from_utf8(&line[..length]).map(str::to_owned).map_err(|_| fault("expected names in UTF-8"))
+    }
+}
+
+impl Object {
+    /// About how many bytes it takes beside its own.
+    fn heap(&self) -> usize {
+        match self {
+            Object::Text(text) => text.len(),
+            Object::Tuple(items) | Object::List(items) => size_of_val(&items[..]),
+            Object::Size(sizes) => size_of_val(&sizes[..]),
+            Object::Tensor(tensor) | Object::Parameter(tensor) => TENSOR + 2 * size_of_val(tensor.sizes()),
+            _ => 0,
+        }
+    }
+}
+
+/// Takes bytes out of what is left.
+fn spend(left: &mut usize, bytes: usize) -> Result<()> {
+    *left = left
+        .checked_sub(bytes)
+        .ok_or_else(|| fault("expected values of a size that goes with the file's"))?;
+    Ok(())
+}
+
+fn copied(text: &str) -> Result<String> {
+    let mut bytes = fallible::with_capacity(text.len())?;
+    bytes.extend_from_slice(text.as_bytes());
+    String::from_utf8(bytes).map_err(|_| fault("expected texts in UTF-8"))
+}
+
+/// Whether Python takes it as a key: what can change is none.
+fn is_key(value: &Value) -> bool {
+    match value {
+        Value::Tuple(items) => items.iter().all(is_key),
+        other => !matches!(other, Value::List(_) | Value::Dict(_) | Value::OrderedDict { .. }),
     }
 }

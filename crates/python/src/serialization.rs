@@ -1,24 +1,74 @@
-//! Files of `torch.save` as Python's values; `flambeau_nn` reads them.
+//! Files as Python's values and back; `flambeau_nn` reads and writes them.
 
-use crate::errors::raise;
+use crate::call::detached;
+use crate::errors::{carry, raise};
 use crate::tensor::attributes::size_object;
-use crate::tensor::wrap;
+use crate::tensor::{tensor_in, wrap};
 use crate::types::dtype_object;
 use flambeau_autograd::Autograd;
-use flambeau_nn::serialization::{Value, load_pytorch};
+use flambeau_core::{Error, ErrorKind};
+use flambeau_nn::StateDict;
+use flambeau_nn::serialization::{Notes, Value, load, load_pytorch, save_unless};
 use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
+use std::error::Error as _;
+use std::io;
 use std::path::PathBuf;
 
 type Object<'py> = Bound<'py, PyAny>;
 
+/// Writes tensors by name, and notes, to a safetensors file. Signals are looked at meanwhile if the thread is the one that gets
+/// them: an exception that one brings leaves the file of before.
+#[pyfunction]
+fn _save_safetensors(
+    py: Python<'_>,
+    path: PathBuf,
+    tensors: &Bound<'_, PyDict>,
+    notes: Notes,
+    gets_signals: bool,
+) -> PyResult<()> {
+    let entry = |(name, value): (Object<'_>, Object<'_>)| {
+        let tensor = tensor_in(&value).ok_or_else(|| PyTypeError::new_err("expected tensors by name"))?;
+        Ok((name.extract()?, tensor.clone()))
+    };
+    let tensors: StateDict = tensors.iter().map(entry).collect::<PyResult<_>>()?;
+    let interrupted = || match gets_signals {
+        true => Python::attach(|py| py.check_signals()).map_err(carry),
+        false => Ok(()),
+    };
+    detached(py, || save_unless(path, &tensors, &notes, &interrupted)).map_err(raise)
+}
+
+/// The tensors and notes of a safetensors file.
+#[pyfunction]
+fn _load_safetensors(py: Python<'_>, path: PathBuf) -> PyResult<(Bound<'_, PyDict>, Notes)> {
+    let (tensors, notes) = detached(py, || load(path)).map_err(raise_unread)?;
+    let found = PyDict::new(py);
+    for (name, tensor) in tensors {
+        found.set_item(name, wrap(py, tensor)?)?;
+    }
+    Ok((found, notes))
+}
+
 /// The value in a file that `torch.save` wrote; nothing in it is run.
 #[pyfunction]
 fn _load_pytorch(py: Python<'_>, path: PathBuf) -> PyResult<Object<'_>> {
-    let value = py.detach(|| load_pytorch(path)).map_err(raise)?;
+    let value = detached(py, || load_pytorch(path)).map_err(raise_unread)?;
     object(py, value)
+}
+
+/// The exception for a file that cannot be read: a `ValueError` where that is because of what it holds.
+#[cold]
+fn raise_unread(error: Error) -> PyErr {
+    let cause = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    match error.kind() {
+        ErrorKind::OutOfMemory => raise(error),
+        ErrorKind::Io if cause.is_some_and(|cause| cause.raw_os_error().is_some()) => raise(error),
+        _ => PyValueError::new_err(error.to_string()),
+    }
 }
 
 /// A value is nested no deeper than its reader allows, so this comes to an end.
@@ -48,10 +98,7 @@ fn object(py: Python<'_>, value: Value) -> PyResult<Object<'_>> {
                 .import(py, "flambeau.nn.parameter", "Parameter")?
                 .call1((wrap(py, tensor)?, requires_grad))
         }
-        other => Err(raise(flambeau_core::Error::new(
-            flambeau_core::ErrorKind::NotImplemented,
-            format!("no Python value for {other:?}"),
-        ))),
+        other => Err(raise(Error::new(ErrorKind::NotImplemented, format!("no Python value for {other:?}")))),
     }
 }
 
@@ -70,5 +117,7 @@ fn filled(dict: Object<'_>, entries: Vec<(Value, Value)>) -> PyResult<Object<'_>
 }
 
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(_save_safetensors, module)?)?;
+    module.add_function(wrap_pyfunction!(_load_safetensors, module)?)?;
     module.add_function(wrap_pyfunction!(_load_pytorch, module)?)
 }
