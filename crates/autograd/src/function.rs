@@ -4,7 +4,7 @@
 use crate::grad_mode::no_grad;
 use crate::graph::dual_level::is_dual_level_open;
 use crate::graph::gradients::Gradients;
-use crate::graph::node::{Context, Edges, Node, NodeHeader, NodePtr, new_node};
+use crate::graph::node::{Context, Edges, Node, NodeHeader, NodePtr, Owned, new_node};
 use crate::graph::operator::{Backward, SECOND_TIME};
 use crate::variable::history::set_gradient_edge;
 use crate::variable::meta::{CreationMeta, variable};
@@ -16,6 +16,7 @@ use flambeau_core::{Result, bail, ensure};
 use flambeau_ops::Tensor;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+use std::any::Any;
 use std::sync::Arc;
 
 /// A function with a derivative of its own. The value holds what is no tensor: sizes, flags, constants.
@@ -62,6 +63,9 @@ pub trait Function: Send + Sync + 'static {
     fn is_once_differentiable(&self) -> bool {
         Self::ONCE_DIFFERENTIABLE
     }
+
+    /// Shows the objects of a front end's that it holds to their collector of cycles.
+    fn held(&self, _visit: &mut dyn FnMut(&dyn Any)) {}
 
     /// The outputs; runs unrecorded.
     ///
@@ -338,6 +342,15 @@ impl<F: Function> FunctionNode<F> {
 unsafe impl<F: Function> Node for FunctionNode<F> {
     fn name(&self) -> &str {
         self.function.name()
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(Owned<'_>)) {
+        self.function.held(&mut |object| visit(Owned::Object(object)));
+        if let Some(saved) = self.saved.try_lock()
+            && let Some(saved) = saved.as_ref().filter(|saved| Arc::strong_count(saved) == 1)
+        {
+            saved.iter().for_each(|saved| saved.owns(visit));
+        }
     }
 
     fn apply(&self, cx: &Context<'_>, mut grads: Gradients) -> Result<Gradients> {

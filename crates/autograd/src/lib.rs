@@ -60,4 +60,5 @@ pub use graph::live::live_nodes;
 pub use graph::node::{Context, Edge, Edges, Node, NodePtr, new_node};
 pub use graph::operator::{Backward, GraphNode};
 pub use tensor::{Autograd, NodeHandle};
+pub use variable::exclusive;
 pub use variable::saved_variable::{SavedVariable, Unpacked};

@@ -226,11 +226,32 @@ impl<'a> Node<'a> {
             "pub(super) struct {name}{fields}\n\n\
              impl Backward for {name} {{\n\
              const NAME: &'static str = {name:?};\nconst SAVES: bool = {saves};\n\n\
-             fn backward(&self, cx: &Context<'_>, {grads}: &Gradients) -> Result<Gradients> {{\n{body}\n}}\n}}",
+             fn backward(&self, cx: &Context<'_>, {grads}: &Gradients) -> Result<Gradients> {{\n{body}\n}}{owns}\n}}",
             name = self.name,
             saves = self.fields.iter().any(Field::is_tensor),
             grads = if body.contains("grads") { "grads" } else { "_" },
+            owns = self.owns()?,
         ))
+    }
+
+    /// The function that shows the saved tensors, if there are any.
+    fn owns(&self) -> Result<String, String> {
+        let mut text = String::new();
+        for field in self.fields.iter().filter(|field| field.is_tensor()) {
+            text += &match field.rust_type()?.as_str() {
+                "SavedVariable" => format!("self.{}.owns(visit);\n", field.name),
+                "Vec<Option<SavedVariable>>" => {
+                    format!("self.{}.iter().flatten().for_each(|saved| saved.owns(visit));\n", field.name)
+                }
+                _ => format!("self.{}.iter().for_each(|saved| saved.owns(visit));\n", field.name),
+            };
+        }
+        Ok(match text.is_empty() {
+            true => text,
+            false => format!(
+                "\n\nfn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {{\n{text}}}"
+            ),
+        })
     }
 
     fn backward(&self, names: &Names<'_>) -> Result<String, String> {

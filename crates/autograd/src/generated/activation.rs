@@ -20,6 +20,10 @@ impl Backward for ReluBackward0 {
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| ops::threshold_backward(grad, result, Scalar::Int(0))])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.result.owns(visit);
+    }
 }
 
 fn relu(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -75,6 +79,10 @@ impl Backward for ThresholdBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::threshold_backward(grad, self_, self.threshold)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -146,6 +154,10 @@ impl Backward for ThresholdBackwardBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn threshold_backward(
@@ -183,6 +195,10 @@ impl Backward for GeluBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::gelu_backward(grad, self_, &self.approximate)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -381,6 +397,11 @@ impl Backward for GeluBackwardBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.self_.owns(visit);
+    }
 }
 
 fn gelu_backward(
@@ -418,6 +439,10 @@ impl Backward for SiluBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::silu_backward(grad, self_)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -501,6 +526,11 @@ impl Backward for SiluBackwardBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.self_.owns(visit);
+    }
 }
 
 fn silu_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
@@ -532,6 +562,10 @@ impl Backward for MishBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::mish_backward(grad, self_)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -632,6 +666,11 @@ impl Backward for MishBackwardBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.self_.owns(visit);
+    }
 }
 
 fn mish_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
@@ -665,6 +704,10 @@ impl Backward for SoftplusBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::softplus_backward(grad, self_, self.beta, self.threshold)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -733,6 +776,11 @@ impl Backward for SoftplusBackwardBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.self_.owns(visit);
+    }
 }
 
 fn softplus_backward(
@@ -773,6 +821,10 @@ impl Backward for LeakyReluBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::leaky_relu_backward(grad, self_, self.negative_slope, false)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -838,6 +890,10 @@ impl Backward for LeakyReluBackwardBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn leaky_relu_backward(
@@ -881,6 +937,10 @@ impl Backward for EluBackward0 {
             cx,
             [&|| ops::elu_backward(grad, self.alpha, self.scale, self.input_scale, false, self_)],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -1000,6 +1060,11 @@ impl Backward for EluBackwardBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.self_or_result.owns(visit);
+    }
 }
 
 fn elu_backward(
@@ -1045,6 +1110,10 @@ impl Backward for HardtanhBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::hardtanh_backward(grad, self_, self.min_val, self.max_val)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -1117,6 +1186,10 @@ impl Backward for HardtanhBackwardBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn hardtanh_backward(
@@ -1167,6 +1240,11 @@ impl Backward for LogSigmoidBackward0 {
         let buffer = &self.buffer.unpack(cx)?;
         record::gradients(cx, [&|| ops::log_sigmoid_backward(grad, self_, buffer)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.buffer.owns(visit);
+    }
 }
 
 fn log_sigmoid_forward(_: DispatchKeySet, self_: &Tensor) -> Result<(Tensor, Tensor)> {
@@ -1215,6 +1293,12 @@ impl Backward for LogSigmoidBackwardBackward0 {
                 },
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.buffer.iter().for_each(|saved| saved.owns(visit));
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.self_.owns(visit);
     }
 }
 
@@ -1268,6 +1352,11 @@ impl Backward for SigmoidBackwardBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.output.owns(visit);
+    }
 }
 
 fn sigmoid_backward(_: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
@@ -1306,6 +1395,11 @@ impl Backward for TanhBackwardBackward0 {
                 ops::mul_scalar(&ops::_chain(&ops::mul_tensor(grad, grad_output)?, output)?, Scalar::Int(-2))
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.output.owns(visit);
     }
 }
 

@@ -58,6 +58,15 @@ impl Backward for TiledAttentionBackward0 {
         })?;
         Ok(inputs.finish())
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.attn_bias.iter().for_each(|saved| saved.owns(visit));
+        self.key.owns(visit);
+        self.query.owns(visit);
+        self.value.owns(visit);
+        self.result1.owns(visit);
+        self.result2.owns(visit);
+    }
 }
 
 fn _tiled_attention(
@@ -128,6 +137,14 @@ impl Backward for TiledAttentionBackwardBackward0 {
             Ok([grad0, grad1, grad2, grad3, grad4])
         })?;
         Ok(inputs.finish())
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.attn_bias.iter().for_each(|saved| saved.owns(visit));
+        self.grad_output.owns(visit);
+        self.key.owns(visit);
+        self.query.owns(visit);
+        self.value.owns(visit);
     }
 }
 

@@ -344,6 +344,11 @@ impl Backward for MulBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn mul_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -471,6 +476,11 @@ impl Backward for ChainBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.derivative.iter().for_each(|saved| saved.owns(visit));
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn _chain(_: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
@@ -510,6 +520,11 @@ impl Backward for ChainDivBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.divisor.owns(visit);
+        self.result.owns(visit);
+    }
 }
 
 fn _chain_div(_: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
@@ -548,6 +563,11 @@ impl Backward for DivBackward0 {
                 ops::neg(&ops::_chain(grad, &ops::div_tensor(&ops::div_tensor(self_, other)?, other)?)?)
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.owns(visit);
+        self.self_.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -692,6 +712,11 @@ impl Backward for MaximumBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.owns(visit);
+        self.self_.owns(visit);
+    }
 }
 
 fn maximum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -760,6 +785,11 @@ impl Backward for MinimumBackward0 {
                 },
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.owns(visit);
+        self.self_.owns(visit);
     }
 }
 
@@ -833,6 +863,11 @@ impl Backward for FmaxBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.owns(visit);
+        self.self_.owns(visit);
+    }
 }
 
 fn fmax(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -902,6 +937,11 @@ impl Backward for FminBackward0 {
                 },
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.owns(visit);
+        self.self_.owns(visit);
     }
 }
 
@@ -988,6 +1028,11 @@ impl Backward for Atan2Backward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.owns(visit);
+        self.self_.owns(visit);
+    }
 }
 
 fn atan2(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -1058,6 +1103,12 @@ impl Backward for HypotBackward0 {
                 },
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+        self.result.owns(visit);
     }
 }
 
@@ -1138,6 +1189,11 @@ impl Backward for CopysignBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+        self.result.owns(visit);
+    }
 }
 
 fn copysign_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -1210,6 +1266,11 @@ impl Backward for CopysignBackward1 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
     }
 }
 

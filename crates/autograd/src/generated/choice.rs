@@ -25,6 +25,10 @@ impl Backward for WhereBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.condition.owns(visit);
+    }
 }
 
 fn where_self(_: DispatchKeySet, condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -68,6 +72,10 @@ impl Backward for MaskedFillBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let mask = &self.mask.unpack(cx)?;
         record::gradients(cx, [&|| ops::masked_fill_scalar(grad, mask, Scalar::Int(0))])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.mask.owns(visit);
     }
 }
 
@@ -117,6 +125,10 @@ impl Backward for MaskedFillBackward1 {
                 ops::where_scalarother(mask, grad, Scalar::Int(0))
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.mask.owns(visit);
     }
 }
 

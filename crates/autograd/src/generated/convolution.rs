@@ -45,6 +45,11 @@ impl Backward for ConvolutionBackward0 {
         })?;
         Ok(inputs.finish())
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.input.owns(visit);
+        self.weight.owns(visit);
+    }
 }
 
 fn convolution(
@@ -153,6 +158,12 @@ impl Backward for ConvolutionBackwardBackward0 {
             Ok([Some(grad0), Some(grad1), Some(grad2)])
         })?;
         Ok(inputs.finish())
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.owns(visit);
+        self.input.owns(visit);
+        self.weight.owns(visit);
     }
 }
 

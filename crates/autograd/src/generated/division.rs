@@ -44,6 +44,11 @@ impl Backward for DivBackward2 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.owns(visit);
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn div_tensor_mode(
@@ -324,6 +329,11 @@ impl Backward for RemainderBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn remainder_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -454,6 +464,10 @@ impl Backward for RemainderBackward2 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.owns(visit);
+    }
 }
 
 fn remainder_scalar_tensor(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
@@ -498,6 +512,11 @@ impl Backward for FmodBackward0 {
                 ops::neg(&ops::_chain(grad, &ops::div_tensor_mode(self_, other, Some("trunc"))?)?)
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
     }
 }
 

@@ -25,6 +25,10 @@ impl Backward for NativeDropoutBackward0 {
             [&|| ops::native_dropout_backward(grad, result1, formulas::dropout_scale(self.p, self.train)?)],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.result1.owns(visit);
+    }
 }
 
 fn native_dropout(
@@ -75,6 +79,10 @@ impl Backward for NativeDropoutBackwardBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let mask = &self.mask.unpack(cx)?;
         record::gradients(cx, [&|| ops::native_dropout_backward(grad, mask, self.scale)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.mask.owns(visit);
     }
 }
 

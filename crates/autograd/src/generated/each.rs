@@ -31,6 +31,10 @@ impl Backward for ErfinvBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.result.owns(visit);
+    }
 }
 
 fn erfinv(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -97,6 +101,10 @@ impl Backward for SpecialNdtriBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.result.owns(visit);
+    }
 }
 
 fn special_ndtri(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -134,6 +142,10 @@ impl Backward for LgammaBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::_chain(grad, &ops::digamma(self_)?)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -190,6 +202,10 @@ impl Backward for DigammaBackward0 {
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::_chain(grad, &ops::polygamma(1, self_)?)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn digamma(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -245,6 +261,10 @@ impl Backward for PolygammaBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::_chain(grad, &ops::polygamma(self.n + 1, self_)?)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -323,6 +343,11 @@ impl Backward for SpecialZetaBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn special_zeta(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -372,6 +397,10 @@ impl Backward for SpecialZetaBackward1 {
                 )?)
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.owns(visit);
     }
 }
 
@@ -454,6 +483,10 @@ impl Backward for I0Backward0 {
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::_chain(grad, &ops::special_i1(self_)?)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn i0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -523,6 +556,11 @@ impl Backward for SpecialI0EBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
+    }
 }
 
 fn special_i0e(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -577,6 +615,11 @@ impl Backward for SpecialI1Backward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
     }
 }
 
@@ -644,6 +687,11 @@ impl Backward for SpecialI1EBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
+    }
 }
 
 fn special_i1e(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -705,6 +753,11 @@ impl Backward for IgammaBackward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -787,6 +840,11 @@ impl Backward for IgammacBackward0 {
                 )?)
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -1833,6 +1891,10 @@ impl Backward for SpecialBesselJ0Backward0 {
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::_chain(grad, &ops::neg(&ops::special_bessel_j1(self_)?)?)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn special_bessel_j0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -1889,6 +1951,11 @@ impl Backward for SpecialBesselJ1Backward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
+    }
 }
 
 fn special_bessel_j1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -1929,6 +1996,10 @@ impl Backward for SpecialBesselY0Backward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::_chain(grad, &ops::neg(&ops::special_bessel_y1(self_)?)?)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -1982,6 +2053,11 @@ impl Backward for SpecialBesselY1Backward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
+    }
 }
 
 fn special_bessel_y1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -2022,6 +2098,10 @@ impl Backward for SpecialModifiedBesselK0Backward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::_chain(grad, &ops::neg(&ops::special_modified_bessel_k1(self_)?)?)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -2074,6 +2154,11 @@ impl Backward for SpecialModifiedBesselK1Backward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
     }
 }
 
@@ -2184,6 +2269,10 @@ impl Backward for SpecialModifiedBesselI0Backward0 {
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::_chain(grad, &ops::special_modified_bessel_i1(self_)?)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn special_modified_bessel_i0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -2239,6 +2328,11 @@ impl Backward for SpecialModifiedBesselI1Backward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
     }
 }
 

@@ -36,6 +36,10 @@ impl Backward for EmbeddingBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.owns(visit);
+    }
 }
 
 fn embedding(
@@ -101,6 +105,10 @@ impl Backward for EmbeddingDenseBackwardBackward0 {
                 formulas::embedding_double_backward(grad, indices, self.padding_idx, self.scale_grad_by_freq)
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.owns(visit);
     }
 }
 

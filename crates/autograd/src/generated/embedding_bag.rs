@@ -68,6 +68,16 @@ impl Backward for EmbeddingBagBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.owns(visit);
+        self.offsets.owns(visit);
+        self.per_sample_weights.iter().for_each(|saved| saved.owns(visit));
+        self.weight.iter().for_each(|saved| saved.owns(visit));
+        self.result1.owns(visit);
+        self.result2.owns(visit);
+        self.result3.owns(visit);
+    }
 }
 
 fn _embedding_bag(

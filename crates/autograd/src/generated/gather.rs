@@ -24,6 +24,11 @@ impl Backward for GatherBackward0 {
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::gather_backward(grad, self_, self.dim, index, self.sparse_grad)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.index.owns(visit);
+        self.self_.owns(visit);
+    }
 }
 
 fn gather(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
@@ -80,6 +85,10 @@ impl Backward for ScatterBackward0 {
                 formulas::scatter_source_backward(grad, self.dim, index, &self.src_sizes)
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.index.owns(visit);
     }
 }
 
@@ -151,6 +160,10 @@ impl Backward for ScatterBackward1 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let index = &self.index.unpack(cx)?;
         record::gradients(cx, [&|| ops::scatter_value(grad, self.dim, index, Scalar::Int(0))])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.index.owns(visit);
     }
 }
 
@@ -241,6 +254,13 @@ impl Backward for ScatterBackward2 {
             Ok([Some(grad0), Some(grad1)])
         })?;
         Ok(inputs.finish())
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.index.owns(visit);
+        self.self_.owns(visit);
+        self.src.owns(visit);
+        self.result.owns(visit);
     }
 }
 
@@ -359,6 +379,10 @@ impl Backward for ScatterBackward3 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.index.owns(visit);
+    }
 }
 
 fn scatter_value_reduce(
@@ -448,6 +472,10 @@ impl Backward for ScatterAddBackward0 {
                 formulas::scatter_source_backward(grad, self.dim, index, &self.src_sizes)
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.index.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -541,6 +569,13 @@ impl Backward for ScatterReduceBackward0 {
             Ok([Some(grad0), Some(grad1)])
         })?;
         Ok(inputs.finish())
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.index.owns(visit);
+        self.self_.owns(visit);
+        self.src.owns(visit);
+        self.result.owns(visit);
     }
 }
 

@@ -87,6 +87,11 @@ impl Backward for GridSampleBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grid.owns(visit);
+        self.input.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn _grid_sample(
@@ -162,6 +167,11 @@ impl Backward for GridSampleTransposedBackward0 {
                 },
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.grid.owns(visit);
     }
 }
 

@@ -21,6 +21,10 @@ impl Backward for IndexBackward0 {
         let indices = &record::unpack_optionals(&self.indices, cx)?;
         record::gradients(cx, [&|| formulas::index_backward(grad, &self.self_sizes, indices)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.iter().flatten().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn index_tensor(_: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
@@ -114,6 +118,11 @@ impl Backward for IndexPutBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.iter().flatten().for_each(|saved| saved.owns(visit));
+        self.values.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn index_put(
@@ -169,6 +178,10 @@ impl Backward for TakeBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let index = &self.index.unpack(cx)?;
         record::gradients(cx, [&|| formulas::take_backward(grad, &self.self_sizes, index)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.index.owns(visit);
     }
 }
 
@@ -248,6 +261,11 @@ impl Backward for PutBackward0 {
                 &|| ops::reshape(&ops::take(grad, index)?, &self.source_sizes),
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.index.owns(visit);
+        self.source.iter().for_each(|saved| saved.owns(visit));
     }
 }
 

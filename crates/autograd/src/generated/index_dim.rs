@@ -22,6 +22,10 @@ impl Backward for IndexSelectBackward0 {
         let index = &self.index.unpack(cx)?;
         record::gradients(cx, [&|| ops::index_select_backward(grad, &self.self_sizes, self.dim, index)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.index.owns(visit);
+    }
 }
 
 fn index_select(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
@@ -74,6 +78,10 @@ impl Backward for IndexAddBackward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.index.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -169,6 +177,10 @@ impl Backward for IndexCopyBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.index.owns(visit);
+    }
 }
 
 fn index_copy(
@@ -245,6 +257,10 @@ impl Backward for IndexFillBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let index = &self.index.unpack(cx)?;
         record::gradients(cx, [&|| ops::index_fill_int_scalar(grad, self.dim, index, Scalar::Int(0))])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.index.owns(visit);
     }
 }
 
@@ -340,6 +356,10 @@ impl Backward for IndexFillBackward1 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.index.owns(visit);
     }
 }
 

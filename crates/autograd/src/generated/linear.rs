@@ -58,6 +58,11 @@ impl Backward for AddbmmBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.batch1.iter().for_each(|saved| saved.owns(visit));
+        self.batch2.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn addbmm(
@@ -165,6 +170,11 @@ impl Backward for AddrBackward0 {
                 },
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.vec1.iter().for_each(|saved| saved.owns(visit));
+        self.vec2.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -293,6 +303,11 @@ impl Backward for LinearBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.input.iter().for_each(|saved| saved.owns(visit));
+        self.weight.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn _linear(_: DispatchKeySet, input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
@@ -336,6 +351,11 @@ impl Backward for LinearWeightBackwardBackward0 {
                 },
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.input.iter().for_each(|saved| saved.owns(visit));
     }
 }
 

@@ -28,6 +28,11 @@ impl Backward for MseLossBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.target.owns(visit);
+    }
 }
 
 fn mse_loss(_: DispatchKeySet, self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
@@ -113,6 +118,12 @@ impl Backward for MseLossBackwardBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+        self.target.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn mse_loss_backward(
@@ -163,6 +174,11 @@ impl Backward for SmoothL1LossBackward0 {
                 ops::smooth_l1_loss_backward(grad, target, self_, self.reduction, self.beta)
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.target.owns(visit);
     }
 }
 
@@ -276,6 +292,12 @@ impl Backward for SmoothL1LossBackwardBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.self_.owns(visit);
+        self.target.owns(visit);
+    }
 }
 
 fn smooth_l1_loss_backward(
@@ -326,6 +348,11 @@ impl Backward for HuberLossBackward0 {
                 ops::huber_loss_backward(grad, target, self_, self.reduction, self.delta)
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.target.owns(visit);
     }
 }
 
@@ -425,6 +452,12 @@ impl Backward for HuberLossBackwardBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.self_.owns(visit);
+        self.target.owns(visit);
+    }
 }
 
 fn huber_loss_backward(
@@ -491,6 +524,12 @@ impl Backward for BinaryCrossEntropyBackward0 {
                 &|| record::not_implemented("binary_cross_entropy, for its weight"),
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+        self.target.iter().for_each(|saved| saved.owns(visit));
+        self.weight.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -588,6 +627,13 @@ impl Backward for BinaryCrossEntropyBackwardBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+        self.target.iter().for_each(|saved| saved.owns(visit));
+        self.weight.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn binary_cross_entropy_backward(
@@ -679,6 +725,13 @@ impl Backward for BinaryCrossEntropyWithLogitsBackward0 {
                 &|| record::not_implemented("binary_cross_entropy_with_logits, for its pos_weight"),
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.pos_weight.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+        self.target.iter().for_each(|saved| saved.owns(visit));
+        self.weight.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -774,6 +827,11 @@ impl Backward for KlDivBackward0 {
                 },
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+        self.target.owns(visit);
     }
 }
 
@@ -889,6 +947,13 @@ impl Backward for NllLossBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+        self.target.iter().for_each(|saved| saved.owns(visit));
+        self.weight.iter().for_each(|saved| saved.owns(visit));
+        self.total_weight.owns(visit);
+    }
 }
 
 fn nll_loss_forward(
@@ -944,6 +1009,11 @@ impl Backward for NllLossBackwardBackward0 {
                 &|| record::not_implemented("nll_loss_backward, for its weight"),
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.target.iter().for_each(|saved| saved.owns(visit));
+        self.weight.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -1034,6 +1104,15 @@ impl Backward for CrossEntropyBackward0 {
                 &|| record::not_implemented("_cross_entropy, for its weight"),
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+        self.target.iter().for_each(|saved| saved.owns(visit));
+        self.weight.iter().for_each(|saved| saved.owns(visit));
+        self.total_weight.owns(visit);
+        self.greatest.owns(visit);
+        self.log_sum.owns(visit);
     }
 }
 
@@ -1144,6 +1223,14 @@ impl Backward for CrossEntropyBackwardBackward0 {
                 &|| record::not_implemented("_cross_entropy_backward, for its weight"),
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+        self.target.iter().for_each(|saved| saved.owns(visit));
+        self.total_weight.iter().for_each(|saved| saved.owns(visit));
+        self.weight.iter().for_each(|saved| saved.owns(visit));
     }
 }
 

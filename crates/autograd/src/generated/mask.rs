@@ -38,6 +38,10 @@ impl Backward for MaskedSelectBackward0 {
         let mask = &self.mask.unpack(cx)?;
         record::gradients(cx, [&|| formulas::masked_select_backward(grad, &self.self_sizes, mask)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.mask.owns(visit);
+    }
 }
 
 fn masked_select(_: DispatchKeySet, self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
@@ -105,6 +109,10 @@ impl Backward for MaskedScatterBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.mask.owns(visit);
+    }
 }
 
 fn masked_scatter(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
@@ -158,6 +166,11 @@ impl Backward for MaskedScatterBackwardBackward0 {
                 ops::masked_scatter(&ops::zeros_like(grad_output, None, None, None, None, None)?, mask, grad)
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.owns(visit);
+        self.mask.owns(visit);
     }
 }
 

@@ -34,6 +34,11 @@ impl Backward for MmBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.mat2.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn mm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
@@ -88,6 +93,11 @@ impl Backward for BmmBackward0 {
                 },
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.mat2.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -152,6 +162,11 @@ impl Backward for AddmmBackward0 {
                 },
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.mat1.iter().for_each(|saved| saved.owns(visit));
+        self.mat2.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -259,6 +274,11 @@ impl Backward for BaddbmmBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.batch1.iter().for_each(|saved| saved.owns(visit));
+        self.batch2.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn baddbmm(
@@ -358,6 +378,11 @@ impl Backward for MvBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+        self.vec.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn mv(_: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
@@ -413,6 +438,11 @@ impl Backward for AddmvBackward0 {
                 },
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.mat.iter().for_each(|saved| saved.owns(visit));
+        self.vec.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -513,6 +543,11 @@ impl Backward for DotBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+        self.tensor.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn dot(_: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
@@ -565,6 +600,11 @@ impl Backward for VdotBackward0 {
                 },
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
     }
 }
 

@@ -43,6 +43,14 @@ impl Backward for NativeLayerNormBackward0 {
         })?;
         Ok(inputs.finish())
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.bias.iter().for_each(|saved| saved.owns(visit));
+        self.input.owns(visit);
+        self.weight.iter().for_each(|saved| saved.owns(visit));
+        self.result1.owns(visit);
+        self.result2.owns(visit);
+    }
 }
 
 fn native_layer_norm(
@@ -124,6 +132,13 @@ impl Backward for NativeLayerNormBackwardBackward0 {
             Ok([grad0, grad1, grad2])
         })?;
         Ok(inputs.finish())
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_out.owns(visit);
+        self.input.owns(visit);
+        self.rstd.owns(visit);
+        self.weight.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -242,6 +257,13 @@ impl Backward for NativeGroupNormBackward0 {
         })?;
         Ok(inputs.finish())
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.input.owns(visit);
+        self.weight.iter().for_each(|saved| saved.owns(visit));
+        self.result1.owns(visit);
+        self.result2.owns(visit);
+    }
 }
 
 fn native_group_norm(
@@ -337,6 +359,13 @@ impl Backward for NativeGroupNormBackwardBackward0 {
             Ok([grad0, grad1, grad2])
         })?;
         Ok(inputs.finish())
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_out.owns(visit);
+        self.input.owns(visit);
+        self.rstd.owns(visit);
+        self.weight.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -458,6 +487,15 @@ impl Backward for NativeBatchNormBackward0 {
         inputs.one(|| record::not_implemented("native_batch_norm, for its running_mean"))?;
         inputs.one(|| record::not_implemented("native_batch_norm, for its running_var"))?;
         Ok(inputs.finish())
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.input.iter().for_each(|saved| saved.owns(visit));
+        self.running_mean.iter().for_each(|saved| saved.owns(visit));
+        self.running_var.iter().for_each(|saved| saved.owns(visit));
+        self.weight.iter().for_each(|saved| saved.owns(visit));
+        self.result1.owns(visit);
+        self.result2.owns(visit);
     }
 }
 
@@ -588,6 +626,15 @@ impl Backward for NativeBatchNormBackwardBackward0 {
         inputs.one(|| record::not_implemented("native_batch_norm_backward, for its running_mean"))?;
         inputs.one(|| record::not_implemented("native_batch_norm_backward, for its running_var"))?;
         Ok(inputs.finish())
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_out.iter().for_each(|saved| saved.owns(visit));
+        self.input.iter().for_each(|saved| saved.owns(visit));
+        self.running_mean.iter().for_each(|saved| saved.owns(visit));
+        self.running_var.iter().for_each(|saved| saved.owns(visit));
+        self.save_invstd.iter().for_each(|saved| saved.owns(visit));
+        self.weight.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -833,6 +880,12 @@ impl Backward for FusedRmsNormBackward0 {
         })?;
         Ok(inputs.finish())
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.input.owns(visit);
+        self.weight.iter().for_each(|saved| saved.owns(visit));
+        self.result1.owns(visit);
+    }
 }
 
 fn _fused_rms_norm(
@@ -891,6 +944,13 @@ impl Backward for FusedRmsNormBackwardBackward0 {
             Ok([grad0, grad1, grad2])
         })?;
         Ok(inputs.finish())
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_out.owns(visit);
+        self.input.owns(visit);
+        self.rstd.owns(visit);
+        self.weight.iter().for_each(|saved| saved.owns(visit));
     }
 }
 

@@ -22,6 +22,10 @@ impl Backward for CummaxBackward0 {
         let indices = &self.indices.unpack(cx)?;
         record::gradients(cx, [&|| formulas::cummaxmin_backward(grad, &self.self_sizes, indices, self.dim)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.owns(visit);
+    }
 }
 
 fn cummax(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
@@ -65,6 +69,10 @@ impl Backward for CumminBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let indices = &self.indices.unpack(cx)?;
         record::gradients(cx, [&|| formulas::cummaxmin_backward(grad, &self.self_sizes, indices, self.dim)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.owns(visit);
     }
 }
 
@@ -122,6 +130,10 @@ impl Backward for KthvalueBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.owns(visit);
+    }
 }
 
 fn kthvalue(_: DispatchKeySet, self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
@@ -174,6 +186,11 @@ impl Backward for MedianBackward1 {
         let self_ = &self.self_.unpack(cx)?;
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| formulas::extreme_backward(grad, self_, result, &[], false)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
     }
 }
 
@@ -230,6 +247,10 @@ impl Backward for MedianBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.owns(visit);
+    }
 }
 
 fn median_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
@@ -281,6 +302,11 @@ impl Backward for NanmedianBackward1 {
         let self_ = &self.self_.unpack(cx)?;
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| formulas::evenly_distribute_backward(grad, self_, result)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
     }
 }
 
@@ -336,6 +362,10 @@ impl Backward for NanmedianBackward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.owns(visit);
     }
 }
 
@@ -400,6 +430,10 @@ impl Backward for ModeBackward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.owns(visit);
     }
 }
 

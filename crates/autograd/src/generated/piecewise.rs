@@ -21,6 +21,10 @@ impl Backward for HardshrinkBackward0 {
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::hardshrink_backward(grad, self_, self.lambd)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn hardshrink(_: DispatchKeySet, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
@@ -68,6 +72,10 @@ impl Backward for HardshrinkBackwardBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn hardshrink_backward(
@@ -103,6 +111,10 @@ impl Backward for SoftshrinkBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::softshrink_backward(grad, self_, self.lambd)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -151,6 +163,10 @@ impl Backward for SoftshrinkBackwardBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn softshrink_backward(
@@ -185,6 +201,10 @@ impl Backward for HardsigmoidBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::hardsigmoid_backward(grad, self_)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -249,6 +269,10 @@ impl Backward for HardsigmoidBackwardBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn hardsigmoid_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
@@ -278,6 +302,10 @@ impl Backward for HardswishBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::hardswish_backward(grad, self_)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -348,6 +376,11 @@ impl Backward for HardswishBackwardBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.self_.owns(visit);
+    }
 }
 
 fn hardswish_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
@@ -389,6 +422,10 @@ impl Backward for GluBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::glu_backward(grad, self_, self.dim)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -444,6 +481,11 @@ impl Backward for PreluKernelBackward0 {
         })?;
         Ok(inputs.finish())
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.weight.owns(visit);
+    }
 }
 
 fn _prelu_kernel(_: DispatchKeySet, self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
@@ -489,6 +531,12 @@ impl Backward for PreluKernelBackwardBackward0 {
             Ok([grad0, grad1, grad2])
         })?;
         Ok(inputs.finish())
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.owns(visit);
+        self.self_.owns(visit);
+        self.weight.owns(visit);
     }
 }
 
@@ -548,6 +596,11 @@ impl Backward for RreluWithNoiseBackwardBackward0 {
                 &|| ops::zeros_like(grad, None, None, None, None, None),
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.noise.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
     }
 }
 

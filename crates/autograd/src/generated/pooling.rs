@@ -41,6 +41,11 @@ impl Backward for MaxPool2DWithIndicesBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result1.owns(visit);
+    }
 }
 
 fn max_pool2d_with_indices(
@@ -120,6 +125,10 @@ impl Backward for MaxPool2DWithIndicesBackwardBackward0 {
                 &|| Ok(None),
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -224,6 +233,10 @@ impl Backward for AvgPool2DBackward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -404,6 +417,10 @@ impl Backward for AdaptiveAvgPool2DBackward0 {
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::_adaptive_avg_pool2d_backward(grad, self_)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn _adaptive_avg_pool2d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
@@ -525,6 +542,11 @@ impl Backward for MaxPool3DWithIndicesBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result1.owns(visit);
+    }
 }
 
 fn max_pool3d_with_indices(
@@ -604,6 +626,10 @@ impl Backward for MaxPool3DWithIndicesBackwardBackward0 {
                 &|| Ok(None),
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -708,6 +734,10 @@ impl Backward for AvgPool3DBackward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -902,6 +932,10 @@ impl Backward for AdaptiveAvgPool3DBackward0 {
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::_adaptive_avg_pool3d_backward(grad, self_)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn _adaptive_avg_pool3d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
@@ -1010,6 +1044,11 @@ impl Backward for AdaptiveMaxPool2DBackward0 {
         let result1 = &self.result1.unpack(cx)?;
         record::gradients(cx, [&|| ops::adaptive_max_pool2d_backward(grad, self_, result1)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result1.owns(visit);
+    }
 }
 
 fn adaptive_max_pool2d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
@@ -1073,6 +1112,10 @@ impl Backward for AdaptiveMaxPool2DBackwardBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn adaptive_max_pool2d_backward(
@@ -1124,6 +1167,11 @@ impl Backward for AdaptiveMaxPool3DBackward0 {
         let self_ = &self.self_.unpack(cx)?;
         let result1 = &self.result1.unpack(cx)?;
         record::gradients(cx, [&|| ops::adaptive_max_pool3d_backward(grad, self_, result1)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result1.owns(visit);
     }
 }
 
@@ -1187,6 +1235,10 @@ impl Backward for AdaptiveMaxPool3DBackwardBackward0 {
                 &|| Ok(None),
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.iter().for_each(|saved| saved.owns(visit));
     }
 }
 

@@ -36,6 +36,10 @@ impl Backward for PowBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn pow_tensor_scalar(_: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
@@ -124,6 +128,12 @@ impl Backward for PowBackward1 {
                 },
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.exponent.owns(visit);
+        self.self_.owns(visit);
+        self.result.owns(visit);
     }
 }
 
@@ -229,6 +239,11 @@ impl Backward for PowBackward2 {
                 })
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.exponent.owns(visit);
+        self.result.owns(visit);
     }
 }
 

@@ -127,6 +127,10 @@ impl Backward for NansumBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn nansum(
@@ -293,6 +297,10 @@ impl Backward for ProdBackward0 {
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| formulas::prod_backward(grad, self_, None, false)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn prod(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
@@ -332,6 +340,10 @@ impl Backward for ProdBackward1 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| formulas::prod_backward(grad, self_, Some(self.dim), self.keepdim)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -548,6 +560,11 @@ impl Backward for LogsumexpBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
+    }
 }
 
 fn logsumexp(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
@@ -592,6 +609,11 @@ impl Backward for MaxBackward1 {
         let self_ = &self.self_.unpack(cx)?;
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| formulas::extreme_backward(grad, self_, result, &[], false)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
     }
 }
 
@@ -647,6 +669,10 @@ impl Backward for MaxBackward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.owns(visit);
     }
 }
 
@@ -710,6 +736,11 @@ impl Backward for AmaxBackward0 {
         let self_ = &self.self_.unpack(cx)?;
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| formulas::extreme_backward(grad, self_, result, &self.dim, self.keepdim)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
     }
 }
 
@@ -779,6 +810,11 @@ impl Backward for MinBackward1 {
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| formulas::extreme_backward(grad, self_, result, &[], false)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
+    }
 }
 
 fn min(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -833,6 +869,10 @@ impl Backward for MinBackward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.owns(visit);
     }
 }
 
@@ -896,6 +936,11 @@ impl Backward for AminBackward0 {
         let self_ = &self.self_.unpack(cx)?;
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| formulas::extreme_backward(grad, self_, result, &self.dim, self.keepdim)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
     }
 }
 
@@ -981,6 +1026,12 @@ impl Backward for AminmaxBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.min.owns(visit);
+        self.max.owns(visit);
+    }
 }
 
 fn aminmax(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
@@ -1054,6 +1105,10 @@ impl Backward for VarBackward0 {
             [&|| formulas::var_backward(grad, self_, self.dim.as_deref(), self.correction, self.keepdim)],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn var_correction(
@@ -1123,6 +1178,10 @@ impl Backward for VarMeanBackward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -1214,6 +1273,11 @@ impl Backward for StdBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
+    }
 }
 
 fn std_correction(
@@ -1287,6 +1351,11 @@ impl Backward for StdMeanBackward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result0.owns(visit);
     }
 }
 
@@ -1363,6 +1432,11 @@ impl Backward for LinalgVectorNormBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
+    }
 }
 
 fn linalg_vector_norm(
@@ -1425,6 +1499,11 @@ impl Backward for NormBackward0 {
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| formulas::norm_backward(grad, self_, Some(self.p), result, None, false)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
+    }
 }
 
 fn norm_scalar(_: DispatchKeySet, self_: &Tensor, p: Scalar) -> Result<Tensor> {
@@ -1469,6 +1548,11 @@ impl Backward for NormBackward1 {
         let self_ = &self.self_.unpack(cx)?;
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| formulas::norm_backward(grad, self_, self.p, result, None, false)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
     }
 }
 
@@ -1530,6 +1614,11 @@ impl Backward for NormBackward2 {
             cx,
             [&|| formulas::norm_backward(grad, self_, self.p, result, Some(&self.dim), self.keepdim)],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
     }
 }
 
@@ -1595,6 +1684,11 @@ impl Backward for NormBackward3 {
             cx,
             [&|| formulas::norm_backward(grad, self_, self.p, result, Some(&self.dim), self.keepdim)],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
     }
 }
 

@@ -83,6 +83,11 @@ impl Backward for CumprodBackward0 {
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| formulas::cumprod_backward(grad, self_, result, self.dim)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
+    }
 }
 
 fn cumprod(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
@@ -168,6 +173,11 @@ impl Backward for LinearRecurrenceBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.factor.owns(visit);
+        self.result.owns(visit);
+    }
 }
 
 fn _linear_recurrence(
@@ -210,6 +220,11 @@ impl Backward for LogcumsumexpBackward0 {
         let self_ = &self.self_.unpack(cx)?;
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| formulas::logcumsumexp_backward(grad, self_, result, self.dim)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
     }
 }
 

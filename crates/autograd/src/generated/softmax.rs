@@ -37,6 +37,10 @@ impl Backward for SoftmaxBackward0 {
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| ops::_softmax_backward_data(grad, result, self.dim, self.self_dtype)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.result.owns(visit);
+    }
 }
 
 fn _softmax(_: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
@@ -115,6 +119,11 @@ impl Backward for SoftmaxBackwardDataBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.output.owns(visit);
+    }
 }
 
 fn _softmax_backward_data(
@@ -187,6 +196,10 @@ impl Backward for LogSoftmaxBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| ops::_log_softmax_backward_data(grad, result, self.dim, self.self_dtype)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.result.owns(visit);
     }
 }
 
@@ -263,6 +276,11 @@ impl Backward for LogSoftmaxBackwardDataBackward0 {
                 },
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.grad_output.iter().for_each(|saved| saved.owns(visit));
+        self.output.owns(visit);
     }
 }
 

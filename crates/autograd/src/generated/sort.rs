@@ -25,6 +25,10 @@ impl Backward for SortBackward0 {
             [&|| ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, true)],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.owns(visit);
+    }
 }
 
 fn sort(_: DispatchKeySet, self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
@@ -78,6 +82,10 @@ impl Backward for SortBackward1 {
             cx,
             [&|| ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, true)],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.owns(visit);
     }
 }
 
@@ -164,6 +172,10 @@ impl Backward for TopkBackward0 {
             cx,
             [&|| ops::value_selecting_reduction_backward(grad, self.dim, indices, &self.self_sizes, true)],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.owns(visit);
     }
 }
 

@@ -41,6 +41,11 @@ impl Backward for SincBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
+    }
 }
 
 fn sinc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -100,6 +105,10 @@ impl Backward for LogitBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| formulas::logit_backward(grad, self_, self.eps)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -173,6 +182,11 @@ impl Backward for XlogyBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.owns(visit);
+        self.self_.owns(visit);
+    }
 }
 
 fn xlogy_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -231,6 +245,10 @@ impl Backward for XlogyBackward1 {
         let other = &self.other.unpack(cx)?;
         record::gradients(cx, [&|| ops::_chain_div(&ops::mul_scalar(grad, self.self_)?, other)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.owns(visit);
+    }
 }
 
 fn xlogy_scalar_self(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
@@ -282,6 +300,10 @@ impl Backward for XlogyBackward2 {
                 })
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -360,6 +382,11 @@ impl Backward for SpecialXlog1PyBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.owns(visit);
+        self.self_.owns(visit);
+    }
 }
 
 fn special_xlog1py(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -409,6 +436,10 @@ impl Backward for SpecialXlog1PyBackward1 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.owns(visit);
     }
 }
 
@@ -467,6 +498,10 @@ impl Backward for SpecialXlog1PyBackward2 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn special_xlog1py_other_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
@@ -516,6 +551,11 @@ impl Backward for LogaddexpBackward0 {
                 ops::_chain(grad, &ops::sigmoid(&ops::sub_tensor(other, self_, Scalar::Int(1))?)?)
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.owns(visit);
+        self.self_.owns(visit);
     }
 }
 
@@ -581,6 +621,11 @@ impl Backward for Logaddexp2Backward0 {
                 },
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.owns(visit);
+        self.self_.owns(visit);
     }
 }
 
@@ -666,6 +711,11 @@ impl Backward for NextafterBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn nextafter(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -738,6 +788,11 @@ impl Backward for LdexpBackward0 {
                 },
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.iter().for_each(|saved| saved.owns(visit));
+        self.result.owns(visit);
     }
 }
 
@@ -812,6 +867,11 @@ impl Backward for FrexpBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.mantissa.owns(visit);
+    }
 }
 
 fn frexp_tensor(_: DispatchKeySet, self_: &Tensor) -> Result<(Tensor, Tensor)> {
@@ -852,6 +912,10 @@ impl Backward for NanToNumBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::where_scalarother(&ops::isfinite(self_)?, grad, Scalar::Int(0))])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -972,6 +1036,10 @@ impl Backward for SpecialEntrBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn special_entr(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -1020,6 +1088,10 @@ impl Backward for SpecialNdtrBackward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -1073,6 +1145,10 @@ impl Backward for SpecialLogNdtrBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn special_log_ndtr(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -1124,6 +1200,11 @@ impl Backward for SpecialErfcxBackward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
     }
 }
 

@@ -38,6 +38,12 @@ impl Backward for LerpBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.end.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+        self.weight.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn lerp_tensor(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
@@ -186,6 +192,11 @@ impl Backward for AddcmulBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.tensor1.iter().for_each(|saved| saved.owns(visit));
+        self.tensor2.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn addcmul(
@@ -289,6 +300,11 @@ impl Backward for AddcdivBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.tensor1.iter().for_each(|saved| saved.owns(visit));
+        self.tensor2.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn addcdiv(
@@ -390,6 +406,11 @@ impl Backward for ClampBackward0 {
                 })
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+        self.result.owns(visit);
     }
 }
 
@@ -515,6 +536,13 @@ impl Backward for ClampBackward1 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.max.iter().for_each(|saved| saved.owns(visit));
+        self.min.iter().for_each(|saved| saved.owns(visit));
+        self.self_.owns(visit);
+        self.result.owns(visit);
+    }
 }
 
 fn clamp_tensor(
@@ -606,6 +634,10 @@ impl Backward for ClampMinBackward0 {
             [&|| ops::where_scalarother(&ops::gt_scalar(self_, self.min)?, grad, Scalar::Int(0))],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn clamp_min(_: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<Tensor> {
@@ -689,6 +721,11 @@ impl Backward for ClampMinBackward1 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.min.owns(visit);
+        self.self_.owns(visit);
+    }
 }
 
 fn clamp_min_tensor(_: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<Tensor> {
@@ -749,6 +786,10 @@ impl Backward for ClampMaxBackward0 {
             cx,
             [&|| ops::where_scalarother(&ops::lt_scalar(self_, self.max)?, grad, Scalar::Int(0))],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -832,6 +873,11 @@ impl Backward for ClampMaxBackward1 {
                 },
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.max.owns(visit);
+        self.self_.owns(visit);
     }
 }
 

@@ -70,6 +70,10 @@ impl Backward for AbsBackward0 {
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::_chain(grad, &ops::sgn(self_)?)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn abs(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -225,6 +229,10 @@ impl Backward for ExpBackward0 {
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| ops::_chain(grad, result)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.result.owns(visit);
+    }
 }
 
 fn exp(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -282,6 +290,10 @@ impl Backward for Exp2Backward0 {
             cx,
             [&|| ops::mul_scalar(&ops::_chain(grad, result)?, Scalar::Float(0.6931471805599453))],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.result.owns(visit);
     }
 }
 
@@ -341,6 +353,10 @@ impl Backward for Expm1Backward0 {
             [&|| ops::_chain(grad, &ops::add_scalar(result, Scalar::Int(1), Scalar::Int(1))?)],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.result.owns(visit);
+    }
 }
 
 fn expm1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -395,6 +411,10 @@ impl Backward for LogBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::_chain_div(grad, self_)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -454,6 +474,10 @@ impl Backward for Log1PBackward0 {
             [&|| ops::_chain_div(grad, &ops::add_scalar(self_, Scalar::Int(1), Scalar::Int(1))?)],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn log1p(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -511,6 +535,10 @@ impl Backward for Log2Backward0 {
             cx,
             [&|| ops::_chain_div(grad, &ops::mul_scalar(self_, Scalar::Float(0.6931471805599453))?)],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -570,6 +598,10 @@ impl Backward for Log10Backward0 {
             [&|| ops::_chain_div(grad, &ops::mul_scalar(self_, Scalar::Float(2.302585092994046))?)],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn log10(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -624,6 +656,10 @@ impl Backward for SqrtBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| ops::_chain_div(grad, &ops::mul_scalar(result, Scalar::Int(2))?)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.result.owns(visit);
     }
 }
 
@@ -688,6 +724,10 @@ impl Backward for RsqrtBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.result.owns(visit);
+    }
 }
 
 fn rsqrt(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -742,6 +782,10 @@ impl Backward for ReciprocalBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| ops::neg(&ops::_chain(grad, &ops::mul_tensor(result, result)?)?)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.result.owns(visit);
     }
 }
 
@@ -798,6 +842,10 @@ impl Backward for SquareBackward0 {
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::_chain(&ops::mul_scalar(grad, Scalar::Int(2))?, self_)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn square(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -853,6 +901,10 @@ impl Backward for SinBackward0 {
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::_chain(grad, &ops::cos(self_)?)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn sin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -907,6 +959,10 @@ impl Backward for CosBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::neg(&ops::_chain(grad, &ops::sin(self_)?)?)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -970,6 +1026,10 @@ impl Backward for TanBackward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.result.owns(visit);
     }
 }
 
@@ -1038,6 +1098,10 @@ impl Backward for AsinBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn asin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -1105,6 +1169,10 @@ impl Backward for AcosBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn acos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -1168,6 +1236,10 @@ impl Backward for AtanBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn atan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -1222,6 +1294,10 @@ impl Backward for SinhBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::_chain(grad, &ops::cosh(self_)?)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -1278,6 +1354,10 @@ impl Backward for CoshBackward0 {
         let self_ = &self.self_.unpack(cx)?;
         record::gradients(cx, [&|| ops::_chain(grad, &ops::sinh(self_)?)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn cosh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -1333,6 +1413,10 @@ impl Backward for TanhBackward0 {
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| ops::tanh_backward(grad, result)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.result.owns(visit);
+    }
 }
 
 fn tanh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -1387,6 +1471,10 @@ impl Backward for SigmoidBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| ops::sigmoid_backward(grad, result)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.result.owns(visit);
     }
 }
 
@@ -1454,6 +1542,10 @@ impl Backward for ErfBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn erf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -1519,6 +1611,10 @@ impl Backward for ErfcBackward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 
@@ -2021,6 +2117,10 @@ impl Backward for AsinhBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn asinh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -2088,6 +2188,10 @@ impl Backward for AcoshBackward0 {
             }],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
+    }
 }
 
 fn acosh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
@@ -2150,6 +2254,10 @@ impl Backward for AtanhBackward0 {
                 )
             }],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.self_.owns(visit);
     }
 }
 

@@ -186,6 +186,10 @@ impl Backward for SelectScatterBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.src.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn select_scatter(_: DispatchKeySet, self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
@@ -250,6 +254,10 @@ impl Backward for SliceScatterBackward0 {
                 &|| ops::slice_tensor(grad, self.dim, self.start, self.end, self.step),
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.src.iter().for_each(|saved| saved.owns(visit));
     }
 }
 
@@ -328,6 +336,10 @@ impl Backward for DiagonalScatterBackward0 {
                 &|| ops::diagonal(grad, self.offset, self.dim1, self.dim2),
             ],
         )
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.src.iter().for_each(|saved| saved.owns(visit));
     }
 }
 

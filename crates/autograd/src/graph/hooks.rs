@@ -3,7 +3,7 @@
 //! Lists of hooks are copied before they run, so that no lock is held while they do.
 
 use super::gradients::Gradients;
-use flambeau_core::{Result, TensorImpl, WeakIntrusivePtr, ensure};
+use flambeau_core::{IntrusivePtr, Result, TensorImpl, WeakIntrusivePtr, ensure};
 use flambeau_ops::Tensor;
 use parking_lot::Mutex;
 use std::any::Any;
@@ -39,7 +39,13 @@ struct Lists {
     pre: Vec<(u64, Arc<PreHook>)>,
     post: Vec<(u64, Arc<PostHook>)>,
     post_accumulate: Vec<(u64, Arc<PostAccumulateHook>)>,
+    held: Vec<(u64, Held)>,
+    /// Whether they are those of several nodes.
+    shared: bool,
 }
+
+/// An object of a front end's that a hook holds.
+pub type Held = Arc<dyn Any + Send + Sync>;
 
 /// Takes a hook away again. Dropping the handle leaves the hook in place.
 #[derive(Clone)]
@@ -58,8 +64,17 @@ impl HookHandle {
         let pre = take_out(&mut lists.pre, |hook| hook.0 == self.id);
         let post = take_out(&mut lists.post, |hook| hook.0 == self.id);
         let post_accumulate = take_out(&mut lists.post_accumulate, |hook| hook.0 == self.id);
+        let held = take_out(&mut lists.held, |held| held.0 == self.id);
         drop(lists);
-        drop((tensor, pre, post, post_accumulate));
+        drop((tensor, pre, post, post_accumulate, held));
+    }
+
+    /// Says which object the hook holds, so that the front end's collector of cycles can [see](crate::exclusive) it.
+    pub fn holding(self, object: Held) -> Self {
+        if let Some(hooks) = self.hooks.upgrade() {
+            hooks.0.lock().held.push((self.id, object));
+        }
+        self
     }
 }
 
@@ -103,6 +118,34 @@ impl NodeHooks {
     /// No longer for this tensor, which has got another history.
     pub(crate) fn stop_retaining(&self, tensor: &WeakIntrusivePtr<TensorImpl>) {
         self.0.lock().retaining.retain(|(_, other)| !other.ptr_eq(tensor));
+    }
+
+    /// Whether it keeps the gradient of `tensor`.
+    pub(crate) fn retains(&self, tensor: &Tensor) -> bool {
+        let weak = IntrusivePtr::downgrade(tensor.impl_());
+        self.0.lock().retaining.iter().any(|(_, other)| other.ptr_eq(&weak))
+    }
+
+    /// They are those of another node too, from now on.
+    pub(crate) fn note_sharing(&self) {
+        self.0.lock().shared = true;
+    }
+
+    /// Shows what they hold, if they are those of one node.
+    pub(crate) fn visit_held(&self, visit: &mut dyn FnMut(&dyn Any)) {
+        let lists = self.0.lock();
+        let held = if lists.shared { &[] } else { &lists.held[..] };
+        held.iter().for_each(|(_, object)| visit(&**object));
+    }
+
+    /// Takes all of them away, if they are those of one node.
+    pub(crate) fn give_up(&self) {
+        let mut lists = self.0.lock();
+        if !lists.shared {
+            let gone = std::mem::take(&mut *lists);
+            drop(lists);
+            drop(gone);
+        }
     }
 
     /// Runs the hooks of tensors on the gradients that have arrived, and tells which tensors keep theirs.

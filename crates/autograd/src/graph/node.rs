@@ -41,6 +41,20 @@ pub unsafe trait Node: Any + Send + Sync {
     /// # Errors
     /// `Autograd` where values saved for this have been freed or changed, and those of the operators it calls.
     fn apply(&self, cx: &Context<'_>, grads: Gradients) -> Result<Gradients>;
+
+    /// Shows what the node owns beside its edges and hooks: of what it does not show, a collector of cycles cannot know.
+    fn owns(&self, _visit: &mut dyn FnMut(Owned<'_>)) {}
+}
+
+/// An owner of something, or an object of a front end's.
+#[derive(Clone, Copy)]
+pub enum Owned<'a> {
+    /// An owner of a node.
+    Node(&'a NodePtr),
+    /// An owner of a tensor.
+    Tensor(&'a Tensor),
+    /// What a hook, a function or a packed tensor holds, or the extension of a tensor.
+    Object(&'a dyn Any),
 }
 
 impl dyn Node {
@@ -207,12 +221,13 @@ impl NodeHeader {
 
     /// Whether it is counted among the nodes of operators.
     #[inline]
-    pub(super) fn is_counted(&self) -> bool {
+    pub(crate) fn is_counted(&self) -> bool {
         self.sequence_nr != OF_LEAVES
     }
 
     /// With the hooks of another node.
     pub(crate) fn sharing_hooks(mut self, hooks: &Arc<NodeHooks>) -> Self {
+        hooks.note_sharing();
         self.hooks = OnceCell::with_value(hooks.clone());
         self
     }

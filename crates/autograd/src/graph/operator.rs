@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "nodes are made in the place where they stay")]
 
 use super::gradients::Gradients;
-use super::node::{Context, IntoEdges, Node, NodeHeader, NodePtr};
+use super::node::{Context, IntoEdges, Node, NodeHeader, NodePtr, Owned};
 use super::saved::Saved;
 use flambeau_core::{Result, ThinPtr, bail};
 use flambeau_ops::Tensor;
@@ -21,6 +21,9 @@ pub trait Backward: Send + Sync + 'static {
     /// # Errors
     /// Those of unpacking saved tensors and of the operators it calls.
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients>;
+
+    /// Shows the saved tensors.
+    fn owns(&self, _visit: &mut dyn FnMut(Owned<'_>)) {}
 }
 
 /// The node of an operator.
@@ -76,6 +79,17 @@ unsafe impl<B: Backward> Node for GraphNode<B> {
             unsafe { self.saved.kept() }.map(|saved| saved.backward(cx, &grads))
         };
         result.unwrap_or_else(|| bail!(Autograd, "{SECOND_TIME}"))
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(Owned<'_>)) {
+        if B::SAVES {
+            let shown = self.saved.lend(true, |values| {
+                values.owns(visit);
+                Ok(())
+            });
+            // They may be gone.
+            let _ = shown;
+        }
     }
 }
 

@@ -52,6 +52,14 @@ pub(crate) fn keep(node: NodePtr) {
     let _before = SPARES.try_with(|spares| spares[at].replace(node.take()));
 }
 
+/// Whether this thread has a spare owner of `node`.
+pub(crate) fn has(node: &NodePtr) -> bool {
+    let spare = take(node);
+    let found = spare.is_some();
+    spare.into_iter().for_each(keep);
+    found
+}
+
 /// Gives up the spare owner of `node`.
 pub(crate) fn give_up(node: &NodePtr) {
     drop(take(node));

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "says that its node begins with the header")]
 
 use crate::graph::gradients::Gradients;
-use crate::graph::node::{Context, Edges, Node, NodeHeader, NodePtr, new_node};
+use crate::graph::node::{Context, Edges, Node, NodeHeader, NodePtr, Owned, new_node};
 use crate::handle;
 use flambeau_core::{Geometry, Result, ensure};
 use flambeau_ops::{Tensor, ops};
@@ -50,6 +50,10 @@ impl CopySlices {
 unsafe impl Node for CopySlices {
     fn name(&self) -> &str {
         "CopySlices"
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(Owned<'_>)) {
+        visit(Owned::Node(&self.inner));
     }
 
     fn apply(&self, cx: &Context<'_>, mut grads: Gradients) -> Result<Gradients> {

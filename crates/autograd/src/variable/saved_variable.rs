@@ -10,7 +10,7 @@ use super::tangents;
 use crate::grad_mode::no_grad;
 use crate::graph::dual_level::Slot;
 use crate::graph::hooks::{Packed, SavingHooks, UnpackHook, saving_hooks, saving_is_watched};
-use crate::graph::node::{Context, Edge};
+use crate::graph::node::{Context, Edge, Owned};
 use crate::graph::release::release;
 use crate::handle;
 use flambeau_core::{Device, DispatchKey, Result, ScalarType, bail, ensure};
@@ -227,6 +227,20 @@ impl SavedVariable {
             return self.modified(cx, &tensor, version);
         }
         self.with_history(tensor, cx)
+    }
+
+    /// Shows what it owns.
+    pub fn owns(&self, visit: &mut dyn FnMut(Owned<'_>)) {
+        match &self.0 {
+            Kept::Plain { tensor, .. } => visit(Owned::Tensor(tensor)),
+            Kept::Other(other) => {
+                match &other.data {
+                    Data::Tensor(tensor) => visit(Owned::Tensor(tensor)),
+                    Data::Packed { data, .. } => visit(Owned::Object(&**data)),
+                }
+                other.edge.iter().for_each(|edge| visit(Owned::Node(&edge.node)));
+            }
+        }
     }
 
     fn edge(&self, cx: &Context<'_>, tensor: &Tensor) -> Option<Edge> {

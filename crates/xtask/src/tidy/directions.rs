@@ -33,7 +33,7 @@ const CRATES: &[Crate] = &[Crate {
         &["graph"],
         &["variable/meta"],
         &["variable/accumulate_grad", "variable/as_strided", "variable/view"],
-        &["variable/history", "variable/tangents"],
+        &["variable/exclusive", "variable/history", "variable/tangents"],
         &["variable/saved_variable"],
         &["variable"],
         &["engine", "record"],

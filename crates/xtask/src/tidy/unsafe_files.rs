@@ -13,6 +13,10 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/autograd/src/record/copy_slices.rs", "its node begins with the header"),
     ("crates/autograd/src/spin_lock.rs", "lends what is in its cell to one at a time"),
     ("crates/autograd/src/variable/accumulate_grad.rs", "its node begins with the header"),
+    (
+        "crates/autograd/src/variable/exclusive.rs",
+        "follows what nobody else can change past the locks that guard it",
+    ),
     ("crates/ops/src/native/accumulate.rs", "adds a few numbers where they stand"),
     ("crates/core/src/autograd_meta.rs", "owns a trait object in a block of the thread's free list"),
     ("crates/core/src/allocator.rs", "hands out raw memory and calls the deleters of foreign memory"),
@@ -55,6 +59,6 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/python/src/numpy.rs", "reads and makes the C struct by which NumPy exchanges arrays"),
     ("crates/python/src/storage.rs", "reads bytes under guards"),
     ("crates/python/src/tensor.rs", "a tensor points back at its Python object"),
-    ("crates/python/src/tensor/kept.rs", "looks at an object that is on its way out"),
+    ("crates/python/src/tensor/collected.rs", "looks into the object around a tensor"),
     ("crates/vectorized/src/", "intrinsics, and loads and stores through raw pointers"),
 ];
