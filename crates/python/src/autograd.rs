@@ -9,7 +9,7 @@ mod saving;
 mod tensor;
 
 use crate::arguments::type_name;
-use crate::call::{IntoPython, run};
+use crate::call::{IntoPython, run_owning};
 use crate::tensor::tensor_in;
 use flambeau_autograd::{backward, grad};
 use flambeau_ops::Tensor;
@@ -63,7 +63,7 @@ fn run_backward(
     let roots = self::tensors(tensors)?;
     let grads = grad_tensors.map_or(Ok(vec![]), optional_tensors)?;
     let inputs = inputs.map(self::tensors).transpose()?;
-    run(py, true, || backward(&roots, &grads, retain_graph, create_graph, inputs.as_deref()))
+    run_owning(py, || backward(&roots, &grads, retain_graph, create_graph, inputs.as_deref()))
 }
 
 /// The gradients of `outputs` with respect to `inputs`, as a tuple.
@@ -80,7 +80,7 @@ fn run_grad<'py>(
 ) -> PyResult<Object<'py>> {
     let (roots, wanted) = (tensors(outputs)?, tensors(inputs)?);
     let grads = grad_outputs.map_or(Ok(vec![]), optional_tensors)?;
-    let found = run(py, true, || grad(&roots, &wanted, &grads, retain_graph, create_graph, allow_unused))?;
+    let found = run_owning(py, || grad(&roots, &wanted, &grads, retain_graph, create_graph, allow_unused))?;
     let objects = found.into_iter().map(|grad| grad.into_python(py));
     Ok(PyTuple::new(py, objects.collect::<PyResult<Vec<_>>>()?)?.into_any())
 }

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "the interpreter hands over raw pointers to the arguments")]
 
 use crate::arguments::{Arguments, Given, Signature, dispatch};
+use crate::cycles;
 use crate::errors::raise;
 use crate::objects;
 use crate::return_types::Names;
@@ -249,15 +250,34 @@ pub(crate) fn run<R: Send>(
     unlocked: bool,
     operator: impl FnOnce() -> Result<R> + Send,
 ) -> PyResult<R> {
-    let caught = || catch_unwind(AssertUnwindSafe(operator)).unwrap_or_else(|panic| Err(of_panic(&*panic)));
+    let caught = caught(operator);
     let result = if unlocked { detached(py, caught) } else { caught() };
     result.map_err(raise)
+}
+
+/// [`run`] without the lock, of what borrows no tensor from Python's objects.
+pub(crate) fn run_owning<R: Send>(
+    py: Python<'_>,
+    operator: impl FnOnce() -> Result<R> + Send,
+) -> PyResult<R> {
+    detached_owning(py, caught(operator)).map_err(raise)
+}
+
+#[inline]
+fn caught<R>(operator: impl FnOnce() -> Result<R>) -> impl FnOnce() -> Result<R> {
+    || catch_unwind(AssertUnwindSafe(operator)).unwrap_or_else(|panic| Err(of_panic(&*panic)))
 }
 
 /// Runs without the interpreter's lock. A daemon thread that wants the lock back while the interpreter ends is unwound by the
 /// C library (before Python 3.14), which no frame of Rust may stop on the way: it stays where it is instead.
 #[inline]
 pub(crate) fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> R {
+    cycles::while_borrowing(|| detached_owning(py, work))
+}
+
+/// The same for work that has owners of its own of all tensors it looks at, and borrows none from Python's objects.
+#[inline]
+pub(crate) fn detached_owning<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> R {
     struct Stay;
     impl Drop for Stay {
         fn drop(&mut self) {

@@ -5,6 +5,7 @@
 //! | [`tensor`] | the class `Tensor`, and how a tensor finds its Python object again |
 //! | [`arguments`] | tables of overloads, and the parser that reads arguments by them |
 //! | [`call`] | entry points of functions and methods, the interpreter's lock, results |
+//! | [`cycles`] | what Python's collector of cycles is shown |
 //! | [`types`], [`return_types`] | dtypes, devices, generators; results with names |
 //! | [`autograd`] | gradients, hooks, modes |
 //! | [`numpy`], [`dlpack`], [`buffer`], [`foreign`] | exchange with other libraries, without a copy |
@@ -20,6 +21,7 @@ mod arguments;
 mod autograd;
 mod buffer;
 mod call;
+mod cycles;
 mod dlpack;
 mod errors;
 mod foreign;

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "a tensor points back at its Python object")]
 
 pub(crate) mod attributes;
+mod collected;
 mod construct;
 mod convert;
 mod data;
@@ -17,13 +18,16 @@ use flambeau_ops::Tensor;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
+use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 pub(crate) use construct::without_history;
+pub(crate) use kept::Kept;
 
 /// Puts the functions that make tensors into the module.
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    collected::install(module.py())?;
     crate::call::install(module, to::BINDINGS)?;
     module.add_function(wrap_pyfunction!(construct::tensor, module)?)?;
     module.add_function(wrap_pyfunction!(construct::as_tensor, module)?)?;
@@ -37,12 +41,13 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// is taken back before the object is gone. Both are written with the interpreter's lock held.
 #[pyclass(name = "Tensor", module = "flambeau", subclass, weakref, dict, frozen)]
 pub(crate) struct PyTensor {
-    tensor: Tensor,
+    tensor: ManuallyDrop<Tensor>,
     known_as: AtomicPtr<ffi::PyObject>,
 }
 
 impl PyTensor {
     pub(crate) fn new(tensor: Tensor) -> Self {
+        let tensor = ManuallyDrop::new(tensor);
         PyTensor { tensor, known_as: AtomicPtr::new(ptr::null_mut()) }
     }
 
@@ -63,13 +68,15 @@ impl Drop for PyTensor {
     #[inline]
     fn drop(&mut self) {
         let object = *self.known_as.get_mut();
-        if !object.is_null() {
-            let is_it = self.tensor.impl_().python_object() == object.cast();
-            self.tensor.impl_().forget_python_object(object.cast());
-            if is_it {
-                // SAFETY: the interpreter deallocates the object, and takes its attributes away after this.
-                unsafe { kept::keep(object, &self.tensor) };
+        // SAFETY: (going) the interpreter deallocates the object that the tensor is known as. The tensor is not used again.
+        unsafe {
+            if object.is_null() {
+                return ManuallyDrop::drop(&mut self.tensor);
             }
+            self.tensor.impl_().forget_python_object(object.cast());
+            collected::take_attributes(object, &self.tensor);
+            ManuallyDrop::drop(&mut self.tensor);
+            collected::give_up_class(object);
         }
     }
 }

@@ -4,6 +4,7 @@
 use super::Object;
 use crate::arguments::type_name;
 use crate::call::IntoPython;
+use crate::cycles::Object as Held;
 use crate::errors::{carry, raise};
 use crate::tensor::tensor_in;
 use flambeau_autograd::forward::is_dual_level_open;
@@ -14,6 +15,7 @@ use parking_lot::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 /// For each argument, output or saved value whether it is a tensor.
@@ -21,8 +23,8 @@ type Places = Vec<bool>;
 
 /// A class of Python's and one call of it.
 struct PyFunction {
-    class: Py<PyAny>,
-    context: Py<PyAny>,
+    class: Held,
+    context: Held,
     name: String,
     once: bool,
     arguments: Places,
@@ -47,6 +49,17 @@ impl Function for PyFunction {
 
     fn is_once_differentiable(&self) -> bool {
         self.once
+    }
+
+    fn held(&self, visit: &mut dyn FnMut(&dyn Any)) {
+        visit(&self.class);
+        visit(&self.context);
+        // While the call that makes the node is not over, it has them too.
+        if Arc::strong_count(&self.outputs) == 1
+            && let Some(returned) = self.outputs.get()
+        {
+            returned.others.iter().flatten().for_each(|other| visit(other));
+        }
     }
 
     fn forward(&self, cx: &mut ForwardContext<'_>, _: &[Tensor]) -> Result<Vec<Tensor>> {
@@ -77,6 +90,9 @@ impl PyFunction {
         cx.mark_dirty(&dirty.iter().collect::<Vec<_>>());
         cx.mark_non_differentiable(&constant.iter().collect::<Vec<_>>());
         cx.set_materialize_grads(context.getattr("_materialize")?.is_truthy()?);
+        // Outputs own the context by their history: it must not own them on its own account.
+        context.setattr("_dirty", PyTuple::empty(py))?;
+        context.setattr("_non_differentiable", PyTuple::empty(py))?;
         Ok(outputs)
     }
 
@@ -275,8 +291,8 @@ fn _apply_function<'py>(
     let inputs: Vec<&Tensor> = values.iter().filter_map(tensor_in).collect();
     let outputs = Arc::new(OnceLock::new());
     let function = PyFunction {
-        class: class.clone().unbind(),
-        context: context.clone().unbind(),
+        class: Held::new(class.clone().unbind()),
+        context: Held::new(context.clone().unbind()),
         name: format!("{}Backward", class.getattr("__name__")?.extract::<String>()?),
         once: class.getattr("backward")?.hasattr("_once_differentiable")?,
         arguments: values.iter().map(|value| tensor_in(value).is_some()).collect(),

@@ -2,14 +2,18 @@
 
 use super::Object;
 use crate::call::IntoPython;
+use crate::cycles::{self, Object as Held};
 use crate::errors::carry;
 use crate::tensor::{tensor_in, wrap};
+use flambeau_autograd::exclusive::{Owned, give_up_hooks};
 use flambeau_autograd::{Gradients, HookHandle, NodeHandle, NodePtr};
-use flambeau_core::{Result, ThinPtr};
+use flambeau_core::{Result as Checked, ThinPtr};
 use flambeau_ops::Tensor;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyTuple;
+use std::sync::Arc;
 
 /// One step of the backward pass.
 #[pyclass(name = "Node", module = "flambeau.autograd", frozen)]
@@ -51,17 +55,30 @@ impl PyNode {
 
     /// Calls `hook(grad_inputs, grad_outputs)` after the node has run.
     fn register_hook(&self, hook: Py<PyAny>) -> PyHookHandle {
+        let (hook, held) = cycles::held(hook);
         let call = move |inputs: &[Option<Tensor>], outputs: &[Option<Tensor>]| {
             replaced(|py| hook.bind(py).call1((tuple(py, inputs)?, tuple(py, outputs)?)))
         };
-        PyHookHandle(NodeHandle::register_hook(&self.0, call))
+        PyHookHandle(NodeHandle::register_hook(&self.0, call).holding(held))
     }
 
     /// Calls `hook(grad_outputs)` before the node runs.
     fn register_prehook(&self, hook: Py<PyAny>) -> PyHookHandle {
+        let (hook, held) = cycles::held(hook);
         let call =
             move |outputs: &[Option<Tensor>]| replaced(|py| hook.bind(py).call1((tuple(py, outputs)?,)));
-        PyHookHandle(self.0.register_prehook(call))
+        PyHookHandle(self.0.register_prehook(call).holding(held))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if cycles::are_any_held() && cycles::is_quiet() {
+            cycles::show(Owned::Node(&self.0), &visit)?;
+        }
+        Ok(())
+    }
+
+    fn __clear__(&self) {
+        give_up_hooks(&self.0);
     }
 }
 
@@ -71,7 +88,7 @@ fn tuple<'py>(py: Python<'py>, gradients: &[Option<Tensor>]) -> PyResult<Bound<'
 }
 
 /// The gradients that a hook on a node returns; none where it returns `None`.
-fn replaced(call: impl for<'py> FnOnce(Python<'py>) -> PyResult<Object<'py>>) -> Result<Option<Gradients>> {
+fn replaced(call: impl for<'py> FnOnce(Python<'py>) -> PyResult<Object<'py>>) -> Checked<Option<Gradients>> {
     Python::attach(|py| {
         let returned = call(py)?;
         if returned.is_none() {
@@ -83,7 +100,7 @@ fn replaced(call: impl for<'py> FnOnce(Python<'py>) -> PyResult<Object<'py>>) ->
 }
 
 /// A hook on a gradient, written in Python.
-pub(super) fn gradient_hook(hook: Py<PyAny>) -> impl Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync {
+pub(super) fn gradient_hook(hook: Arc<Held>) -> impl Fn(&Tensor) -> Checked<Option<Tensor>> + Send + Sync {
     move |gradient: &Tensor| {
         Python::attach(|py| {
             let returned = hook.bind(py).call1((wrap(py, gradient.clone())?,))?;
@@ -120,7 +137,14 @@ impl PyHookHandle {
     }
 }
 
+/// How many nodes of operators there are.
+#[pyfunction]
+fn _live_nodes() -> i64 {
+    flambeau_autograd::live_nodes()
+}
+
 pub(super) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(_live_nodes, module)?)?;
     module.add_class::<PyNode>()?;
     module.add_class::<PyHookHandle>()
 }

@@ -2,6 +2,7 @@
 
 use super::Object;
 use crate::call::IntoPython;
+use crate::cycles::Object as Held;
 use crate::errors::carry;
 use crate::tensor::tensor_in;
 use flambeau_autograd::graph::hooks::{Packed, SavedTensorsHooksGuard};
@@ -36,14 +37,14 @@ fn _leave_saved_tensors_hooks() -> PyResult<()> {
 fn packed(pack: &Py<PyAny>, tensor: &Tensor) -> Result<Packed> {
     let call = |py: Python<'_>| {
         let made = pack.bind(py).call1((tensor.clone().into_python(py)?,))?;
-        PyResult::Ok(Box::new(made.unbind()) as Packed)
+        PyResult::Ok(Box::new(Held::new(made.unbind())) as Packed)
     };
     Python::attach(call).map_err(carry)
 }
 
 fn unpacked(unpack: &Py<PyAny>, data: &(dyn Any + Send + Sync)) -> Result<Tensor> {
     let call = |py: Python<'_>| {
-        let packed = data.downcast_ref::<Py<PyAny>>().map(|packed| packed.bind(py));
+        let packed = data.downcast_ref::<Held>().map(|packed| packed.bind(py));
         expected(unpack.bind(py).call1((packed,))?)
     };
     Python::attach(call).map_err(carry)

@@ -3,6 +3,7 @@
 use super::graph::{PyHookHandle, PyNode, gradient_hook};
 use super::{Object, run_backward};
 use crate::call::IntoPython;
+use crate::cycles;
 use crate::errors::{carry, raise};
 use crate::tensor::{PyTensor, tensor_in, wrap};
 use flambeau_autograd::Autograd;
@@ -80,15 +81,19 @@ impl PyTensor {
 
     /// Calls `hook` with the gradient whenever a pass computes it; what it returns takes its place.
     fn register_hook(&self, hook: Py<PyAny>) -> PyResult<PyHookHandle> {
-        self.tensor().register_hook(gradient_hook(hook)).map(PyHookHandle).map_err(raise)
+        let (hook, held) = cycles::held(hook);
+        let handle = self.tensor().register_hook(gradient_hook(hook)).map_err(raise)?;
+        Ok(PyHookHandle(handle.holding(held)))
     }
 
     /// Calls `hook` with this leaf whenever its gradient has been accumulated.
     fn register_post_accumulate_grad_hook(&self, hook: Py<PyAny>) -> PyResult<PyHookHandle> {
+        let (hook, held) = cycles::held(hook);
         let call = move |leaf: &Tensor| {
             Python::attach(|py| hook.bind(py).call1((wrap(py, leaf.clone())?,)).map(drop)).map_err(carry)
         };
-        self.tensor().register_post_accumulate_grad_hook(call).map(PyHookHandle).map_err(raise)
+        let handle = self.tensor().register_post_accumulate_grad_hook(call).map_err(raise)?;
+        Ok(PyHookHandle(handle.holding(held)))
     }
 
     /// Forgets the history of this very tensor.

@@ -3,62 +3,59 @@
 //! An object that comes back, from `grad`, from a hook, has them again, as if it had never gone. What PyTorch does by keeping the
 //! object itself, which the stable interface has no way to do.
 
-#![expect(unsafe_code, reason = "looks at an object that is on its way out")]
-
 use super::PyTensor;
 use super::construct::made_of;
-use flambeau_core::{IntrusivePtr, TensorImpl};
+use crate::cycles::Counted;
+use flambeau_core::TensorImpl;
 use flambeau_ops::Tensor;
 use parking_lot::Mutex;
-use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyType};
-use std::ptr;
 
 /// Attached to a tensor as its extension.
-struct Kept(Mutex<Option<(Py<PyType>, Py<PyDict>)>>);
+pub(crate) struct Kept(Mutex<Option<Parts>>);
 
-/// Keeps the class and the attributes of an object that is being deallocated, if somebody else holds its tensor.
-///
-/// # Safety
-/// - The interpreter's lock is held, and the object's attributes are still in place.
-pub(super) unsafe fn keep(object: *mut ffi::PyObject, tensor: &Tensor) {
-    if IntrusivePtr::strong_count(tensor.impl_()) == 1 {
-        return;
-    }
-    // SAFETY: the lock is held. The function leaves the count of the object alone, which has reached 0.
-    let (py, attributes, class) = unsafe {
-        let py = Python::assume_attached();
-        let found = ffi::PyObject_GenericGetDict(object, ptr::null_mut());
-        (
-            py,
-            Bound::from_owned_ptr_or_opt(py, found),
-            Bound::from_borrowed_ptr(py, ffi::Py_TYPE(object).cast()),
-        )
-    };
-    let (Some(Ok(attributes)), Ok(class)) =
-        (attributes.map(Bound::cast_into::<PyDict>), class.cast_into::<PyType>())
-    else {
-        // Not even an empty dictionary could be made: there were no attributes.
-        return drop(PyErr::take(py));
-    };
-    if attributes.is_empty() && class.is(PyTensor::type_object(py)) {
-        return;
-    }
-    // The dictionary itself is emptied with the object.
-    match attributes.copy() {
-        Ok(attributes) => attach(tensor, (class.unbind(), attributes.unbind())),
-        Err(error) => error.write_unraisable(py, None),
-    }
+struct Parts {
+    class: Py<PyType>,
+    attributes: Py<PyDict>,
+    _counted: Counted,
 }
 
-fn attach(tensor: &Tensor, kept: (Py<PyType>, Py<PyDict>)) {
-    if let Some(place) = place(tensor.impl_()) {
-        *place.0.lock() = Some(kept);
-        return;
+impl Kept {
+    /// Keeps the class and the attributes of an object that goes, unless both are those of any tensor.
+    pub(super) fn keep(
+        py: Python<'_>,
+        class: &Bound<'_, PyType>,
+        attributes: Option<Bound<'_, PyDict>>,
+        tensor: &Tensor,
+    ) {
+        let attributes = attributes.filter(|attributes| !attributes.is_empty());
+        if attributes.is_none() && class.is(PyTensor::type_object(py)) {
+            return;
+        }
+        let attributes = attributes.unwrap_or_else(|| PyDict::new(py)).unbind();
+        let parts = Some(Parts { class: class.clone().unbind(), attributes, _counted: Counted::new() });
+        if let Some(place) = place(tensor.impl_()) {
+            let before = std::mem::replace(&mut *place.0.lock(), parts);
+            return drop(before);
+        }
+        // What another front end has attached stays.
+        let _ = tensor.impl_().set_extension(Box::new(Kept(Mutex::new(parts))));
     }
-    // What another front end has attached stays.
-    let _ = tensor.impl_().set_extension(Box::new(Kept(Mutex::new(Some(kept)))));
+
+    /// Shows them to the collector of cycles. Whoever asks is alone with the tensor.
+    pub(crate) fn show(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Some(parts) = self.0.try_lock() else { return Ok(()) };
+        let Some(parts) = &*parts else { return Ok(()) };
+        visit.call(&parts.class)?;
+        visit.call(&parts.attributes)
+    }
+
+    pub(super) fn forget(&self) {
+        let parts = self.0.lock().take();
+        drop(parts);
+    }
 }
 
 #[inline]
@@ -77,7 +74,8 @@ pub(super) fn revived<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Option<
 
 #[cold]
 fn revive<'py>(py: Python<'py>, tensor: &Tensor, place: &Kept) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let Some((class, attributes)) = place.0.lock().take() else { return Ok(None) };
+    let parts = place.0.lock().take();
+    let Some(Parts { class, attributes, .. }) = parts else { return Ok(None) };
     let object = made_of(class.bind(py).as_any(), tensor.clone())?;
     object.setattr("__dict__", attributes)?;
     Ok(Some(object))

@@ -1,0 +1,105 @@
+//! What Python's collector of cycles is shown of Rust's objects, and when.
+//!
+//! The collector looks twice at what an object refers to, and takes what it does not find again for garbage. So a reference that is
+//! shown once must be shown until the collection ends. Whatever is shown lies behind owners that only an object of Python's reaches
+//! (see [`exclusive`](flambeau_autograd::exclusive)), which nobody can copy without the interpreter's lock, except for calls that
+//! were given the object and run without the lock: while there are any, nothing is shown.
+
+use crate::tensor::Kept;
+use flambeau_autograd::exclusive::{Owned, visit_exclusive};
+use flambeau_autograd::graph::hooks::Held;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use std::any::Any;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many objects Rust holds; without any there is nothing to look for in graphs.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// How many calls run without the interpreter's lock on arguments that are borrowed from Python's objects.
+static BORROWING: AtomicUsize = AtomicUsize::new(0);
+
+/// Stands for one object that Rust holds.
+pub(crate) struct Counted(());
+
+impl Counted {
+    pub(crate) fn new() -> Self {
+        HELD.fetch_add(1, Ordering::Relaxed);
+        Counted(())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        HELD.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// An object that a hook, a function or a graph holds.
+pub(crate) struct Object(Py<PyAny>, Counted);
+
+impl Object {
+    pub(crate) fn new(object: Py<PyAny>) -> Self {
+        Object(object, Counted::new())
+    }
+}
+
+impl Deref for Object {
+    type Target = Py<PyAny>;
+
+    fn deref(&self) -> &Py<PyAny> {
+        &self.0
+    }
+}
+
+/// An object for a hook to hold: one reference to it, which the hook and the list of what hooks hold share.
+pub(crate) fn held(object: Py<PyAny>) -> (Arc<Object>, Held) {
+    let object = Arc::new(Object::new(object));
+    (Arc::clone(&object), object)
+}
+
+/// Runs a call on borrowed arguments that gives up the interpreter's lock meanwhile. Called with the lock held.
+pub(crate) fn while_borrowing<R>(call: impl FnOnce() -> R) -> R {
+    struct Ends;
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            BORROWING.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+    BORROWING.fetch_add(1, Ordering::Relaxed);
+    let _ends = Ends;
+    call()
+}
+
+/// Whether owners may be counted now. Changes only with the interpreter's lock held.
+pub(crate) fn is_quiet() -> bool {
+    BORROWING.load(Ordering::Relaxed) == 0
+}
+
+/// Whether Rust holds any object.
+pub(crate) fn are_any_held() -> bool {
+    HELD.load(Ordering::Relaxed) != 0
+}
+
+/// Shows the collector the objects that nobody reaches but through `root`; whether `root` is the only owner.
+pub(crate) fn show(root: Owned<'_>, visit: &PyVisit<'_>) -> Result<bool, PyTraverseError> {
+    let mut shown = Ok(());
+    let alone = visit_exclusive(root, &mut |object| {
+        if shown.is_ok() {
+            shown = show_object(object, visit);
+        }
+    });
+    shown.map(|()| alone)
+}
+
+fn show_object(object: &dyn Any, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+    if let Some(object) = object.downcast_ref::<Object>() {
+        return visit.call(&object.0);
+    }
+    if let Some(object) = object.downcast_ref::<Py<PyAny>>() {
+        return visit.call(object);
+    }
+    object.downcast_ref::<Kept>().map_or(Ok(()), |kept| kept.show(visit))
+}
