@@ -32,6 +32,11 @@ impl Backward for MulBackward0 {
             ],
         )
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.other.iter().for_each(|saved| saved.owns(visit));
+        self.self_.iter().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn mul_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -92,6 +97,10 @@ impl Backward for SigmoidBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let result = &self.result.unpack(cx)?;
         record::gradients(cx, [&|| ops::mul_tensor(grad, &ops::mul_tensor(result, result)?)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.result.owns(visit);
     }
 }
 

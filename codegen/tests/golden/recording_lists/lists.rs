@@ -99,6 +99,10 @@ impl Backward for IndexBackward0 {
         let indices = &record::unpack_optionals(&self.indices, cx)?;
         record::gradients(cx, [&|| formulas::index_backward(grad, &self.self_sizes, indices)])
     }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.iter().flatten().for_each(|saved| saved.owns(visit));
+    }
 }
 
 fn index(_: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
@@ -132,6 +136,10 @@ impl Backward for SortBackward0 {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let indices = &self.indices.unpack(cx)?;
         record::gradients(cx, [&|| formulas::sort_backward(grad, self.dim, indices, &self.self_sizes)])
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.indices.owns(visit);
     }
 }
 
@@ -184,6 +192,12 @@ impl Backward for NormBackward0 {
             Ok([grad0, grad1])
         })?;
         Ok(inputs.finish())
+    }
+
+    fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
+        self.input.owns(visit);
+        self.weight.iter().for_each(|saved| saved.owns(visit));
+        self.result1.owns(visit);
     }
 }
 
