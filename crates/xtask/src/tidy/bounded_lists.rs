@@ -30,7 +30,7 @@ pub(super) const BOUNDED: &[(&str, usize, &str)] = &[
     ("crates/ops/src/native/normalization/batch.rs", 1, "one for each dimension"),
     ("crates/ops/src/native/piecewise.rs", 2, "one for each dimension"),
     ("crates/ops/src/native/pooling/windows.rs", 1, "one for each spatial dimension"),
-    ("crates/ops/src/native/products.rs", 4, "one for each argument"),
+    ("crates/ops/src/native/products.rs", 6, "one for each argument"),
     ("crates/ops/src/native/reduce/extremes.rs", 1, "one for each dimension"),
     ("crates/ops/src/native/sets.rs", 1, "one for each dimension"),
     ("crates/ops/src/native/slices.rs", 1, "one for each argument"),
