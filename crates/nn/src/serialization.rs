@@ -180,11 +180,6 @@ fn bytes(file: &mut File, count: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Memory for so many more items in a list.
-fn more_room<T>(list: &mut Vec<T>, count: usize) -> Result<()> {
-    list.try_reserve(count).map_err(|_| fallible::no_memory(count.saturating_mul(size_of::<T>())))
-}
-
 /// An error about what a file says.
 fn fault(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Io, message)

@@ -28,10 +28,10 @@ fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         _ => py.get_type::<PyRuntimeError>(),
     };
     let message = objects::text(py, error.message())?;
-    // Python makes of the number what it is: a `FileNotFoundError`, a `PermissionError`.
+    // With the system's number Python makes of it what it is: a `FileNotFoundError`, a `PermissionError`.
     let cause = error.source().and_then(|source| source.downcast_ref::<io::Error>());
     Ok(PyErr::from_value(match cause.and_then(io::Error::raw_os_error) {
-        Some(number) if error.kind() == ErrorKind::Io => class.call1((number, message))?,
+        Some(code) if error.kind() == ErrorKind::Io => class.call1((code, message))?,
         _ => class.call1((message,))?,
     }))
 }

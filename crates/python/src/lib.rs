@@ -12,7 +12,7 @@
 //! | [`overrides`] | classes that answer for calls with their objects |
 //! | [`profiler`] | what took how long |
 //! | [`storage`], `shared_memory` | the bytes below tensors, and those that other processes see |
-//! | [`pytorch`] | files of PyTorch's |
+//! | [`serialization`] | files: tensors and plain values, also those that PyTorch wrote |
 //! | [`settings`] | seeds, threads, default types |
 //! | [`errors`], [`objects`] | errors as exceptions; objects that there may be no memory for |
 //! | `generated` | for every operator the overloads behind its name |

@@ -2,6 +2,7 @@
 
 use crate::call::detached;
 use crate::errors::{carry, raise};
+use crate::objects;
 use crate::tensor::attributes::size_object;
 use crate::tensor::{tensor_in, wrap};
 use crate::types::dtype_object;
@@ -13,7 +14,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList, PyTuple, PyType};
+use pyo3::types::{PyDict, PyType};
 use std::error::Error as _;
 use std::io;
 use std::path::PathBuf;
@@ -76,11 +77,11 @@ fn object(py: Python<'_>, value: Value) -> PyResult<Object<'_>> {
     match value {
         Value::None => Ok(py.None().into_bound(py)),
         Value::Bool(value) => value.into_bound_py_any(py),
-        Value::Int(value) => value.into_bound_py_any(py),
-        Value::Float(value) => value.into_bound_py_any(py),
-        Value::Text(value) => value.into_bound_py_any(py),
-        Value::Tuple(items) => Ok(PyTuple::new(py, objects(py, items)?)?.into_any()),
-        Value::List(items) => Ok(PyList::new(py, objects(py, items)?)?.into_any()),
+        Value::Int(value) => objects::int(py, value),
+        Value::Float(value) => objects::float(py, value),
+        Value::Text(value) => objects::text(py, &value),
+        Value::Tuple(items) => Ok(objects::tuple(py, items.len(), in_turn(py, items))?.into_any()),
+        Value::List(items) => Ok(objects::list(py, items.len(), in_turn(py, items))?.into_any()),
         Value::Dict(entries) => filled(PyDict::new(py).into_any(), entries),
         Value::OrderedDict { entries, metadata } => {
             let made = filled(ORDERED_DICT.import(py, "collections", "OrderedDict")?.call0()?, entries)?;
@@ -105,8 +106,10 @@ fn object(py: Python<'_>, value: Value) -> PyResult<Object<'_>> {
 static ORDERED_DICT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static PARAMETER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
-fn objects(py: Python<'_>, values: Vec<Value>) -> PyResult<Vec<Object<'_>>> {
-    values.into_iter().map(|value| object(py, value)).collect()
+/// The objects of values, one after the other.
+fn in_turn<'py>(py: Python<'py>, values: Vec<Value>) -> impl FnMut(usize) -> PyResult<Object<'py>> {
+    let mut values = values.into_iter();
+    move |_| object(py, values.next().unwrap_or(Value::None))
 }
 
 fn filled(dict: Object<'_>, entries: Vec<(Value, Value)>) -> PyResult<Object<'_>> {

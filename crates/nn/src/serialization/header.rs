@@ -47,7 +47,7 @@ pub(super) fn read(file: &mut File, size: u64) -> Result<Header> {
     );
     let text = super::bytes(file, length)?;
     // The parser asks for memory without asking whether there is any.
-    drop(fallible::with_capacity::<u8>(text.len().saturating_mul(EXPANSION))?);
+    fallible::ensure_room(text.len().saturating_mul(EXPANSION))?;
     let header: Header =
         serde_json::from_slice(&text).map_err(|e| fault(format!("expected tensors by name in JSON: {e}")))?;
     header.in_order(size - 8 - length)

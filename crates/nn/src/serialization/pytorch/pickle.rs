@@ -6,7 +6,6 @@
 
 use super::build::{self, Global, Storages};
 use super::{Value, fault};
-use crate::serialization::more_room;
 use flambeau_core::{Result, ScalarType, bail, ensure, fallible};
 use flambeau_ops::Tensor;
 use std::collections::HashMap;
@@ -139,9 +138,7 @@ impl Machine<'_> {
 
     fn mark(&mut self) -> Result<()> {
         spend(&mut self.left, size_of::<usize>())?;
-        more_room(&mut self.marks, 1)?;
-        self.marks.push(self.stack.len());
-        Ok(())
+        fallible::push(&mut self.marks, self.stack.len())
     }
 
     fn number(&mut self, opcode: u8) -> Result<()> {
@@ -192,12 +189,10 @@ impl Machine<'_> {
     }
 
     fn append(&mut self, opcode: u8) -> Result<()> {
-        let mut items = if opcode == b'a' { vec![self.pop()?] } else { self.down_to_mark()? };
+        let items = if opcode == b'a' { vec![self.pop()?] } else { self.down_to_mark()? };
         let list = self.top()?;
         let Object::List(list) = self.object(list) else { bail!(Io, "expected a list to append to") };
-        more_room(list, items.len())?;
-        list.append(&mut items);
-        Ok(())
+        items.into_iter().try_for_each(|item| fallible::push(list, item))
     }
 
     fn set_items(&mut self, opcode: u8) -> Result<()> {
@@ -212,9 +207,7 @@ impl Machine<'_> {
         let (Object::Dict(entries) | Object::OrderedDict { entries, .. }) = self.object(dict) else {
             bail!(Io, "expected a dict to set items of")
         };
-        more_room(entries, items.len() / 2)?;
-        entries.extend(items.chunks_exact(2).map(|pair| (pair[0], pair[1])));
-        Ok(())
+        items.chunks_exact(2).try_for_each(|pair| fallible::push(entries, (pair[0], pair[1])))
     }
 
     fn note(&mut self, opcode: u8) -> Result<()> {
@@ -322,16 +315,13 @@ impl Machine<'_> {
         let id =
             u32::try_from(self.objects.0.len()).map_err(|_| fault("expected fewer than 2^32 objects"))?;
         spend(&mut self.left, size_of::<Object>() + object.heap())?;
-        more_room(&mut self.objects.0, 1)?;
-        self.objects.0.push(object);
+        fallible::push(&mut self.objects.0, object)?;
         self.push_id(Id(id))
     }
 
     fn push_id(&mut self, id: Id) -> Result<()> {
         spend(&mut self.left, size_of::<Id>())?;
-        more_room(&mut self.stack, 1)?;
-        self.stack.push(id);
-        Ok(())
+        fallible::push(&mut self.stack, id)
     }
 
     fn object(&mut self, id: Id) -> &mut Object {
@@ -362,8 +352,7 @@ impl Machine<'_> {
     }
 
     fn split_off(&mut self, from: usize) -> Result<Vec<Id>> {
-        let mut items = fallible::with_capacity(self.stack.len() - from)?;
-        items.extend_from_slice(&self.stack[from..]);
+        let items = fallible::to_vec(&self.stack[from..])?;
         self.stack.truncate(from);
         Ok(items)
     }
@@ -417,9 +406,7 @@ fn spend(left: &mut usize, bytes: usize) -> Result<()> {
 }
 
 fn copied(text: &str) -> Result<String> {
-    let mut bytes = fallible::with_capacity(text.len())?;
-    bytes.extend_from_slice(text.as_bytes());
-    String::from_utf8(bytes).map_err(|_| fault("expected texts in UTF-8"))
+    String::from_utf8(fallible::to_vec(text.as_bytes())?).map_err(|_| fault("expected texts in UTF-8"))
 }
 
 /// Whether Python takes it as a key: what can change is none.
