@@ -43,7 +43,8 @@ fn explain_numel(sizes: &[i64]) -> Result<i64> {
     bail!(Overflow, "the number of elements of sizes {sizes:?} does not fit in 63 bits")
 }
 
-/// Row-major strides. A dimension of size 0 counts as 1, as in PyTorch.
+/// Row-major strides. A dimension of size 0 counts as 1, as in PyTorch; a stride past 2^63, which only a tensor without elements
+/// can have, saturates.
 pub fn contiguous_strides(sizes: &[i64]) -> DimVec {
     let order: SmallVec<[usize; 6]> = (0..sizes.len()).rev().collect();
     strides_in_order(sizes, &order)

@@ -28,15 +28,13 @@ impl SizesAndStrides {
         made
     }
 
-    /// `sizes` in row-major order. Products must fit; see [`shape::numel`](crate::shape::numel).
-    #[inline]
+    /// `sizes` in row-major order, with the strides of [`shape::contiguous_strides`](crate::shape::contiguous_strides).
     pub fn contiguous(sizes: &[i64]) -> Self {
-        let mut made = Self::SCALAR;
-        made.set_contiguous(sizes);
-        made
+        Self::new(sizes, &crate::shape::contiguous_strides(sizes))
     }
 
-    /// Replaces [`SCALAR`](Self::SCALAR) by `sizes` in row-major order, where it stands.
+    /// Replaces [`SCALAR`](Self::SCALAR) by `sizes`, of which [`shape::numel`](crate::shape::numel) found the number of elements,
+    /// in row-major order, where it stands.
     #[inline(always)]
     pub(crate) fn set_contiguous(&mut self, new: &[i64]) {
         let mut stride = 1i64;
@@ -46,7 +44,11 @@ impl SizesAndStrides {
                 for d in (0..new.len()).rev() {
                     sizes[d] = new[d];
                     strides[d] = stride;
-                    stride *= new[d].max(1);
+                    stride = stride.wrapping_mul(new[d]);
+                }
+                // Only then can a product have wrapped: where there are elements, it is at most their number.
+                if stride == 0 {
+                    copy_contiguous(new, strides);
                 }
             }
             _ => *self = Self::on_heap(new, &crate::shape::contiguous_strides(new)),
@@ -127,6 +129,15 @@ impl SizesAndStrides {
     }
 }
 
+/// The strides of sizes of which one is 0.
+#[cold]
+#[inline(never)]
+fn copy_contiguous(sizes: &[i64], strides: &mut [i64]) {
+    for (stride, exact) in strides.iter_mut().zip(crate::shape::contiguous_strides(sizes)) {
+        *stride = exact;
+    }
+}
+
 impl PartialEq for SizesAndStrides {
     fn eq(&self, other: &Self) -> bool {
         self.sizes() == other.sizes() && self.strides() == other.strides()
@@ -136,5 +147,41 @@ impl PartialEq for SizesAndStrides {
 impl fmt::Debug for SizesAndStrides {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "sizes {:?} strides {:?}", self.sizes(), self.strides())
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    /// Sizes drawn at random, many with a 0 and some of more elements than there are numbers, against wide integers.
+    #[test]
+    fn contiguous_strides_are_exact_or_saturate() {
+        let mut seed = 7u64;
+        let mut draw = move |below: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % below
+        };
+        let likely = [0, 0, 1, 1, 2, 3, 5, 1 << 21, 1 << 31, (1 << 31) + 1, 1 << 62, i64::MAX];
+        let mut saturated = 0;
+        for _ in 0..20_000 {
+            let sizes: Vec<i64> = (0..draw(8)).map(|_| likely[draw(likely.len())]).collect();
+            let mut next = 1i128;
+            let mut expected = vec![0; sizes.len()];
+            for d in (0..sizes.len()).rev() {
+                expected[d] = next.min(i64::MAX.into()) as i64;
+                next = (next * i128::from(sizes[d].max(1))).min(1 << 63);
+            }
+            saturated += usize::from(expected.contains(&i64::MAX));
+            assert_eq!(SizesAndStrides::contiguous(&sizes).strides(), expected, "{sizes:?}");
+            if crate::shape::numel(&sizes).is_ok() {
+                let mut made = SizesAndStrides::SCALAR;
+                made.set_contiguous(&sizes);
+                assert_eq!(made.strides(), expected, "{sizes:?}");
+            }
+            assert_eq!(crate::shape::contiguous_strides(&sizes).as_slice(), expected, "{sizes:?}");
+        }
+        assert!(saturated > 500, "{saturated} saturated");
     }
 }

@@ -40,7 +40,8 @@ impl Geometry {
     #[inline]
     pub fn contiguous(sizes: &[i64]) -> Result<Self> {
         let numel = shape::numel(sizes)?;
-        let sizes_and_strides = SizesAndStrides::contiguous(sizes);
+        let mut sizes_and_strides = SizesAndStrides::SCALAR;
+        sizes_and_strides.set_contiguous(sizes);
         Ok(Geometry { sizes_and_strides, storage_offset: 0, numel, contiguous: true })
     }
 
@@ -546,8 +547,12 @@ impl TensorImpl {
     }
 
     /// Makes `object` the one that this tensor is known as.
+    ///
+    /// # Safety
+    /// - (object) It is null, or a Python object that owns this tensor and calls
+    ///   [`forget_python_object`](Self::forget_python_object) before its memory goes; the interpreter's lock is held.
     #[inline]
-    pub fn set_python_object(&self, object: *mut ()) {
+    pub unsafe fn set_python_object(&self, object: *mut ()) {
         self.python_object.store(object, Ordering::Relaxed);
     }
 
@@ -555,7 +560,7 @@ impl TensorImpl {
     #[inline]
     pub fn forget_python_object(&self, object: *mut ()) {
         if self.python_object() == object {
-            self.set_python_object(std::ptr::null_mut());
+            self.python_object.store(std::ptr::null_mut(), Ordering::Relaxed);
         }
     }
 }

@@ -121,5 +121,6 @@ pub(crate) fn make_known(object: &Bound<'_, PyAny>) {
     let Ok(tensor) = object.cast::<PyTensor>() else { return };
     let tensor = tensor.get();
     tensor.known_as.store(object.as_ptr(), Ordering::Relaxed);
-    tensor.tensor.impl_().set_python_object(object.as_ptr().cast());
+    // SAFETY: (object) the object owns the tensor, and `Drop` takes it out; a `Bound` says that the lock is held.
+    unsafe { tensor.tensor.impl_().set_python_object(object.as_ptr().cast()) };
 }
