@@ -19,11 +19,10 @@ pub use cpu::CpuAllocator;
 pub use reserve::WithReserve;
 pub use size_class::ALIGNMENT;
 pub use stats::MemoryStats;
-pub(crate) use switches::set_memory_recording;
 pub use switches::{Fill, MemoryEvent, MemoryReporter};
+pub(crate) use switches::{start_recording, stop_recording};
 
-#[cfg(all(unix, not(loom), not(miri)))]
-use crate::fork::Guard;
+use crate::fork::{Forking, Hooks};
 use crate::{DeviceType, Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use std::fmt;
@@ -173,30 +172,25 @@ pub(crate) fn release_kept() {
     }
 }
 
-/// The locks of the host's allocator, held across a fork, in the order in which statistics take them.
-#[cfg(all(unix, not(loom), not(miri)))]
-pub(crate) struct LocksOfAllocator {
-    threads: Guard<thread_cache::Threads>,
-    _cache: Guard<shared_cache::Cache>,
-    _regions: Guard<regions::Regions>,
-    _reserve: Guard<reserve::Blocks>,
-}
+/// Holds the locks of the host's allocator across forks, in the order in which statistics take them.
+pub(crate) static AT_FORK: Hooks = Hooks::new(
+    |forking| {
+        thread_cache::THREADS.hold(forking, |_| ());
+        shared_cache::CACHE.hold(forking, |_| ());
+        #[cfg(all(unix, not(miri)))]
+        regions::REGIONS.hold(forking, |_| ());
+        reserve::BLOCKS.hold(forking, |_| ());
+    },
+    |forking| release_locks(forking, |_| ()),
+    |forking| release_locks(forking, thread_cache::Threads::begin_child),
+);
 
-#[cfg(all(unix, not(loom), not(miri)))]
-impl LocksOfAllocator {
-    pub(crate) fn take() -> Self {
-        LocksOfAllocator {
-            threads: thread_cache::Threads::lock(),
-            _cache: shared_cache::lock(),
-            _regions: regions::lock(),
-            _reserve: reserve::lock(),
-        }
-    }
-
-    /// Forgets the threads that the child does not have.
-    pub(crate) fn begin_child(&mut self) {
-        self.threads.begin_child();
-    }
+fn release_locks(forking: &Forking, change: fn(&mut thread_cache::Threads)) {
+    reserve::BLOCKS.release(forking, |_| ());
+    #[cfg(all(unix, not(miri)))]
+    regions::REGIONS.release(forking, |_| ());
+    shared_cache::CACHE.release(forking, |_| ());
+    thread_cache::THREADS.release(forking, change);
 }
 
 /// A reference to a trait object is two words; an atomic pointer to one is one.

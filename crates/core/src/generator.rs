@@ -1,6 +1,6 @@
 //! Random numbers by counter: the n-th number depends on the seed and on n alone, so it is the same for every thread count.
 
-use crate::fork::HeldAcross;
+use crate::fork::{HeldAcross, Hooks};
 use crate::{Result, ensure};
 use std::sync::{Arc, LazyLock};
 
@@ -32,14 +32,17 @@ impl Generator {
 
     /// The one that operators use when none is given.
     pub fn default_cpu() -> &'static Generator {
-        static DEFAULT: LazyLock<Generator> = LazyLock::new(|| Generator::new(DEFAULT_SEED));
+        /// Another thread may be drawing from it when this one forks.
+        static AT_FORK: Hooks = Hooks::new(
+            |forking| DEFAULT.0.hold(forking, |_| ()),
+            |forking| DEFAULT.0.release(forking, |_| ()),
+            |forking| DEFAULT.0.release(forking, |_| ()),
+        );
+        static DEFAULT: LazyLock<Generator> = LazyLock::new(|| {
+            AT_FORK.register();
+            Generator::new(DEFAULT_SEED)
+        });
         &DEFAULT
-    }
-
-    /// The lock of the default one, to be held across a fork: another thread may be drawing from it.
-    #[cfg(all(unix, not(loom), not(miri)))]
-    pub(crate) fn lock_default() -> crate::fork::Guard<GeneratorState> {
-        Self::default_cpu().0.lock()
     }
 
     /// Starts the stream of `seed` from its beginning.

@@ -8,7 +8,7 @@ mod log;
 
 pub use log::{Event, Input, Kind, Memory, Recording, ThreadLog};
 
-use crate::allocator::{CpuAllocator, set_memory_recording};
+use crate::allocator::{CpuAllocator, start_recording, stop_recording};
 use crate::{Allocator, Result, ensure};
 use log::{Log, NONE};
 use parking_lot::Mutex;
@@ -85,7 +85,9 @@ pub fn start(options: Options) -> Result<()> {
     session.1 = Some(Session { number, start: now(), live });
     let flags = (u32::from(options.shapes) * SHAPES) | (u32::from(options.memory) * MEMORY);
     STATE.store((number * ONE_SESSION) | flags, Relaxed);
-    set_memory_recording(options.memory);
+    if options.memory {
+        start_recording(record_memory);
+    }
     Ok(())
 }
 
@@ -93,7 +95,7 @@ pub fn start(options: Options) -> Result<()> {
 pub fn stop() -> Recording {
     let Some(session) = SESSION.lock().1.take() else { return Recording::default() };
     STATE.store(0, Relaxed);
-    set_memory_recording(false);
+    stop_recording();
     let logs = LOGS.lock();
     // The clock is read for each log by itself: until then its thread may have been writing.
     let threads = logs.iter().filter_map(|log| log.lock().take(session.number, now)).collect();
@@ -191,7 +193,7 @@ pub fn begin_operator(name: &'static str, key: usize, inputs: impl FnOnce() -> V
 }
 
 /// Records that so many bytes were given out, or came back.
-pub(crate) fn record_memory(bytes: usize, allocated: bool) {
+fn record_memory(bytes: usize, allocated: bool) {
     let state = STATE.load(Relaxed);
     if state & MEMORY != 0 {
         let bytes = if allocated { bytes as i64 } else { -(bytes as i64) };

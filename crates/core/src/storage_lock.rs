@@ -14,9 +14,6 @@ use std::time::Instant;
 mod bias;
 mod parking;
 
-#[cfg(all(unix, not(loom), not(miri)))]
-pub(crate) use parking::LocksOfSleepers;
-
 /// What a guard allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {

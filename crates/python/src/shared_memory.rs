@@ -5,9 +5,7 @@ use crate::errors::raise;
 use crate::storage::PyStorage;
 use flambeau_core::shared_memory::{self, Handle};
 use pyo3::prelude::*;
-
-/// A handle as Python pickles it: the segment and its length, two processes with their descriptors, the chunk.
-type Pickled = (u64, usize, [(u32, i32); 2], usize, usize);
+use pyo3::types::PyBytes;
 
 #[pymethods]
 impl PyStorage {
@@ -23,22 +21,15 @@ impl PyStorage {
         Ok(slf)
     }
 
-    /// A handle for another process, good for one `_open`.
-    fn _send(&self) -> PyResult<Pickled> {
+    /// A message for another process, for one `_open`. It holds the memory until then.
+    fn _send<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let handle = shared_memory::send(&self.0).map_err(raise)?;
-        Ok((handle.segment, handle.segment_bytes, handle.holders, handle.offset, handle.nbytes))
+        Ok(PyBytes::new(py, &handle.into_bytes()))
     }
 
-    /// The storage of a handle.
+    /// The storage of a message.
     #[staticmethod]
-    fn _open(
-        segment: u64,
-        segment_bytes: usize,
-        holders: [(u32, i32); 2],
-        offset: usize,
-        nbytes: usize,
-    ) -> PyResult<Self> {
-        let handle = Handle { segment, segment_bytes, holders, offset, nbytes };
-        shared_memory::open(&handle).map(PyStorage).map_err(raise)
+    fn _open(message: &[u8]) -> PyResult<Self> {
+        Handle::from_bytes(message).and_then(Handle::open).map(PyStorage).map_err(raise)
     }
 }

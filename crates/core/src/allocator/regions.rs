@@ -19,13 +19,7 @@ const SPARE: usize = 16;
 /// What addresses are taken modulo when a load is compared with the stores before it.
 const PAGE: usize = 4096;
 
-static REGIONS: HeldAcross<Regions> = HeldAcross::new(Regions::new());
-
-/// The lock, to be held across a fork.
-#[cfg(not(loom))]
-pub(super) fn lock() -> crate::fork::Guard<Regions> {
-    REGIONS.lock()
-}
+pub(super) static REGIONS: HeldAcross<Regions> = HeldAcross::new(Regions::new());
 
 /// `bytes` of memory, uninitialised, or `None` if the system has none. `bytes` is a class's size.
 pub(super) fn allocate(bytes: usize) -> Option<NonNull<u8>> {

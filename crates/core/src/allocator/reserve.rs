@@ -114,14 +114,8 @@ unsafe impl Sync for Memory {}
 
 static MEMORY: Memory = Memory(UnsafeCell::new(MaybeUninit::uninit()));
 
-static BLOCKS: HeldAcross<Blocks> =
+pub(super) static BLOCKS: HeldAcross<Blocks> =
     HeldAcross::new(Blocks { free: [ptr::null_mut(); CLASSES], cut: 0, used: 0 });
-
-/// The lock, to be held across a fork.
-#[cfg(all(unix, not(loom), not(miri)))]
-pub(super) fn lock() -> crate::fork::Guard<Blocks> {
-    BLOCKS.lock()
-}
 
 /// Whether a block is one of the reserve's.
 #[inline(always)]

@@ -14,13 +14,7 @@ const DEFAULT_LIMIT: usize = 1 << 30;
 
 const LARGE_CLASSES: usize = CLASSES - SMALL_CLASSES;
 
-static CACHE: HeldAcross<Cache> = HeldAcross::new(Cache::new(DEFAULT_LIMIT));
-
-/// The lock, to be held across a fork.
-#[cfg(all(unix, not(loom), not(miri)))]
-pub(super) fn lock() -> crate::fork::Guard<Cache> {
-    CACHE.lock()
-}
+pub(super) static CACHE: HeldAcross<Cache> = HeldAcross::new(Cache::new(DEFAULT_LIMIT));
 
 /// A block of at least `bytes`, which is more than [`SMALL_MAX`](super::size_class::SMALL_MAX), zero if asked for,
 /// or `None` if the system has no memory.

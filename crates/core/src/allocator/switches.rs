@@ -1,10 +1,9 @@
 //! What can be switched on to look at memory use: filling fresh memory, and reporting each allocation.
 
-use crate::profiler;
 use parking_lot::RwLock;
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 /// What fresh memory is filled with, for debugging reads of what was never written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,6 +40,8 @@ const RECORD: u8 = 8;
 
 /// All switches in one byte: while none is on, an allocation looks no further.
 static SWITCHES: AtomicU8 = AtomicU8::new(0);
+/// What a profiler registers, which builds on allocators and not the other way round.
+static RECORDER: OnceLock<fn(usize, bool)> = OnceLock::new();
 static REPORTER: RwLock<Option<MemoryReporter>> = RwLock::new(None);
 
 thread_local! {
@@ -87,18 +88,23 @@ pub(super) fn set_reporter(reporter: Option<MemoryReporter>) {
     drop(former); // After unlocking: what it owns may free tensors, which reports.
 }
 
-pub(crate) fn set_memory_recording(on: bool) {
-    match on {
-        true => SWITCHES.fetch_or(RECORD, Relaxed),
-        false => SWITCHES.fetch_and(!RECORD, Relaxed),
-    };
+/// Tells `recorder`, the first that there ever is, how many bytes each allocation and each freeing has, and which it is.
+pub(crate) fn start_recording(recorder: fn(bytes: usize, allocated: bool)) {
+    RECORDER.get_or_init(|| recorder);
+    SWITCHES.fetch_or(RECORD, Relaxed);
+}
+
+pub(crate) fn stop_recording() {
+    SWITCHES.fetch_and(!RECORD, Relaxed);
 }
 
 /// Tells the profiler, and the reporter, unless it is the reporter's own doing.
 #[cold]
 pub(super) fn report(event: &MemoryEvent) {
-    if SWITCHES.load(Relaxed) & RECORD != 0 {
-        profiler::record_memory(event.bytes, event.allocated);
+    if SWITCHES.load(Relaxed) & RECORD != 0
+        && let Some(recorder) = RECORDER.get()
+    {
+        recorder(event.bytes, event.allocated);
     }
     let Some(reporter) = REPORTER.read_recursive().clone() else { return };
     if !REPORTING.replace(true) {

@@ -8,11 +8,12 @@
 
 use super::size_class::{ALIGNMENT, SMALL_CLASSES, class_bytes, class_of};
 use super::stats::Counters;
-use super::{reserve, shared_cache, system};
-use crate::fork::{self, Guard, HeldAcross};
+use super::{AT_FORK, reserve, shared_cache, system};
+use crate::fork::HeldAcross;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// How many bytes a thread keeps in one class: two of the largest kernels' worth of small results, and a graph of
@@ -66,7 +67,7 @@ impl Drop for Exit {
 }
 
 /// The threads that statistics must ask.
-static THREADS: HeldAcross<Threads> = HeldAcross::new(Threads(Vec::new()));
+pub(super) static THREADS: HeldAcross<Threads> = HeldAcross::new(Threads(Vec::new()));
 
 pub(super) struct Threads(Vec<NonNull<Shared>>);
 
@@ -74,13 +75,12 @@ pub(super) struct Threads(Vec<NonNull<Shared>>);
 unsafe impl Send for Threads {}
 
 impl Threads {
-    pub(super) fn lock() -> Guard<Threads> {
+    pub(super) fn lock() -> MutexGuard<'static, Threads> {
         THREADS.lock()
     }
 
     /// In a forked child: what other threads counted is published, and they are gone. Their memory is still there, but will
     /// be that of new threads.
-    #[cfg(all(unix, not(loom), not(miri)))]
     pub(super) fn begin_child(&mut self) {
         let own: *const Shared = THREAD.with(|thread| &raw const thread.shared);
         self.iter().filter(|shared| !ptr::eq(*shared, own)).for_each(|shared| shared.counters.publish());
@@ -233,7 +233,7 @@ impl Thread {
             return self.phase.set(Phase::Exited);
         }
         self.phase.set(Phase::Registered);
-        fork::watch();
+        AT_FORK.register();
         THREADS.lock().0.push(NonNull::from(&self.shared));
         self.shared.counters.open();
         for (class, room) in self.shared.room.iter().enumerate() {

@@ -1,47 +1,31 @@
-//! A segment in this process's memory, and the headers of its chunks.
+//! A segment in this process's memory: made, or opened by what a message says.
 
-#![expect(unsafe_code, reason = "maps segments and reads what other processes count there")]
+#![expect(unsafe_code, reason = "makes, seals and maps files")]
 
-use super::Handle;
+use super::members::{MAKER, Member, NONE, reopened};
+use super::message::{Message, Opened};
+use super::records::{Layout, unused_number};
 use crate::{Error, ErrorKind, Result, ensure};
 use std::fs::{File, OpenOptions};
-use std::hash::{BuildHasher, RandomState};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
 
-/// The unit of chunks, which is also the length of a header: data is aligned to it.
-pub(super) const UNIT: usize = 64;
-
-/// What stands at the beginning of a segment: its number.
-#[repr(C)]
-struct SegmentHeader {
-    number: AtomicU64,
-}
-
-/// What stands before the bytes of a chunk.
-#[repr(C)]
-pub(super) struct ChunkHeader {
-    /// The length with the header; only the process that made the segment changes it.
-    bytes: AtomicU64,
-    /// How many storages and messages hold it, in all processes.
-    pub(super) holders: AtomicU32,
-}
-
-impl ChunkHeader {
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed) as usize
-    }
-}
+/// What a segment is sealed against: else whoever has it could take pages away under those who look at them.
+const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+const NO_DESCRIPTOR: RawFd = -1;
 
 /// A mapped segment; unmapped and closed when dropped.
 pub(super) struct Mapping {
     start: NonNull<u8>,
-    bytes: usize,
-    file: File,
+    pub(super) layout: Layout,
+    /// Owned, and with it the lock of the slot. A forked child has others than its parent.
+    descriptor: AtomicI32,
+    slot: AtomicU32,
     pub(super) number: u64,
     /// The process that made it, and its descriptor there.
-    owner: (u32, i32),
+    maker: Opened,
 }
 
 // SAFETY: the memory belongs to no thread; all that is read here is atomic.
@@ -51,110 +35,118 @@ unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        let slot = self.slot();
+        if slot != MAKER && slot != NONE {
+            // While the lock is still there. Every chunk that is held here keeps the mapping, so nothing is held.
+            self.note_given_back(slot);
+        }
         // SAFETY: it was mapped with this length, and every storage in it keeps the mapping.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.layout.bytes) };
+        drop(self.leave());
     }
 }
 
 impl Mapping {
     /// A new segment of `bytes` bytes, which are zeros.
     pub(super) fn create(bytes: usize) -> Result<Self> {
+        let Some(layout) = Layout::of(bytes) else {
+            return Err(Error::new(
+                ErrorKind::OutOfMemory,
+                format!("cannot make {bytes} bytes of shared memory"),
+            ));
+        };
         let file = anonymous_file(bytes)?;
         let start = map(&file, bytes)?;
-        let owner = (std::process::id(), file.as_raw_fd());
-        let number = unused_number();
-        let made = Mapping { start, bytes, file, number, owner };
-        made.segment_header().number.store(number, Ordering::Release);
+        let maker = (std::process::id(), file.as_raw_fd());
+        let made = Self::of(start, layout, file, MAKER, unused_number(), maker);
+        made.write_number();
         Ok(made)
     }
 
-    /// The segment of a handle, if one of the processes that had it open still has.
-    pub(super) fn open(handle: &Handle) -> Result<Self> {
-        for (process, descriptor) in handle.holders {
-            if let Some(found) = Self::open_of(process, descriptor, handle) {
-                return Ok(found);
-            }
-        }
-        let (process, _) = handle.holders[1];
-        Err(Error::new(
-            ErrorKind::Io,
-            format!(
-                "cannot open shared memory: process {process}, which sent it, has ended or closed it before it was received; \
-                 keep the sender alive until then"
-            ),
-        ))
+    fn of(start: NonNull<u8>, layout: Layout, file: File, slot: u32, number: u64, maker: Opened) -> Self {
+        let (descriptor, slot) = (AtomicI32::new(file.into_raw_fd()), AtomicU32::new(slot));
+        Mapping { start, layout, descriptor, slot, number, maker }
     }
 
-    /// A descriptor's number may be another file's by now, so the segment is asked for its own.
-    fn open_of(process: u32, descriptor: i32, handle: &Handle) -> Option<Self> {
+    /// The segment of a message, if one of the processes that had it open still has.
+    pub(super) fn open(message: &Message) -> Result<Self> {
+        let opened = message.opened.iter().find_map(|opened| Self::open_of(*opened, message));
+        opened.ok_or_else(|| {
+            let (process, _) = message.opened[1];
+            let text = format!(
+                "cannot open shared memory: process {process}, which sent it, has ended or closed it before it was received, \
+                 or has no such segment; keep the sender alive until then"
+            );
+            Error::new(ErrorKind::Io, text)
+        })
+    }
+
+    /// A descriptor's number may be another file's by now, so that is looked at before it is opened, and the segment is asked for
+    /// its own number.
+    fn open_of((process, descriptor): Opened, message: &Message) -> Option<Self> {
+        let layout = Layout::of(usize::try_from(message.bytes).ok()?)?;
         let path = format!("/proc/{process}/fd/{descriptor}");
-        let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
-        if file.metadata().ok()?.len() != handle.segment_bytes as u64 || handle.segment_bytes < UNIT {
+        // Opening a pipe or a device may wait or do something; to have a path to it does not.
+        let path = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path).ok()?;
+        let metadata = path.metadata().ok()?;
+        if !metadata.is_file() || metadata.len() != message.bytes {
             return None;
         }
-        let start = map(&file, handle.segment_bytes).ok()?;
-        let (bytes, number, owner) = (handle.segment_bytes, handle.segment, handle.holders[0]);
-        let opened = Mapping { start, bytes, file, number, owner };
-        (opened.segment_header().number.load(Ordering::Acquire) == number).then_some(opened)
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    pub(super) fn start(&self) -> usize {
-        self.start.as_ptr().addr()
-    }
-
-    pub(super) fn owner(&self) -> u32 {
-        self.owner.0
-    }
-
-    pub(super) fn contains(&self, address: *const u8) -> bool {
-        (self.start()..self.start() + self.bytes).contains(&address.addr())
-    }
-
-    /// A handle on a chunk's bytes, which it holds from now on.
-    pub(super) fn handle(&self, data: *const u8, nbytes: usize) -> Handle {
-        let offset = data.addr() - self.start();
-        self.header(offset - UNIT).holders.fetch_add(1, Ordering::Relaxed);
-        Handle {
-            segment: self.number,
-            segment_bytes: self.bytes,
-            holders: [self.owner, (std::process::id(), self.file.as_raw_fd())],
-            offset,
-            nbytes,
+        let file = reopened(path.as_raw_fd())?;
+        if !is_sealed(&file) || file.metadata().ok()?.len() != message.bytes {
+            return None;
         }
+        let start = map(&file, layout.bytes).ok()?;
+        let opened = Self::of(start, layout, file, NONE, message.segment, message.opened[0]);
+        if opened.written_number() != message.segment {
+            return None;
+        }
+        let file = opened.leave().map(File::from)?;
+        opened.enter(opened.join(file));
+        Some(opened)
+    }
+
+    /// Has the process take part as a member does.
+    pub(super) fn enter(&self, member: Member) {
+        self.descriptor.store(member.file.into_raw_fd(), Relaxed);
+        self.slot.store(member.slot, Relaxed);
+    }
+
+    /// Has it take part no longer, and have nothing of the file open once the result is dropped.
+    pub(super) fn leave(&self) -> Option<OwnedFd> {
+        self.slot.store(NONE, Relaxed);
+        let descriptor = self.descriptor.swap(NO_DESCRIPTOR, Relaxed);
+        // SAFETY: the mapping owned it, and has it no longer.
+        (descriptor != NO_DESCRIPTOR).then(|| unsafe { OwnedFd::from_raw_fd(descriptor) })
+    }
+
+    pub(super) fn descriptor(&self) -> Option<RawFd> {
+        Some(self.descriptor.load(Relaxed)).filter(|descriptor| *descriptor != NO_DESCRIPTOR)
+    }
+
+    pub(super) fn slot(&self) -> u32 {
+        self.slot.load(Relaxed)
+    }
+
+    /// Who has the segment open: the process that made it, and this one.
+    pub(super) fn opened(&self) -> [Opened; 2] {
+        [self.maker, (std::process::id(), self.descriptor.load(Relaxed))]
     }
 
     /// The address at `offset`, which is inside.
     pub(super) fn at(&self, offset: usize) -> *mut u8 {
         self.start.as_ptr().wrapping_add(offset)
     }
+}
 
-    /// The header of the chunk at `offset`, which is a multiple of the unit and inside.
-    pub(super) fn header(&self, offset: usize) -> &ChunkHeader {
-        debug_assert!(offset.is_multiple_of(UNIT) && offset + UNIT <= self.bytes);
-        // SAFETY: mapped for as long as `self`, aligned, and all atomics, which other processes write as such too.
-        unsafe { &*self.at(offset).cast() }
-    }
-
-    /// Makes a chunk of `bytes` bytes, header included; the caller owns the segment, and nobody the chunk.
-    pub(super) fn write_header(&self, offset: usize, bytes: usize, holders: u32) {
-        let header = self.header(offset);
-        header.bytes.store(bytes as u64, Ordering::Relaxed);
-        header.holders.store(holders, Ordering::Release);
-    }
-
-    fn segment_header(&self) -> &SegmentHeader {
-        // SAFETY: as for `header`.
-        unsafe { &*self.start.as_ptr().cast() }
-    }
+fn is_sealed(file: &File) -> bool {
+    // SAFETY: a descriptor of ours.
+    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+    seals >= 0 && seals & SEALS == SEALS
 }
 
 /// A file of memory without a name, which cannot shrink under those who look at it.
 fn anonymous_file(bytes: usize) -> Result<File> {
-    use std::os::fd::FromRawFd;
     // SAFETY: a constant name and flags; the descriptor is owned by the file.
     let file = unsafe {
         let descriptor =
@@ -165,9 +157,8 @@ fn anonymous_file(bytes: usize) -> Result<File> {
         File::from_raw_fd(descriptor)
     };
     file.set_len(bytes as u64).map_err(|_| failed(&format!("cannot make {bytes} bytes of shared memory")))?;
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
     // SAFETY: a descriptor of ours.
-    let sealed = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) };
+    let sealed = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, SEALS) };
     ensure!(sealed == 0, Io, "cannot seal shared memory: {}", std::io::Error::last_os_error());
     Ok(file)
 }
@@ -185,10 +176,4 @@ fn failed(what: &str) -> Error {
     let kind =
         if cause.raw_os_error() == Some(libc::ENOMEM) { ErrorKind::OutOfMemory } else { ErrorKind::Io };
     Error::with_source(kind, format!("{what}: {cause}"), cause)
-}
-
-/// A number that no other segment has: hashers are seeded from the system's entropy.
-fn unused_number() -> u64 {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    RandomState::new().hash_one((std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
 }

@@ -1,5 +1,7 @@
 //! Where threads sleep that wait for a storage lock: a few beds, chosen by the lock's address.
 
+#[cfg(not(loom))]
+use crate::fork::{Hooks, Kept};
 use std::time::Instant;
 
 #[cfg(not(loom))]
@@ -32,6 +34,8 @@ pub(super) struct Locked {
 
 /// Takes the mutex of the bed for a lock at `address`.
 pub(super) fn lock(address: usize) -> Locked {
+    #[cfg(not(loom))]
+    AT_FORK.register();
     // Storages are 64-byte aligned; the product spreads their low bits to the top (Fibonacci hashing).
     let hash = (address / 64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let bed = &ALL[(hash >> (usize::BITS - 8)) % BEDS];
@@ -52,17 +56,15 @@ impl Locked {
 }
 
 /// Every bed's mutex, held across a fork, so that the child finds them free.
-#[cfg(all(unix, not(loom), not(miri)))]
-pub(crate) struct LocksOfSleepers {
-    _all: [MutexGuard<'static, ()>; BEDS],
-}
+#[cfg(not(loom))]
+static AT_FORK: Hooks = Hooks::new(
+    |forking| HELD.put(forking, std::array::from_fn(|i| imp::lock(&ALL[i].mutex))),
+    |forking| drop(HELD.take(forking)),
+    |forking| drop(HELD.take(forking)),
+);
 
-#[cfg(all(unix, not(loom), not(miri)))]
-impl LocksOfSleepers {
-    pub(crate) fn take() -> Self {
-        LocksOfSleepers { _all: std::array::from_fn(|i| imp::lock(&ALL[i].mutex)) }
-    }
-}
+#[cfg(not(loom))]
+static HELD: Kept<[MutexGuard<'static, ()>; BEDS]> = Kept::new();
 
 #[cfg(not(loom))]
 mod imp {

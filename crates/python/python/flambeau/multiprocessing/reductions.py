@@ -1,7 +1,8 @@
 """How tensors are pickled for other processes: by a handle on shared memory, to which they move.
 
 Elements that cannot move, because NumPy or another library has their address, are copied; so are storages without a byte.
-A handle holds the memory until it is received, so the sender may let the tensor go, but must live until then.
+A handle holds the memory until it is received, so the sender may let the tensor go, but must live until then. It is received
+once: to load the same bytes again is an error.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def reduce_storage(storage: UntypedStorage) -> tuple[Any, ...]:
         return UntypedStorage.frombytes, (b"",)
     if not storage.is_shared():
         storage = (storage if storage.resizable() else storage.clone()).share_memory_()
-    return UntypedStorage._open, storage._send()
+    return UntypedStorage._open, (storage._send(),)
 
 
 def reduce_tensor(tensor: Tensor) -> Any:
