@@ -118,7 +118,7 @@ pub fn share(storage: &Storage) -> Result<()> {
     }
     let moved = move_to_chunk(storage);
     // Another thread may have been first. Under a guard its move is seen whole.
-    if moved.is_err() && with_guards(&[(storage, Access::Read)], || is_shared(storage)).unwrap_or(false) {
+    if moved.is_err() && with_guards(&[(storage, Access::Read)], |_| is_shared(storage)).unwrap_or(false) {
         return Ok(());
     }
     moved
