@@ -3,11 +3,12 @@
 //! `forward` compares with a float64 reference in every scalar type and instruction set; `layouts` with odd strides;
 //! `variants` in-place, `out=` and Meta; `boundaries` NaN and infinity at every position; `determinism` one thread against two;
 //! `gradients` derivatives of both orders; `tangents` forward mode; `errors` what must be refused; `types` which types are
-//! taken. A skipped check names its reason, and every test prints how many it skipped.
+//! taken; `devices` operands without values beside others; `convolutions` and `hostile` draw their cases. A skipped check names its reason, and every test prints how many it skipped.
 
 pub mod array;
 pub mod call;
 pub mod compare;
+pub mod draw;
 pub mod layout;
 pub mod leaves;
 pub mod op_db;

@@ -3,6 +3,9 @@
 use crate::Tensor;
 use flambeau_core::{DimVec, Result, bail, ensure};
 
+/// Elements of one side, so that numbers of bytes and of products fit in 63 bits.
+const MOST_ELEMENTS: i64 = 1 << 56;
+
 /// The lists of a call, as long as the tensors have spatial dimensions.
 pub(super) struct Parameters {
     pub(super) stride: DimVec,
@@ -62,6 +65,12 @@ impl Parameters {
             &input[2..],
             &sizes[2..]
         );
+        for side in [input, &sizes] {
+            let padded = |(size, padding): (&i64, &i64)| padding.checked_mul(2)?.checked_add(*size);
+            let pixels = side[2..].iter().zip(&self.padding).map(padded);
+            ensure_countable("padded sides", side, side[..2].iter().copied().map(Some).chain(pixels))?;
+        }
+        ensure_countable("weights", weight, weight.iter().copied().map(Some))?;
         Ok(sizes)
     }
 
@@ -149,6 +158,19 @@ impl Parameters {
     }
 }
 
+/// Refuses sizes of which kernels could not count the elements, even where there are none.
+fn ensure_countable(what: &str, given: &[i64], mut sizes: impl Iterator<Item = Option<i64>>) -> Result<()> {
+    let within = |product: i64, size: Option<i64>| {
+        product.checked_mul(size?.max(1)).filter(|product| *product <= MOST_ELEMENTS)
+    };
+    ensure!(
+        sizes.try_fold(1, within).is_some(),
+        Overflow,
+        "expected {what} of at most {MOST_ELEMENTS} elements but got sizes {given:?}"
+    );
+    Ok(())
+}
+
 fn expanded(name: &str, values: &[i64], spatial: usize) -> Result<DimVec> {
     match values {
         [one] => Ok(DimVec::from_elem(*one, spatial)),
@@ -216,16 +238,19 @@ impl Conv {
         self.channels * self.places()
     }
 
-    /// Whether an output pixel is made of the input pixel at its place alone.
+    /// Whether an output pixel is made of the input pixel at its place alone, and no input pixel is left over.
     pub(super) fn is_pointwise(&self) -> bool {
-        self.kernel == [1; 3] && self.stride == [1; 3] && self.padding == [0; 3]
+        self.kernel == [1; 3] && self.stride == [1; 3] && self.padding == [0; 3] && self.input == self.output
     }
 
     /// The convolution of the output's gradient, with weights turned around in every dimension, that gives the input's
-    /// gradient: where strides are 1 and the padding stays inside the kernel's reach.
+    /// gradient: where strides are 1, the padding stays inside the kernel's reach, and no input pixel is left over, as
+    /// `output_padding` does.
     pub(super) fn flipped(&self) -> Option<Self> {
         let reach = |d: usize| self.dilation[d] * (self.kernel[d] - 1);
-        let inside = (0..3).all(|d| self.padding[d] <= reach(d));
+        let inside = (0..3).all(|d| {
+            self.padding[d] <= reach(d) && self.input[d] + 2 * self.padding[d] == self.output[d] + reach(d)
+        });
         (inside && self.stride == [1; 3]).then(|| Self {
             channels: self.filters,
             filters: self.channels,

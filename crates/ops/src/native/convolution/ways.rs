@@ -7,12 +7,12 @@ use super::weights::Weights;
 use super::{depthwise, direct, gradient, padded, product, shape, winograd};
 use crate::gemm::{GemmElement, Scratch, Shared};
 use crate::native::{copy, repeat, view};
-use crate::structured::{TensorSpec, with_scratch};
+use crate::structured::{TensorSpec, with_guards, with_scratch};
 use crate::vectorized::EveryIsa;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Guarded, MemoryFormat, Result, Scalar, ScalarType};
 use smallvec::SmallVec;
-use std::ops::Add;
+use std::ops::{Add, Mul};
 
 /// Whether the rows of each channel follow one another evenly, so that its pixels are one run. Where a dimension has one
 /// place its stride means nothing.
@@ -167,11 +167,15 @@ pub(super) fn input_gradient(conv: &Conv, gy: &Tensor, w: &Tensor, sizes: &[i64]
     let (gy, w) = (&even(&widened(gy)?)?, &contiguous(&widened(w)?)?);
     let spec = TensorSpec::like(gy, sizes).with_format(gy.suggest_memory_format());
     let gx = spec.allocate("convolution_backward")?;
-    let back = conv.flipped();
+    let back = match conv.flipped() {
+        // The padding stands for outputs that are not there: a weight that is not finite must not meet its zeros.
+        Some(back) if back.padding != [0; 3] && !is_finite(w)? => None,
+        back => back,
+    };
     match back.map(|back| (way(&back, gy.dtype()), back)) {
         Some((Way::Depthwise, back)) => {
-            // One channel's weights turned around are its weights from back to front.
-            let turned = repeat::flip(&view::view(w, &[w.sizes()[0], -1])?, &[1])?;
+            // There is one filter for each group, so its kernels lie in the order of the channels they give.
+            let turned = repeat::flip(&view::view(w, &[-1, conv.places() as i64])?, &[1])?;
             forward(&back, gy, &turned, None, &gx)?;
             return Ok(gx);
         }
@@ -187,8 +191,36 @@ pub(super) fn input_gradient(conv: &Conv, gy: &Tensor, w: &Tensor, sizes: &[i64]
         Some((Way::Columns, _)) => {}
         None => copy::zero_(&gx)?,
     }
-    dispatch_all_types!(numbers, gy.dtype(), "convolution_backward", T => input_gradient_of::<T>(conv, gy, w, &gx))?;
+    dispatch_all_types!(numbers, gy.dtype(), "convolution_backward", T => {
+        input_gradient_of::<T>(conv, back.as_ref(), gy, w, &gx)
+    })?;
     Ok(gx)
+}
+
+/// Whether no element of a contiguous tensor is infinite or NaN. Half precision is widened before.
+fn is_finite(tensor: &Tensor) -> Result<bool> {
+    if !tensor.is_floating_point() || tensor.numel() == 0 {
+        return Ok(true);
+    }
+    dispatch_all_types!(wide_floats, tensor.dtype(), "convolution_backward", T => {
+        with_guards("convolution_backward", &[tensor], &[], || {
+            // SAFETY: the guard is held, and the tensor is contiguous.
+            let values =
+                unsafe { std::slice::from_raw_parts(tensor.data_ptr().cast::<T>(), tensor.numel() as usize) };
+            Ok(are_finite(values, T::default()))
+        })
+    })
+}
+
+/// Whether products with `zero` are: sums of several elements at a time, for which compilers find vectors.
+fn are_finite<T: Copy + Add<Output = T> + Mul<Output = T> + PartialEq>(values: &[T], zero: T) -> bool {
+    let mut sums = [zero; 16];
+    for some in values.chunks(16) {
+        for (sum, value) in sums.iter_mut().zip(some) {
+            *sum = *sum + *value * zero;
+        }
+    }
+    sums.into_iter().all(|sum| sum == zero)
 }
 
 /// The gradient of the input by products that read the image itself, or by transformed tiles; whether the latter are finite.
@@ -222,6 +254,7 @@ where
 
 fn input_gradient_of<T: GemmElement + Element + Accumulate>(
     conv: &Conv,
+    back: Option<&Conv>,
     gy: &Tensor,
     w: &Tensor,
     gx: &Tensor,
@@ -230,12 +263,12 @@ fn input_gradient_of<T: GemmElement + Element + Accumulate>(
         let weights = Shared(guarded.ptr(w.strided_view()).cast::<T>());
         // SAFETY: the guards are held; sizes were checked; `gx` is fresh, `gy` has even rows and `w` is contiguous.
         unsafe {
-            match conv.flipped() {
+            match back {
                 Some(back) => {
                     let mut flipped = Scratch::new::<T>(w.numel() as usize);
                     let flipped = Shared(flipped.as_mut_ptr::<T>());
                     gradient::flip(conv, weights.at(), flipped.at());
-                    product::forward(&back, images(guarded, gy), flipped, None, images(guarded, gx));
+                    product::forward(back, images(guarded, gy), flipped, None, images(guarded, gx));
                 }
                 None => gradient::input(conv, images(guarded, gy), weights, images(guarded, gx)),
             }
