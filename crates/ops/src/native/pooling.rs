@@ -89,6 +89,9 @@ fn max_backward(kind: Kind, grad_output: &Tensor, indices: &Tensor, grad_input: 
     summed(grad_input, |gx| {
         let gy = &widened(grad_output)?;
         dispatch_all_types!(wide_floats, gx.dtype(), kind.name, T => with_scratch(kind.name, &[gy, indices], &[gx], |guarded| {
+            if gx.numel() == 0 {
+                return Ok(());
+            }
             let of = |tensor: &Tensor| Channels::<T>::of(guarded, kind, tensor);
             let at = Channels::of(guarded, kind, indices);
             // SAFETY: the guards are held, sizes were checked, and `gx` shares no memory with what is read.

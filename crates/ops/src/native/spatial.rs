@@ -179,7 +179,7 @@ pub fn im2col(
         cut = whole.slice(-1, None, None, p.dilation[d])?;
     }
     let rows = shape::numel(&[c, p.kernel[0], p.kernel[1]])?;
-    let columns = cut.permute(&[0, 1, 4, 5, 2, 3])?.reshape(&[n, rows, blocks[0] * blocks[1]])?;
+    let columns = cut.permute(&[0, 1, 4, 5, 2, 3])?.reshape(&[n, rows, shape::numel(&blocks)?])?;
     unbatched(columns, alone)
 }
 

@@ -203,10 +203,10 @@ fn is_finite(tensor: &Tensor) -> Result<bool> {
         return Ok(true);
     }
     dispatch_all_types!(wide_floats, tensor.dtype(), "convolution_backward", T => {
-        with_guards("convolution_backward", &[tensor], &[], || {
+        with_guards("convolution_backward", &[tensor], &[], |guarded| {
+            let first = guarded.ptr(tensor.strided_view()).cast::<T>();
             // SAFETY: the guard is held, and the tensor is contiguous.
-            let values =
-                unsafe { std::slice::from_raw_parts(tensor.data_ptr().cast::<T>(), tensor.numel() as usize) };
+            let values = unsafe { std::slice::from_raw_parts(first, tensor.numel() as usize) };
             Ok(are_finite(values, T::default()))
         })
     })

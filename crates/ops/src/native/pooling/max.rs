@@ -23,6 +23,9 @@ fn forward(kind: Kind, self_: &Tensor, given: &Given<'_>, out: &Tensor, indices:
         "{name}: windows of more than 2^32 - 2 elements are not implemented"
     );
     dispatch_all_types!(numbers, self_.dtype(), name, T => with_scratch(name, &[self_], &[out, indices], |guarded| {
+        if out.numel() == 0 {
+            return Ok(());
+        }
         let of = |tensor: &Tensor| Channels::<T>::of(guarded, kind, tensor);
         // SAFETY: the guards are held; the sizes are the meta function's, and outputs share no memory with the input.
         unsafe { greatest::max(&pool, &of(self_), &of(out), &Channels::of(guarded, kind, indices)) };
