@@ -36,6 +36,14 @@ impl Operator<'_> {
         naming::function(&self.schema.name)
     }
 
+    /// Whether a kernel must refuse operands with values beside such without: a call with both comes to it, since of their keys
+    /// `Meta` is the highest. Iterators refuse by themselves.
+    pub(crate) fn checks_devices(&self, kernel: &OperatorKernel) -> bool {
+        kernel.keys == ["Meta"]
+            && spans_devices(&self.schema)
+            && !(self.entry.structured && self.uses_iterator())
+    }
+
     pub(crate) fn uses_iterator(&self) -> bool {
         self.entry.structured_inherits.is_some()
     }
@@ -155,7 +163,8 @@ fn family(entry: &NativeFunction) -> Result<String, String> {
     }
 }
 
-/// Kernels with the same path become one; a structured operator gets a Meta kernel of its own.
+/// Kernels with the same path become one, but that for `Meta` where it sees to it that no operand has values; a structured
+/// operator gets a Meta kernel of its own.
 fn kernels(entry: &NativeFunction) -> Result<Vec<OperatorKernel>, String> {
     let mut kernels: Vec<OperatorKernel> = vec![];
     for Kernel { key, path, .. } in entry.kernels() {
@@ -164,7 +173,8 @@ fn kernels(entry: &NativeFunction) -> Result<Vec<OperatorKernel>, String> {
         if path.0.len() != 2 {
             return Err(format!("`{path}`: expected the path of a kernel to be `module::function`"));
         }
-        match kernels.iter_mut().find(|kernel| kernel.path == *path) {
+        let apart = variant == "Meta" && spans_devices(&entry.schema);
+        match kernels.iter_mut().find(|kernel| kernel.path == *path && !apart) {
             Some(known) => known.keys.push(variant),
             None => {
                 kernels.push(OperatorKernel { keys: vec![variant], path: path.clone(), meta_only: false })
@@ -180,6 +190,15 @@ fn kernels(entry: &NativeFunction) -> Result<Vec<OperatorKernel>, String> {
         kernels.push(OperatorKernel { keys: vec!["Meta"], path, meta_only: true });
     }
     Ok(kernels)
+}
+
+/// Whether a call may be given tensors of several devices: it takes more than one. A copy sees to it by itself.
+fn spans_devices(schema: &FunctionSchema) -> bool {
+    if schema.name.base == "copy_" {
+        return false;
+    }
+    let tensors: Vec<&Argument> = schema.arguments().filter(|argument| argument.ty.holds_tensors()).collect();
+    tensors.len() > 1 || tensors.iter().any(|argument| matches!(argument.ty, Type::List(..)))
 }
 
 /// Of the overloads of one name, the one without an overload name has it bare, or else the first in the file; the others

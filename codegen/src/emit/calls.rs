@@ -51,7 +51,18 @@ pub(super) fn returned(schema: &FunctionSchema) -> String {
 
 /// A slice of every tensor that is read: `&[self_, mat2]`, or a longer form where some are optional or in lists.
 pub(super) fn tensor_slice(schema: &FunctionSchema) -> String {
-    let tensors: Vec<&Argument> = schema.inputs().filter(|argument| argument.ty.holds_tensors()).collect();
+    slice(schema.inputs().filter(|argument| argument.ty.holds_tensors()).collect())
+}
+
+/// The same with what is written, without lists of indices, which may be elsewhere.
+pub(super) fn operand_slice(schema: &FunctionSchema) -> String {
+    let is_index = |ty: &Type| matches!(ty, Type::List(inner, _) if inner.is_optional());
+    let operands =
+        schema.arguments().filter(|argument| argument.ty.holds_tensors() && !is_index(&argument.ty));
+    slice(operands.collect())
+}
+
+fn slice(tensors: Vec<&Argument>) -> String {
     let plain = |argument: &&Argument| argument.ty == Type::Base(BaseType::Tensor);
     let single: Vec<String> =
         tensors.iter().filter(|argument| plain(argument)).map(|argument| name(argument)).collect();

@@ -27,7 +27,7 @@ fn function(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
         "fn {name}(_keys: DispatchKeySet, {parameters}) -> Result<{returned}> {{\n{snapshot}{body}\n}}",
         parameters = calls::parameters(schema),
         returned = calls::returned(schema),
-        body = body(operator, kernel),
+        body = check(operator, kernel) + &body(operator, kernel),
     )
 }
 
@@ -59,6 +59,15 @@ fn snapshot(wrapper: &str, schema: &FunctionSchema) -> String {
     });
     let passed: Vec<String> = passed.collect();
     format!("if {} {{\nreturn {wrapper}(_keys, {});\n}}\n", questions.join(" || "), passed.join(", "))
+}
+
+/// One device for all operands.
+fn check(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
+    if !operator.checks_devices(kernel) {
+        return String::new();
+    }
+    let name = operator.schema.name.to_string();
+    format!("ensure_same_device({name:?}, {})?;\n", calls::operand_slice(&operator.schema))
 }
 
 fn body(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {

@@ -323,6 +323,26 @@ fn ensure_written_once(out: &Tensor) -> Result<()> {
     Ok(())
 }
 
+/// Refuses operands on several devices, as kernels that compute shapes alone must: where one of them has values and another has
+/// none, the result would have neither. Zero-dimensional CPU tensors may join a first one that has dimensions.
+///
+/// # Errors
+/// `Device`, naming both.
+pub fn ensure_same_device(name: &str, operands: &[&Tensor]) -> Result<()> {
+    let Some((first, others)) = operands.split_first() else { return Ok(()) };
+    let joins = |other: &Tensor| first.dim() > 0 && other.dim() == 0 && other.device().is_cpu();
+    for other in others {
+        ensure!(
+            other.device() == first.device() || joins(other),
+            Device,
+            "{name}: expected all tensors to be on the same device, but got at least two devices, {} and {}",
+            first.device(),
+            other.device()
+        );
+    }
+    Ok(())
+}
+
 /// Calls `body` under shared guards on `reads` and exclusive ones on `writes`. What was read of their geometries since the call began,
 /// and is read in `body`, is one geometry each: a tensor that was ever given another is refused, and comes here as a
 /// snapshot of its own (`snapshot`).

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::structured::ensure_same_device;
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -61,6 +62,7 @@ fn index_tensor_meta(
     mask: [bool; 2],
     stride: &[i64],
 ) -> Result<Tensor> {
+    ensure_same_device("index.Tensor", &[self_].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
     let spec = native::index::index_meta(self_, indices, weight, mask, stride)?;
     spec.allocate("index.Tensor")
 }
@@ -138,6 +140,7 @@ fn index_tensor_out_meta(
     stride: &[i64],
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("index.Tensor_out", &[self_, out].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
     let spec = native::index::index_meta(self_, indices, weight, mask, stride)?;
     let target = spec.for_out(
         "index.Tensor_out",

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::structured::ensure_same_device;
 use crate::{Tensor, native};
 use flambeau_core::{Result, ScalarType};
 
@@ -120,6 +121,7 @@ fn topk_values_out_meta(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("topk.values_out", &[self_, values, indices])?;
     let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest)?;
     let target0 = spec0.for_out("topk.values_out", values, &[self_])?;
     let target1 = spec1.for_out("topk.values_out", indices, &[self_])?;
@@ -269,6 +271,7 @@ fn cumsum_out_meta(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("cumsum.out", &[self_, out])?;
     let spec = native::sort::cumsum_meta(self_, dim, dtype)?;
     let target = spec.for_out("cumsum.out", out, &[self_])?;
     target.finish(out)

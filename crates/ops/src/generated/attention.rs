@@ -6,6 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
+use crate::structured::ensure_same_device;
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -102,8 +103,8 @@ pub static _TILED_ATTENTION: Operator<_TiledAttentionFn> = Operator::new(
     "_tiled_attention",
     "_tiled_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)",
     &[
-        Kernel::new(DispatchKey::Cpu, _tiled_attention_kernel as _TiledAttentionFn),
-        Kernel::new(DispatchKey::Meta, _tiled_attention_kernel as _TiledAttentionFn),
+        Kernel::new(DispatchKey::Cpu, _tiled_attention_cpu as _TiledAttentionFn),
+        Kernel::new(DispatchKey::Meta, _tiled_attention_meta as _TiledAttentionFn),
         observed!(_TILED_ATTENTION: _TiledAttentionFn, [query, key, value, attn_bias], query, key, value, attn_bias, is_causal, scale),
     ],
     _tiled_attention_boxed,
@@ -126,7 +127,7 @@ pub fn _tiled_attention(
     kernel(keys, query, key, value, attn_bias, is_causal, scale)
 }
 
-fn _tiled_attention_kernel(
+fn _tiled_attention_cpu(
     _keys: DispatchKeySet,
     query: &Tensor,
     key: &Tensor,
@@ -136,7 +137,7 @@ fn _tiled_attention_kernel(
     scale: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     if query.was_resized() || key.was_resized() || value.was_resized() || attn_bias.was_resized() {
-        return _tiled_attention_kernel(
+        return _tiled_attention_cpu(
             _keys,
             &query.snapshot(),
             &key.snapshot(),
@@ -146,6 +147,33 @@ fn _tiled_attention_kernel(
             scale,
         );
     }
+    native::attention::tiled_attention(query, key, value, attn_bias, is_causal, scale)
+}
+
+fn _tiled_attention_meta(
+    _keys: DispatchKeySet,
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_bias: Option<&Tensor>,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    if query.was_resized() || key.was_resized() || value.was_resized() || attn_bias.was_resized() {
+        return _tiled_attention_meta(
+            _keys,
+            &query.snapshot(),
+            &key.snapshot(),
+            &value.snapshot(),
+            attn_bias.snapshot().as_ref(),
+            is_causal,
+            scale,
+        );
+    }
+    ensure_same_device(
+        "_tiled_attention",
+        &[query, key, value].into_iter().chain(attn_bias).collect::<Vec<&Tensor>>(),
+    )?;
     native::attention::tiled_attention(query, key, value, attn_bias, is_causal, scale)
 }
 
@@ -181,8 +209,8 @@ pub static _TILED_ATTENTION_BACKWARD: Operator<_TiledAttentionBackwardFn> = Oper
     "_tiled_attention_backward",
     "_tiled_attention_backward(Tensor grad_output, Tensor query, Tensor key, Tensor value, Tensor? attn_bias, Tensor greatest, Tensor inverse_sum, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)",
     &[
-        Kernel::new(DispatchKey::Cpu, _tiled_attention_backward_kernel as _TiledAttentionBackwardFn),
-        Kernel::new(DispatchKey::Meta, _tiled_attention_backward_kernel as _TiledAttentionBackwardFn),
+        Kernel::new(DispatchKey::Cpu, _tiled_attention_backward_cpu as _TiledAttentionBackwardFn),
+        Kernel::new(DispatchKey::Meta, _tiled_attention_backward_meta as _TiledAttentionBackwardFn),
         observed!(_TILED_ATTENTION_BACKWARD: _TiledAttentionBackwardFn, [grad_output, query, key, value, attn_bias, greatest, inverse_sum], grad_output, query, key, value, attn_bias, greatest, inverse_sum, is_causal, scale),
     ],
     _tiled_attention_backward_boxed,
@@ -215,7 +243,7 @@ pub fn _tiled_attention_backward(
     kernel(keys, grad_output, query, key, value, attn_bias, greatest, inverse_sum, is_causal, scale)
 }
 
-fn _tiled_attention_backward_kernel(
+fn _tiled_attention_backward_cpu(
     _keys: DispatchKeySet,
     grad_output: &Tensor,
     query: &Tensor,
@@ -235,7 +263,7 @@ fn _tiled_attention_backward_kernel(
         || greatest.was_resized()
         || inverse_sum.was_resized()
     {
-        return _tiled_attention_backward_kernel(
+        return _tiled_attention_backward_cpu(
             _keys,
             &grad_output.snapshot(),
             &query.snapshot(),
@@ -248,6 +276,59 @@ fn _tiled_attention_backward_kernel(
             scale,
         );
     }
+    native::attention::tiled_attention_backward(
+        grad_output,
+        query,
+        key,
+        value,
+        attn_bias,
+        greatest,
+        inverse_sum,
+        is_causal,
+        scale,
+    )
+}
+
+fn _tiled_attention_backward_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    attn_bias: Option<&Tensor>,
+    greatest: &Tensor,
+    inverse_sum: &Tensor,
+    is_causal: bool,
+    scale: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    if grad_output.was_resized()
+        || query.was_resized()
+        || key.was_resized()
+        || value.was_resized()
+        || attn_bias.was_resized()
+        || greatest.was_resized()
+        || inverse_sum.was_resized()
+    {
+        return _tiled_attention_backward_meta(
+            _keys,
+            &grad_output.snapshot(),
+            &query.snapshot(),
+            &key.snapshot(),
+            &value.snapshot(),
+            attn_bias.snapshot().as_ref(),
+            &greatest.snapshot(),
+            &inverse_sum.snapshot(),
+            is_causal,
+            scale,
+        );
+    }
+    ensure_same_device(
+        "_tiled_attention_backward",
+        &[grad_output, query, key, value, greatest, inverse_sum]
+            .into_iter()
+            .chain(attn_bias)
+            .collect::<Vec<&Tensor>>(),
+    )?;
     native::attention::tiled_attention_backward(
         grad_output,
         query,

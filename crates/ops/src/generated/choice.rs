@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, ensure_same_device};
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -444,8 +444,8 @@ pub static MASKED_FILL__SCALAR: Operator<MaskedFillInPlaceScalarFn> = Operator::
     "masked_fill_.Scalar",
     "masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, masked_fill__scalar_kernel as MaskedFillInPlaceScalarFn),
-        Kernel::new(DispatchKey::Meta, masked_fill__scalar_kernel as MaskedFillInPlaceScalarFn),
+        Kernel::new(DispatchKey::Cpu, masked_fill__scalar_cpu as MaskedFillInPlaceScalarFn),
+        Kernel::new(DispatchKey::Meta, masked_fill__scalar_meta as MaskedFillInPlaceScalarFn),
         observed!(MASKED_FILL__SCALAR: MaskedFillInPlaceScalarFn, [self_, mask], self_, mask, value),
     ],
     masked_fill__scalar_boxed,
@@ -460,15 +460,28 @@ pub fn masked_fill__scalar(self_: &Tensor, mask: &Tensor, value: Scalar) -> Resu
     kernel(keys, self_, mask, value)
 }
 
-fn masked_fill__scalar_kernel(
+fn masked_fill__scalar_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     mask: &Tensor,
     value: Scalar,
 ) -> Result<()> {
     if self_.was_resized() || mask.was_resized() {
-        return masked_fill__scalar_kernel(_keys, &self_.snapshot(), &mask.snapshot(), value);
+        return masked_fill__scalar_cpu(_keys, &self_.snapshot(), &mask.snapshot(), value);
     }
+    native::choice::masked_fill_scalar_(self_, mask, value)
+}
+
+fn masked_fill__scalar_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    mask: &Tensor,
+    value: Scalar,
+) -> Result<()> {
+    if self_.was_resized() || mask.was_resized() {
+        return masked_fill__scalar_meta(_keys, &self_.snapshot(), &mask.snapshot(), value);
+    }
+    ensure_same_device("masked_fill_.Scalar", &[self_, mask])?;
     native::choice::masked_fill_scalar_(self_, mask, value)
 }
 
@@ -486,8 +499,8 @@ pub static MASKED_FILL__TENSOR: Operator<MaskedFillInPlaceTensorFn> = Operator::
     "masked_fill_.Tensor",
     "masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, masked_fill__tensor_kernel as MaskedFillInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, masked_fill__tensor_kernel as MaskedFillInPlaceTensorFn),
+        Kernel::new(DispatchKey::Cpu, masked_fill__tensor_cpu as MaskedFillInPlaceTensorFn),
+        Kernel::new(DispatchKey::Meta, masked_fill__tensor_meta as MaskedFillInPlaceTensorFn),
         observed!(MASKED_FILL__TENSOR: MaskedFillInPlaceTensorFn, [self_, mask, value], self_, mask, value),
     ],
     masked_fill__tensor_boxed,
@@ -502,15 +515,28 @@ pub fn masked_fill__tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Res
     kernel(keys, self_, mask, value)
 }
 
-fn masked_fill__tensor_kernel(
+fn masked_fill__tensor_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     mask: &Tensor,
     value: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || mask.was_resized() || value.was_resized() {
-        return masked_fill__tensor_kernel(_keys, &self_.snapshot(), &mask.snapshot(), &value.snapshot());
+        return masked_fill__tensor_cpu(_keys, &self_.snapshot(), &mask.snapshot(), &value.snapshot());
     }
+    native::choice::masked_fill_tensor_(self_, mask, value)
+}
+
+fn masked_fill__tensor_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    mask: &Tensor,
+    value: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || mask.was_resized() || value.was_resized() {
+        return masked_fill__tensor_meta(_keys, &self_.snapshot(), &mask.snapshot(), &value.snapshot());
+    }
+    ensure_same_device("masked_fill_.Tensor", &[self_, mask, value])?;
     native::choice::masked_fill_tensor_(self_, mask, value)
 }
 

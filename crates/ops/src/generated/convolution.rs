@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -722,6 +722,7 @@ fn convolution_meta(
     output_padding: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
+    ensure_same_device("convolution", &[input, weight].into_iter().chain(bias).collect::<Vec<&Tensor>>())?;
     let spec = native::convolution::convolution_meta(
         input,
         weight,
@@ -872,6 +873,10 @@ fn convolution_out_meta(
     groups: i64,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device(
+        "convolution.out",
+        &[input, weight, out].into_iter().chain(bias).collect::<Vec<&Tensor>>(),
+    )?;
     let spec = native::convolution::convolution_meta(
         input,
         weight,
@@ -929,8 +934,8 @@ pub static CONVOLUTION_BACKWARD: Operator<ConvolutionBackwardFn> = Operator::new
     "convolution_backward",
     "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
     &[
-        Kernel::new(DispatchKey::Cpu, convolution_backward_kernel as ConvolutionBackwardFn),
-        Kernel::new(DispatchKey::Meta, convolution_backward_kernel as ConvolutionBackwardFn),
+        Kernel::new(DispatchKey::Cpu, convolution_backward_cpu as ConvolutionBackwardFn),
+        Kernel::new(DispatchKey::Meta, convolution_backward_meta as ConvolutionBackwardFn),
         observed!(CONVOLUTION_BACKWARD: ConvolutionBackwardFn, [grad_output, input, weight], grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask),
     ],
     convolution_backward_boxed,
@@ -971,7 +976,7 @@ pub fn convolution_backward(
     )
 }
 
-fn convolution_backward_kernel(
+fn convolution_backward_cpu(
     _keys: DispatchKeySet,
     grad_output: &Tensor,
     input: &Tensor,
@@ -986,7 +991,7 @@ fn convolution_backward_kernel(
     output_mask: [bool; 3],
 ) -> Result<(Tensor, Tensor, Tensor)> {
     if grad_output.was_resized() || input.was_resized() || weight.was_resized() {
-        return convolution_backward_kernel(
+        return convolution_backward_cpu(
             _keys,
             &grad_output.snapshot(),
             &input.snapshot(),
@@ -1001,6 +1006,52 @@ fn convolution_backward_kernel(
             output_mask,
         );
     }
+    native::convolution::convolution_backward(
+        grad_output,
+        input,
+        weight,
+        bias_sizes,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        output_mask,
+    )
+}
+
+fn convolution_backward_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    input: &Tensor,
+    weight: &Tensor,
+    bias_sizes: Option<&[i64]>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    transposed: bool,
+    output_padding: &[i64],
+    groups: i64,
+    output_mask: [bool; 3],
+) -> Result<(Tensor, Tensor, Tensor)> {
+    if grad_output.was_resized() || input.was_resized() || weight.was_resized() {
+        return convolution_backward_meta(
+            _keys,
+            &grad_output.snapshot(),
+            &input.snapshot(),
+            &weight.snapshot(),
+            bias_sizes,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            output_mask,
+        );
+    }
+    ensure_same_device("convolution_backward", &[grad_output, input, weight])?;
     native::convolution::convolution_backward(
         grad_output,
         input,
@@ -1058,8 +1109,8 @@ pub static CONVOLUTION_BACKWARD_OUT: Operator<ConvolutionBackwardOutFn> = Operat
     "convolution_backward.out",
     "convolution_backward.out(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
     &[
-        Kernel::new(DispatchKey::Cpu, convolution_backward_out_kernel as ConvolutionBackwardOutFn),
-        Kernel::new(DispatchKey::Meta, convolution_backward_out_kernel as ConvolutionBackwardOutFn),
+        Kernel::new(DispatchKey::Cpu, convolution_backward_out_cpu as ConvolutionBackwardOutFn),
+        Kernel::new(DispatchKey::Meta, convolution_backward_out_meta as ConvolutionBackwardOutFn),
         observed!(CONVOLUTION_BACKWARD_OUT: ConvolutionBackwardOutFn, [grad_output, input, weight, out0, out1, out2], grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask, out0, out1, out2),
     ],
     convolution_backward_out_boxed,
@@ -1112,7 +1163,7 @@ pub fn convolution_backward_out(
     )
 }
 
-fn convolution_backward_out_kernel(
+fn convolution_backward_out_cpu(
     _keys: DispatchKeySet,
     grad_output: &Tensor,
     input: &Tensor,
@@ -1130,7 +1181,7 @@ fn convolution_backward_out_kernel(
     out2: &Tensor,
 ) -> Result<()> {
     if grad_output.was_resized() || input.was_resized() || weight.was_resized() {
-        return convolution_backward_out_kernel(
+        return convolution_backward_out_cpu(
             _keys,
             &grad_output.snapshot(),
             &input.snapshot(),
@@ -1148,6 +1199,61 @@ fn convolution_backward_out_kernel(
             out2,
         );
     }
+    let (result0, result1, result2) = native::convolution::convolution_backward(
+        grad_output,
+        input,
+        weight,
+        bias_sizes,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        output_mask,
+    )?;
+    copy_to_out(&result0, out0)?;
+    copy_to_out(&result1, out1)?;
+    copy_to_out(&result2, out2)
+}
+
+fn convolution_backward_out_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    input: &Tensor,
+    weight: &Tensor,
+    bias_sizes: Option<&[i64]>,
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    transposed: bool,
+    output_padding: &[i64],
+    groups: i64,
+    output_mask: [bool; 3],
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    if grad_output.was_resized() || input.was_resized() || weight.was_resized() {
+        return convolution_backward_out_meta(
+            _keys,
+            &grad_output.snapshot(),
+            &input.snapshot(),
+            &weight.snapshot(),
+            bias_sizes,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            output_mask,
+            out0,
+            out1,
+            out2,
+        );
+    }
+    ensure_same_device("convolution_backward.out", &[grad_output, input, weight, out0, out1, out2])?;
     let (result0, result1, result2) = native::convolution::convolution_backward(
         grad_output,
         input,

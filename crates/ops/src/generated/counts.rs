@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::{Generator, Result};
 
@@ -97,8 +97,8 @@ pub static BINOMIAL: Operator<BinomialFn> = Operator::new(
     "binomial",
     "binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, binomial_kernel as BinomialFn),
-        Kernel::new(DispatchKey::Meta, binomial_kernel as BinomialFn),
+        Kernel::new(DispatchKey::Cpu, binomial_cpu as BinomialFn),
+        Kernel::new(DispatchKey::Meta, binomial_meta as BinomialFn),
         observed!(BINOMIAL: BinomialFn, [count, prob], count, prob, generator),
     ],
     binomial_boxed,
@@ -113,15 +113,28 @@ pub fn binomial(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) ->
     kernel(keys, count, prob, generator)
 }
 
-fn binomial_kernel(
+fn binomial_cpu(
     _keys: DispatchKeySet,
     count: &Tensor,
     prob: &Tensor,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     if count.was_resized() || prob.was_resized() {
-        return binomial_kernel(_keys, &count.snapshot(), &prob.snapshot(), generator);
+        return binomial_cpu(_keys, &count.snapshot(), &prob.snapshot(), generator);
     }
+    native::counts::binomial(count, prob, generator)
+}
+
+fn binomial_meta(
+    _keys: DispatchKeySet,
+    count: &Tensor,
+    prob: &Tensor,
+    generator: Option<&Generator>,
+) -> Result<Tensor> {
+    if count.was_resized() || prob.was_resized() {
+        return binomial_meta(_keys, &count.snapshot(), &prob.snapshot(), generator);
+    }
+    ensure_same_device("binomial", &[count, prob])?;
     native::counts::binomial(count, prob, generator)
 }
 
@@ -139,8 +152,8 @@ pub static BINOMIAL_OUT: Operator<BinomialOutFn> = Operator::new(
     "binomial.out",
     "binomial.out(Tensor count, Tensor prob, Generator? generator=None, *, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, binomial_out_kernel as BinomialOutFn),
-        Kernel::new(DispatchKey::Meta, binomial_out_kernel as BinomialOutFn),
+        Kernel::new(DispatchKey::Cpu, binomial_out_cpu as BinomialOutFn),
+        Kernel::new(DispatchKey::Meta, binomial_out_meta as BinomialOutFn),
         observed!(BINOMIAL_OUT: BinomialOutFn, [count, prob, out], count, prob, generator, out),
     ],
     binomial_out_boxed,
@@ -160,7 +173,7 @@ pub fn binomial_out(
     kernel(keys, count, prob, generator, out)
 }
 
-fn binomial_out_kernel(
+fn binomial_out_cpu(
     _keys: DispatchKeySet,
     count: &Tensor,
     prob: &Tensor,
@@ -168,8 +181,23 @@ fn binomial_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if count.was_resized() || prob.was_resized() {
-        return binomial_out_kernel(_keys, &count.snapshot(), &prob.snapshot(), generator, out);
+        return binomial_out_cpu(_keys, &count.snapshot(), &prob.snapshot(), generator, out);
     }
+    let result = native::counts::binomial(count, prob, generator)?;
+    copy_to_out(&result, out)
+}
+
+fn binomial_out_meta(
+    _keys: DispatchKeySet,
+    count: &Tensor,
+    prob: &Tensor,
+    generator: Option<&Generator>,
+    out: &Tensor,
+) -> Result<()> {
+    if count.was_resized() || prob.was_resized() {
+        return binomial_out_meta(_keys, &count.snapshot(), &prob.snapshot(), generator, out);
+    }
+    ensure_same_device("binomial.out", &[count, prob, out])?;
     let result = native::counts::binomial(count, prob, generator)?;
     copy_to_out(&result, out)
 }

@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -18,8 +18,8 @@ pub static EMBEDDING: Operator<EmbeddingFn> = Operator::new(
     "embedding",
     "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, embedding_kernel as EmbeddingFn),
-        Kernel::new(DispatchKey::Meta, embedding_kernel as EmbeddingFn),
+        Kernel::new(DispatchKey::Cpu, embedding_cpu as EmbeddingFn),
+        Kernel::new(DispatchKey::Meta, embedding_meta as EmbeddingFn),
         observed!(EMBEDDING: EmbeddingFn, [weight, indices], weight, indices, padding_idx, scale_grad_by_freq, sparse),
     ],
     embedding_boxed,
@@ -40,7 +40,7 @@ pub fn embedding(
     kernel(keys, weight, indices, padding_idx, scale_grad_by_freq, sparse)
 }
 
-fn embedding_kernel(
+fn embedding_cpu(
     _keys: DispatchKeySet,
     weight: &Tensor,
     indices: &Tensor,
@@ -49,7 +49,7 @@ fn embedding_kernel(
     sparse: bool,
 ) -> Result<Tensor> {
     if weight.was_resized() || indices.was_resized() {
-        return embedding_kernel(
+        return embedding_cpu(
             _keys,
             &weight.snapshot(),
             &indices.snapshot(),
@@ -58,6 +58,28 @@ fn embedding_kernel(
             sparse,
         );
     }
+    native::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
+}
+
+fn embedding_meta(
+    _keys: DispatchKeySet,
+    weight: &Tensor,
+    indices: &Tensor,
+    padding_idx: i64,
+    scale_grad_by_freq: bool,
+    sparse: bool,
+) -> Result<Tensor> {
+    if weight.was_resized() || indices.was_resized() {
+        return embedding_meta(
+            _keys,
+            &weight.snapshot(),
+            &indices.snapshot(),
+            padding_idx,
+            scale_grad_by_freq,
+            sparse,
+        );
+    }
+    ensure_same_device("embedding", &[weight, indices])?;
     native::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
 }
 
@@ -81,8 +103,8 @@ pub static EMBEDDING_OUT: Operator<EmbeddingOutFn> = Operator::new(
     "embedding.out",
     "embedding.out(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, *, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, embedding_out_kernel as EmbeddingOutFn),
-        Kernel::new(DispatchKey::Meta, embedding_out_kernel as EmbeddingOutFn),
+        Kernel::new(DispatchKey::Cpu, embedding_out_cpu as EmbeddingOutFn),
+        Kernel::new(DispatchKey::Meta, embedding_out_meta as EmbeddingOutFn),
         observed!(EMBEDDING_OUT: EmbeddingOutFn, [weight, indices, out], weight, indices, padding_idx, scale_grad_by_freq, sparse, out),
     ],
     embedding_out_boxed,
@@ -104,7 +126,7 @@ pub fn embedding_out(
     kernel(keys, weight, indices, padding_idx, scale_grad_by_freq, sparse, out)
 }
 
-fn embedding_out_kernel(
+fn embedding_out_cpu(
     _keys: DispatchKeySet,
     weight: &Tensor,
     indices: &Tensor,
@@ -114,7 +136,7 @@ fn embedding_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if weight.was_resized() || indices.was_resized() {
-        return embedding_out_kernel(
+        return embedding_out_cpu(
             _keys,
             &weight.snapshot(),
             &indices.snapshot(),
@@ -124,6 +146,31 @@ fn embedding_out_kernel(
             out,
         );
     }
+    let result = native::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)?;
+    copy_to_out(&result, out)
+}
+
+fn embedding_out_meta(
+    _keys: DispatchKeySet,
+    weight: &Tensor,
+    indices: &Tensor,
+    padding_idx: i64,
+    scale_grad_by_freq: bool,
+    sparse: bool,
+    out: &Tensor,
+) -> Result<()> {
+    if weight.was_resized() || indices.was_resized() {
+        return embedding_out_meta(
+            _keys,
+            &weight.snapshot(),
+            &indices.snapshot(),
+            padding_idx,
+            scale_grad_by_freq,
+            sparse,
+            out,
+        );
+    }
+    ensure_same_device("embedding.out", &[weight, indices, out])?;
     let result = native::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)?;
     copy_to_out(&result, out)
 }
@@ -207,8 +254,8 @@ pub static EMBEDDING_DENSE_BACKWARD: Operator<EmbeddingDenseBackwardFn> = Operat
     "embedding_dense_backward",
     "embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, embedding_dense_backward_kernel as EmbeddingDenseBackwardFn),
-        Kernel::new(DispatchKey::Meta, embedding_dense_backward_kernel as EmbeddingDenseBackwardFn),
+        Kernel::new(DispatchKey::Cpu, embedding_dense_backward_cpu as EmbeddingDenseBackwardFn),
+        Kernel::new(DispatchKey::Meta, embedding_dense_backward_meta as EmbeddingDenseBackwardFn),
         observed!(EMBEDDING_DENSE_BACKWARD: EmbeddingDenseBackwardFn, [grad_output, indices], grad_output, indices, num_weights, padding_idx, scale_grad_by_freq),
     ],
     embedding_dense_backward_boxed,
@@ -229,7 +276,7 @@ pub fn embedding_dense_backward(
     kernel(keys, grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
 }
 
-fn embedding_dense_backward_kernel(
+fn embedding_dense_backward_cpu(
     _keys: DispatchKeySet,
     grad_output: &Tensor,
     indices: &Tensor,
@@ -238,7 +285,7 @@ fn embedding_dense_backward_kernel(
     scale_grad_by_freq: bool,
 ) -> Result<Tensor> {
     if grad_output.was_resized() || indices.was_resized() {
-        return embedding_dense_backward_kernel(
+        return embedding_dense_backward_cpu(
             _keys,
             &grad_output.snapshot(),
             &indices.snapshot(),
@@ -247,6 +294,34 @@ fn embedding_dense_backward_kernel(
             scale_grad_by_freq,
         );
     }
+    native::embedding::embedding_dense_backward(
+        grad_output,
+        indices,
+        num_weights,
+        padding_idx,
+        scale_grad_by_freq,
+    )
+}
+
+fn embedding_dense_backward_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    indices: &Tensor,
+    num_weights: i64,
+    padding_idx: i64,
+    scale_grad_by_freq: bool,
+) -> Result<Tensor> {
+    if grad_output.was_resized() || indices.was_resized() {
+        return embedding_dense_backward_meta(
+            _keys,
+            &grad_output.snapshot(),
+            &indices.snapshot(),
+            num_weights,
+            padding_idx,
+            scale_grad_by_freq,
+        );
+    }
+    ensure_same_device("embedding_dense_backward", &[grad_output, indices])?;
     native::embedding::embedding_dense_backward(
         grad_output,
         indices,
@@ -277,8 +352,8 @@ pub static EMBEDDING_DENSE_BACKWARD_OUT: Operator<EmbeddingDenseBackwardOutFn> =
     "embedding_dense_backward.out",
     "embedding_dense_backward.out(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq, *, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, embedding_dense_backward_out_kernel as EmbeddingDenseBackwardOutFn),
-        Kernel::new(DispatchKey::Meta, embedding_dense_backward_out_kernel as EmbeddingDenseBackwardOutFn),
+        Kernel::new(DispatchKey::Cpu, embedding_dense_backward_out_cpu as EmbeddingDenseBackwardOutFn),
+        Kernel::new(DispatchKey::Meta, embedding_dense_backward_out_meta as EmbeddingDenseBackwardOutFn),
         observed!(EMBEDDING_DENSE_BACKWARD_OUT: EmbeddingDenseBackwardOutFn, [grad_output, indices, out], grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, out),
     ],
     embedding_dense_backward_out_boxed,
@@ -301,7 +376,7 @@ pub fn embedding_dense_backward_out(
     kernel(keys, grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, out)
 }
 
-fn embedding_dense_backward_out_kernel(
+fn embedding_dense_backward_out_cpu(
     _keys: DispatchKeySet,
     grad_output: &Tensor,
     indices: &Tensor,
@@ -311,7 +386,7 @@ fn embedding_dense_backward_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if grad_output.was_resized() || indices.was_resized() {
-        return embedding_dense_backward_out_kernel(
+        return embedding_dense_backward_out_cpu(
             _keys,
             &grad_output.snapshot(),
             &indices.snapshot(),
@@ -321,6 +396,37 @@ fn embedding_dense_backward_out_kernel(
             out,
         );
     }
+    let result = native::embedding::embedding_dense_backward(
+        grad_output,
+        indices,
+        num_weights,
+        padding_idx,
+        scale_grad_by_freq,
+    )?;
+    copy_to_out(&result, out)
+}
+
+fn embedding_dense_backward_out_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    indices: &Tensor,
+    num_weights: i64,
+    padding_idx: i64,
+    scale_grad_by_freq: bool,
+    out: &Tensor,
+) -> Result<()> {
+    if grad_output.was_resized() || indices.was_resized() {
+        return embedding_dense_backward_out_meta(
+            _keys,
+            &grad_output.snapshot(),
+            &indices.snapshot(),
+            num_weights,
+            padding_idx,
+            scale_grad_by_freq,
+            out,
+        );
+    }
+    ensure_same_device("embedding_dense_backward.out", &[grad_output, indices, out])?;
     let result = native::embedding::embedding_dense_backward(
         grad_output,
         indices,

@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -220,8 +220,8 @@ pub static _EMBEDDING_BAG: Operator<_EmbeddingBagFn> = Operator::new(
     "_embedding_bag",
     "_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
     &[
-        Kernel::new(DispatchKey::Cpu, _embedding_bag_kernel as _EmbeddingBagFn),
-        Kernel::new(DispatchKey::Meta, _embedding_bag_kernel as _EmbeddingBagFn),
+        Kernel::new(DispatchKey::Cpu, _embedding_bag_cpu as _EmbeddingBagFn),
+        Kernel::new(DispatchKey::Meta, _embedding_bag_meta as _EmbeddingBagFn),
         observed!(_EMBEDDING_BAG: _EmbeddingBagFn, [weight, indices, offsets, per_sample_weights], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
     ],
     _embedding_bag_boxed,
@@ -258,7 +258,7 @@ pub fn _embedding_bag(
     )
 }
 
-fn _embedding_bag_kernel(
+fn _embedding_bag_cpu(
     _keys: DispatchKeySet,
     weight: &Tensor,
     indices: &Tensor,
@@ -275,7 +275,7 @@ fn _embedding_bag_kernel(
         || offsets.was_resized()
         || per_sample_weights.was_resized()
     {
-        return _embedding_bag_kernel(
+        return _embedding_bag_cpu(
             _keys,
             &weight.snapshot(),
             &indices.snapshot(),
@@ -288,6 +288,53 @@ fn _embedding_bag_kernel(
             padding_idx,
         );
     }
+    native::embedding_bag::_embedding_bag(
+        weight,
+        indices,
+        offsets,
+        scale_grad_by_freq,
+        mode,
+        sparse,
+        per_sample_weights,
+        include_last_offset,
+        padding_idx,
+    )
+}
+
+fn _embedding_bag_meta(
+    _keys: DispatchKeySet,
+    weight: &Tensor,
+    indices: &Tensor,
+    offsets: &Tensor,
+    scale_grad_by_freq: bool,
+    mode: i64,
+    sparse: bool,
+    per_sample_weights: Option<&Tensor>,
+    include_last_offset: bool,
+    padding_idx: i64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    if weight.was_resized()
+        || indices.was_resized()
+        || offsets.was_resized()
+        || per_sample_weights.was_resized()
+    {
+        return _embedding_bag_meta(
+            _keys,
+            &weight.snapshot(),
+            &indices.snapshot(),
+            &offsets.snapshot(),
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            per_sample_weights.snapshot().as_ref(),
+            include_last_offset,
+            padding_idx,
+        );
+    }
+    ensure_same_device(
+        "_embedding_bag",
+        &[weight, indices, offsets].into_iter().chain(per_sample_weights).collect::<Vec<&Tensor>>(),
+    )?;
     native::embedding_bag::_embedding_bag(
         weight,
         indices,
@@ -340,8 +387,8 @@ pub static _EMBEDDING_BAG_OUT: Operator<_EmbeddingBagOutFn> = Operator::new(
     "_embedding_bag.out",
     "_embedding_bag.out(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3)",
     &[
-        Kernel::new(DispatchKey::Cpu, _embedding_bag_out_kernel as _EmbeddingBagOutFn),
-        Kernel::new(DispatchKey::Meta, _embedding_bag_out_kernel as _EmbeddingBagOutFn),
+        Kernel::new(DispatchKey::Cpu, _embedding_bag_out_cpu as _EmbeddingBagOutFn),
+        Kernel::new(DispatchKey::Meta, _embedding_bag_out_meta as _EmbeddingBagOutFn),
         observed!(_EMBEDDING_BAG_OUT: _EmbeddingBagOutFn, [weight, indices, offsets, per_sample_weights, out0, out1, out2, out3], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx, out0, out1, out2, out3),
     ],
     _embedding_bag_out_boxed,
@@ -394,7 +441,7 @@ pub fn _embedding_bag_out(
     )
 }
 
-fn _embedding_bag_out_kernel(
+fn _embedding_bag_out_cpu(
     _keys: DispatchKeySet,
     weight: &Tensor,
     indices: &Tensor,
@@ -415,7 +462,7 @@ fn _embedding_bag_out_kernel(
         || offsets.was_resized()
         || per_sample_weights.was_resized()
     {
-        return _embedding_bag_out_kernel(
+        return _embedding_bag_out_cpu(
             _keys,
             &weight.snapshot(),
             &indices.snapshot(),
@@ -432,6 +479,68 @@ fn _embedding_bag_out_kernel(
             out3,
         );
     }
+    let (result0, result1, result2, result3) = native::embedding_bag::_embedding_bag(
+        weight,
+        indices,
+        offsets,
+        scale_grad_by_freq,
+        mode,
+        sparse,
+        per_sample_weights,
+        include_last_offset,
+        padding_idx,
+    )?;
+    copy_to_out(&result0, out0)?;
+    copy_to_out(&result1, out1)?;
+    copy_to_out(&result2, out2)?;
+    copy_to_out(&result3, out3)
+}
+
+fn _embedding_bag_out_meta(
+    _keys: DispatchKeySet,
+    weight: &Tensor,
+    indices: &Tensor,
+    offsets: &Tensor,
+    scale_grad_by_freq: bool,
+    mode: i64,
+    sparse: bool,
+    per_sample_weights: Option<&Tensor>,
+    include_last_offset: bool,
+    padding_idx: i64,
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+    out3: &Tensor,
+) -> Result<()> {
+    if weight.was_resized()
+        || indices.was_resized()
+        || offsets.was_resized()
+        || per_sample_weights.was_resized()
+    {
+        return _embedding_bag_out_meta(
+            _keys,
+            &weight.snapshot(),
+            &indices.snapshot(),
+            &offsets.snapshot(),
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            per_sample_weights.snapshot().as_ref(),
+            include_last_offset,
+            padding_idx,
+            out0,
+            out1,
+            out2,
+            out3,
+        );
+    }
+    ensure_same_device(
+        "_embedding_bag.out",
+        &[weight, indices, offsets, out0, out1, out2, out3]
+            .into_iter()
+            .chain(per_sample_weights)
+            .collect::<Vec<&Tensor>>(),
+    )?;
     let (result0, result1, result2, result3) = native::embedding_bag::_embedding_bag(
         weight,
         indices,

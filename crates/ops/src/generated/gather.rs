@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::{copy_to_out, copy_to_self};
+use crate::structured::{copy_to_out, copy_to_self, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
 
@@ -57,6 +57,7 @@ fn gather_meta(
     index: &Tensor,
     sparse_grad: bool,
 ) -> Result<Tensor> {
+    ensure_same_device("gather", &[self_, index])?;
     let spec = native::gather::gather_meta(self_, dim, index, sparse_grad)?;
     spec.allocate("gather")
 }
@@ -116,6 +117,7 @@ fn gather_out_meta(
     sparse_grad: bool,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("gather.out", &[self_, index, out])?;
     let spec = native::gather::gather_meta(self_, dim, index, sparse_grad)?;
     let target = spec.for_out("gather.out", out, &[self_, index])?;
     target.finish(out)
@@ -141,8 +143,8 @@ pub static SCATTER_SRC: Operator<ScatterSrcFn> = Operator::new(
     "scatter.src",
     "scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter_src_kernel as ScatterSrcFn),
-        Kernel::new(DispatchKey::Meta, scatter_src_kernel as ScatterSrcFn),
+        Kernel::new(DispatchKey::Cpu, scatter_src_cpu as ScatterSrcFn),
+        Kernel::new(DispatchKey::Meta, scatter_src_meta as ScatterSrcFn),
         observed!(SCATTER_SRC: ScatterSrcFn, [self_, index, src], self_, dim, index, src),
     ],
     scatter_src_boxed,
@@ -157,7 +159,7 @@ pub fn scatter_src(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Re
     kernel(keys, self_, dim, index, src)
 }
 
-fn scatter_src_kernel(
+fn scatter_src_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -165,8 +167,22 @@ fn scatter_src_kernel(
     src: &Tensor,
 ) -> Result<Tensor> {
     if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_src_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+        return scatter_src_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
     }
+    native::gather::scatter_src(self_, dim, index, src)
+}
+
+fn scatter_src_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_src_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+    }
+    ensure_same_device("scatter.src", &[self_, index, src])?;
     native::gather::scatter_src(self_, dim, index, src)
 }
 
@@ -184,8 +200,8 @@ pub static SCATTER_SRC_OUT: Operator<ScatterSrcOutFn> = Operator::new(
     "scatter.src_out",
     "scatter.src_out(Tensor self, int dim, Tensor index, Tensor src, *, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter_src_out_kernel as ScatterSrcOutFn),
-        Kernel::new(DispatchKey::Meta, scatter_src_out_kernel as ScatterSrcOutFn),
+        Kernel::new(DispatchKey::Cpu, scatter_src_out_cpu as ScatterSrcOutFn),
+        Kernel::new(DispatchKey::Meta, scatter_src_out_meta as ScatterSrcOutFn),
         observed!(SCATTER_SRC_OUT: ScatterSrcOutFn, [self_, index, src, out], self_, dim, index, src, out),
     ],
     scatter_src_out_boxed,
@@ -201,7 +217,7 @@ pub fn scatter_src_out(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, o
     kernel(keys, self_, dim, index, src, out)
 }
 
-fn scatter_src_out_kernel(
+fn scatter_src_out_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -210,15 +226,24 @@ fn scatter_src_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_src_out_kernel(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &src.snapshot(),
-            out,
-        );
+        return scatter_src_out_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), out);
     }
+    let result = native::gather::scatter_src(self_, dim, index, src)?;
+    copy_to_out(&result, out)
+}
+
+fn scatter_src_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_src_out_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), out);
+    }
+    ensure_same_device("scatter.src_out", &[self_, index, src, out])?;
     let result = native::gather::scatter_src(self_, dim, index, src)?;
     copy_to_out(&result, out)
 }
@@ -243,8 +268,8 @@ pub static SCATTER__SRC: Operator<ScatterInPlaceSrcFn> = Operator::new(
     "scatter_.src",
     "scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter__src_kernel as ScatterInPlaceSrcFn),
-        Kernel::new(DispatchKey::Meta, scatter__src_kernel as ScatterInPlaceSrcFn),
+        Kernel::new(DispatchKey::Cpu, scatter__src_cpu as ScatterInPlaceSrcFn),
+        Kernel::new(DispatchKey::Meta, scatter__src_meta as ScatterInPlaceSrcFn),
         observed!(SCATTER__SRC: ScatterInPlaceSrcFn, [self_, index, src], self_, dim, index, src),
     ],
     scatter__src_boxed,
@@ -259,7 +284,7 @@ pub fn scatter__src(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> R
     kernel(keys, self_, dim, index, src)
 }
 
-fn scatter__src_kernel(
+fn scatter__src_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -267,8 +292,22 @@ fn scatter__src_kernel(
     src: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter__src_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+        return scatter__src_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
     }
+    native::gather::scatter_src_(self_, dim, index, src)
+}
+
+fn scatter__src_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter__src_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+    }
+    ensure_same_device("scatter_.src", &[self_, index, src])?;
     native::gather::scatter_src_(self_, dim, index, src)
 }
 
@@ -286,8 +325,8 @@ pub static SCATTER_VALUE: Operator<ScatterValueFn> = Operator::new(
     "scatter.value",
     "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter_value_kernel as ScatterValueFn),
-        Kernel::new(DispatchKey::Meta, scatter_value_kernel as ScatterValueFn),
+        Kernel::new(DispatchKey::Cpu, scatter_value_cpu as ScatterValueFn),
+        Kernel::new(DispatchKey::Meta, scatter_value_meta as ScatterValueFn),
         observed!(SCATTER_VALUE: ScatterValueFn, [self_, index], self_, dim, index, value),
     ],
     scatter_value_boxed,
@@ -302,7 +341,7 @@ pub fn scatter_value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) ->
     kernel(keys, self_, dim, index, value)
 }
 
-fn scatter_value_kernel(
+fn scatter_value_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -310,8 +349,22 @@ fn scatter_value_kernel(
     value: Scalar,
 ) -> Result<Tensor> {
     if self_.was_resized() || index.was_resized() {
-        return scatter_value_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
+        return scatter_value_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
     }
+    native::gather::scatter_value(self_, dim, index, value)
+}
+
+fn scatter_value_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() {
+        return scatter_value_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
+    }
+    ensure_same_device("scatter.value", &[self_, index])?;
     native::gather::scatter_value(self_, dim, index, value)
 }
 
@@ -329,8 +382,8 @@ pub static SCATTER_VALUE_OUT: Operator<ScatterValueOutFn> = Operator::new(
     "scatter.value_out",
     "scatter.value_out(Tensor self, int dim, Tensor index, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter_value_out_kernel as ScatterValueOutFn),
-        Kernel::new(DispatchKey::Meta, scatter_value_out_kernel as ScatterValueOutFn),
+        Kernel::new(DispatchKey::Cpu, scatter_value_out_cpu as ScatterValueOutFn),
+        Kernel::new(DispatchKey::Meta, scatter_value_out_meta as ScatterValueOutFn),
         observed!(SCATTER_VALUE_OUT: ScatterValueOutFn, [self_, index, out], self_, dim, index, value, out),
     ],
     scatter_value_out_boxed,
@@ -351,7 +404,7 @@ pub fn scatter_value_out(
     kernel(keys, self_, dim, index, value, out)
 }
 
-fn scatter_value_out_kernel(
+fn scatter_value_out_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -360,8 +413,24 @@ fn scatter_value_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() {
-        return scatter_value_out_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), value, out);
+        return scatter_value_out_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), value, out);
     }
+    let result = native::gather::scatter_value(self_, dim, index, value)?;
+    copy_to_out(&result, out)
+}
+
+fn scatter_value_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() {
+        return scatter_value_out_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), value, out);
+    }
+    ensure_same_device("scatter.value_out", &[self_, index, out])?;
     let result = native::gather::scatter_value(self_, dim, index, value)?;
     copy_to_out(&result, out)
 }
@@ -386,8 +455,8 @@ pub static SCATTER__VALUE: Operator<ScatterInPlaceValueFn> = Operator::new(
     "scatter_.value",
     "scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter__value_kernel as ScatterInPlaceValueFn),
-        Kernel::new(DispatchKey::Meta, scatter__value_kernel as ScatterInPlaceValueFn),
+        Kernel::new(DispatchKey::Cpu, scatter__value_cpu as ScatterInPlaceValueFn),
+        Kernel::new(DispatchKey::Meta, scatter__value_meta as ScatterInPlaceValueFn),
         observed!(SCATTER__VALUE: ScatterInPlaceValueFn, [self_, index], self_, dim, index, value),
     ],
     scatter__value_boxed,
@@ -402,7 +471,7 @@ pub fn scatter__value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -
     kernel(keys, self_, dim, index, value)
 }
 
-fn scatter__value_kernel(
+fn scatter__value_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -410,8 +479,22 @@ fn scatter__value_kernel(
     value: Scalar,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() {
-        return scatter__value_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
+        return scatter__value_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
     }
+    native::gather::scatter_value_(self_, dim, index, value)
+}
+
+fn scatter__value_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() {
+        return scatter__value_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
+    }
+    ensure_same_device("scatter_.value", &[self_, index])?;
     native::gather::scatter_value_(self_, dim, index, value)
 }
 
@@ -429,8 +512,8 @@ pub static SCATTER_REDUCE: Operator<ScatterReduceFn> = Operator::new(
     "scatter.reduce",
     "scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter_reduce_kernel as ScatterReduceFn),
-        Kernel::new(DispatchKey::Meta, scatter_reduce_kernel as ScatterReduceFn),
+        Kernel::new(DispatchKey::Cpu, scatter_reduce_cpu as ScatterReduceFn),
+        Kernel::new(DispatchKey::Meta, scatter_reduce_meta as ScatterReduceFn),
         observed!(SCATTER_REDUCE: ScatterReduceFn, [self_, index, src], self_, dim, index, src, reduce),
     ],
     scatter_reduce_boxed,
@@ -451,7 +534,7 @@ pub fn scatter_reduce(
     kernel(keys, self_, dim, index, src, reduce)
 }
 
-fn scatter_reduce_kernel(
+fn scatter_reduce_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -460,7 +543,21 @@ fn scatter_reduce_kernel(
     reduce: &str,
 ) -> Result<Tensor> {
     if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_reduce_kernel(
+        return scatter_reduce_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), reduce);
+    }
+    native::gather::scatter_reduce_src(self_, dim, index, src, reduce)
+}
+
+fn scatter_reduce_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_reduce_meta(
             _keys,
             &self_.snapshot(),
             dim,
@@ -469,6 +566,7 @@ fn scatter_reduce_kernel(
             reduce,
         );
     }
+    ensure_same_device("scatter.reduce", &[self_, index, src])?;
     native::gather::scatter_reduce_src(self_, dim, index, src, reduce)
 }
 
@@ -492,8 +590,8 @@ pub static SCATTER_REDUCE_OUT: Operator<ScatterReduceOutFn> = Operator::new(
     "scatter.reduce_out",
     "scatter.reduce_out(Tensor self, int dim, Tensor index, Tensor src, *, str reduce, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter_reduce_out_kernel as ScatterReduceOutFn),
-        Kernel::new(DispatchKey::Meta, scatter_reduce_out_kernel as ScatterReduceOutFn),
+        Kernel::new(DispatchKey::Cpu, scatter_reduce_out_cpu as ScatterReduceOutFn),
+        Kernel::new(DispatchKey::Meta, scatter_reduce_out_meta as ScatterReduceOutFn),
         observed!(SCATTER_REDUCE_OUT: ScatterReduceOutFn, [self_, index, src, out], self_, dim, index, src, reduce, out),
     ],
     scatter_reduce_out_boxed,
@@ -516,7 +614,7 @@ pub fn scatter_reduce_out(
     kernel(keys, self_, dim, index, src, reduce, out)
 }
 
-fn scatter_reduce_out_kernel(
+fn scatter_reduce_out_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -526,7 +624,7 @@ fn scatter_reduce_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_reduce_out_kernel(
+        return scatter_reduce_out_cpu(
             _keys,
             &self_.snapshot(),
             dim,
@@ -536,6 +634,31 @@ fn scatter_reduce_out_kernel(
             out,
         );
     }
+    let result = native::gather::scatter_reduce_src(self_, dim, index, src, reduce)?;
+    copy_to_out(&result, out)
+}
+
+fn scatter_reduce_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    out: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_reduce_out_meta(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &src.snapshot(),
+            reduce,
+            out,
+        );
+    }
+    ensure_same_device("scatter.reduce_out", &[self_, index, src, out])?;
     let result = native::gather::scatter_reduce_src(self_, dim, index, src, reduce)?;
     copy_to_out(&result, out)
 }
@@ -561,8 +684,8 @@ pub static SCATTER__REDUCE: Operator<ScatterInPlaceReduceFn> = Operator::new(
     "scatter_.reduce",
     "scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter__reduce_kernel as ScatterInPlaceReduceFn),
-        Kernel::new(DispatchKey::Meta, scatter__reduce_kernel as ScatterInPlaceReduceFn),
+        Kernel::new(DispatchKey::Cpu, scatter__reduce_cpu as ScatterInPlaceReduceFn),
+        Kernel::new(DispatchKey::Meta, scatter__reduce_meta as ScatterInPlaceReduceFn),
         observed!(SCATTER__REDUCE: ScatterInPlaceReduceFn, [self_, index, src], self_, dim, index, src, reduce),
     ],
     scatter__reduce_boxed,
@@ -577,7 +700,7 @@ pub fn scatter__reduce(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, r
     kernel(keys, self_, dim, index, src, reduce)
 }
 
-fn scatter__reduce_kernel(
+fn scatter__reduce_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -586,7 +709,7 @@ fn scatter__reduce_kernel(
     reduce: &str,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter__reduce_kernel(
+        return scatter__reduce_cpu(
             _keys,
             &self_.snapshot(),
             dim,
@@ -595,6 +718,28 @@ fn scatter__reduce_kernel(
             reduce,
         );
     }
+    native::gather::scatter_reduce_src_(self_, dim, index, src, reduce)
+}
+
+fn scatter__reduce_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter__reduce_meta(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &src.snapshot(),
+            reduce,
+        );
+    }
+    ensure_same_device("scatter_.reduce", &[self_, index, src])?;
     native::gather::scatter_reduce_src_(self_, dim, index, src, reduce)
 }
 
@@ -618,8 +763,8 @@ pub static SCATTER_VALUE_REDUCE: Operator<ScatterValueReduceFn> = Operator::new(
     "scatter.value_reduce",
     "scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter_value_reduce_kernel as ScatterValueReduceFn),
-        Kernel::new(DispatchKey::Meta, scatter_value_reduce_kernel as ScatterValueReduceFn),
+        Kernel::new(DispatchKey::Cpu, scatter_value_reduce_cpu as ScatterValueReduceFn),
+        Kernel::new(DispatchKey::Meta, scatter_value_reduce_meta as ScatterValueReduceFn),
         observed!(SCATTER_VALUE_REDUCE: ScatterValueReduceFn, [self_, index], self_, dim, index, value, reduce),
     ],
     scatter_value_reduce_boxed,
@@ -640,7 +785,7 @@ pub fn scatter_value_reduce(
     kernel(keys, self_, dim, index, value, reduce)
 }
 
-fn scatter_value_reduce_kernel(
+fn scatter_value_reduce_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -649,8 +794,23 @@ fn scatter_value_reduce_kernel(
     reduce: &str,
 ) -> Result<Tensor> {
     if self_.was_resized() || index.was_resized() {
-        return scatter_value_reduce_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), value, reduce);
+        return scatter_value_reduce_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), value, reduce);
     }
+    native::gather::scatter_reduce_value(self_, dim, index, value, reduce)
+}
+
+fn scatter_value_reduce_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() {
+        return scatter_value_reduce_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), value, reduce);
+    }
+    ensure_same_device("scatter.value_reduce", &[self_, index])?;
     native::gather::scatter_reduce_value(self_, dim, index, value, reduce)
 }
 
@@ -675,8 +835,8 @@ pub static SCATTER_VALUE_REDUCE_OUT: Operator<ScatterValueReduceOutFn> = Operato
     "scatter.value_reduce_out",
     "scatter.value_reduce_out(Tensor self, int dim, Tensor index, Scalar value, *, str reduce, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter_value_reduce_out_kernel as ScatterValueReduceOutFn),
-        Kernel::new(DispatchKey::Meta, scatter_value_reduce_out_kernel as ScatterValueReduceOutFn),
+        Kernel::new(DispatchKey::Cpu, scatter_value_reduce_out_cpu as ScatterValueReduceOutFn),
+        Kernel::new(DispatchKey::Meta, scatter_value_reduce_out_meta as ScatterValueReduceOutFn),
         observed!(SCATTER_VALUE_REDUCE_OUT: ScatterValueReduceOutFn, [self_, index, out], self_, dim, index, value, reduce, out),
     ],
     scatter_value_reduce_out_boxed,
@@ -699,7 +859,7 @@ pub fn scatter_value_reduce_out(
     kernel(keys, self_, dim, index, value, reduce, out)
 }
 
-fn scatter_value_reduce_out_kernel(
+fn scatter_value_reduce_out_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -709,7 +869,7 @@ fn scatter_value_reduce_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() {
-        return scatter_value_reduce_out_kernel(
+        return scatter_value_reduce_out_cpu(
             _keys,
             &self_.snapshot(),
             dim,
@@ -719,6 +879,31 @@ fn scatter_value_reduce_out_kernel(
             out,
         );
     }
+    let result = native::gather::scatter_reduce_value(self_, dim, index, value, reduce)?;
+    copy_to_out(&result, out)
+}
+
+fn scatter_value_reduce_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+    out: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() {
+        return scatter_value_reduce_out_meta(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            value,
+            reduce,
+            out,
+        );
+    }
+    ensure_same_device("scatter.value_reduce_out", &[self_, index, out])?;
     let result = native::gather::scatter_reduce_value(self_, dim, index, value, reduce)?;
     copy_to_out(&result, out)
 }
@@ -744,8 +929,8 @@ pub static SCATTER__VALUE_REDUCE: Operator<ScatterInPlaceValueReduceFn> = Operat
     "scatter_.value_reduce",
     "scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter__value_reduce_kernel as ScatterInPlaceValueReduceFn),
-        Kernel::new(DispatchKey::Meta, scatter__value_reduce_kernel as ScatterInPlaceValueReduceFn),
+        Kernel::new(DispatchKey::Cpu, scatter__value_reduce_cpu as ScatterInPlaceValueReduceFn),
+        Kernel::new(DispatchKey::Meta, scatter__value_reduce_meta as ScatterInPlaceValueReduceFn),
         observed!(SCATTER__VALUE_REDUCE: ScatterInPlaceValueReduceFn, [self_, index], self_, dim, index, value, reduce),
     ],
     scatter__value_reduce_boxed,
@@ -766,7 +951,7 @@ pub fn scatter__value_reduce(
     kernel(keys, self_, dim, index, value, reduce)
 }
 
-fn scatter__value_reduce_kernel(
+fn scatter__value_reduce_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -775,8 +960,23 @@ fn scatter__value_reduce_kernel(
     reduce: &str,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() {
-        return scatter__value_reduce_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), value, reduce);
+        return scatter__value_reduce_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), value, reduce);
     }
+    native::gather::scatter_reduce_value_(self_, dim, index, value, reduce)
+}
+
+fn scatter__value_reduce_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    reduce: &str,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() {
+        return scatter__value_reduce_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), value, reduce);
+    }
+    ensure_same_device("scatter_.value_reduce", &[self_, index])?;
     native::gather::scatter_reduce_value_(self_, dim, index, value, reduce)
 }
 
@@ -800,8 +1000,8 @@ pub static SCATTER_ADD: Operator<ScatterAddFn> = Operator::new(
     "scatter_add",
     "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter_add_kernel as ScatterAddFn),
-        Kernel::new(DispatchKey::Meta, scatter_add_kernel as ScatterAddFn),
+        Kernel::new(DispatchKey::Cpu, scatter_add_cpu as ScatterAddFn),
+        Kernel::new(DispatchKey::Meta, scatter_add_meta as ScatterAddFn),
         observed!(SCATTER_ADD: ScatterAddFn, [self_, index, src], self_, dim, index, src),
     ],
     scatter_add_boxed,
@@ -816,7 +1016,7 @@ pub fn scatter_add(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Re
     kernel(keys, self_, dim, index, src)
 }
 
-fn scatter_add_kernel(
+fn scatter_add_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -824,8 +1024,22 @@ fn scatter_add_kernel(
     src: &Tensor,
 ) -> Result<Tensor> {
     if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_add_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+        return scatter_add_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
     }
+    native::gather::scatter_add(self_, dim, index, src)
+}
+
+fn scatter_add_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_add_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+    }
+    ensure_same_device("scatter_add", &[self_, index, src])?;
     native::gather::scatter_add(self_, dim, index, src)
 }
 
@@ -843,8 +1057,8 @@ pub static SCATTER_ADD_OUT: Operator<ScatterAddOutFn> = Operator::new(
     "scatter_add.out",
     "scatter_add.out(Tensor self, int dim, Tensor index, Tensor src, *, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter_add_out_kernel as ScatterAddOutFn),
-        Kernel::new(DispatchKey::Meta, scatter_add_out_kernel as ScatterAddOutFn),
+        Kernel::new(DispatchKey::Cpu, scatter_add_out_cpu as ScatterAddOutFn),
+        Kernel::new(DispatchKey::Meta, scatter_add_out_meta as ScatterAddOutFn),
         observed!(SCATTER_ADD_OUT: ScatterAddOutFn, [self_, index, src, out], self_, dim, index, src, out),
     ],
     scatter_add_out_boxed,
@@ -860,7 +1074,7 @@ pub fn scatter_add_out(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, o
     kernel(keys, self_, dim, index, src, out)
 }
 
-fn scatter_add_out_kernel(
+fn scatter_add_out_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -869,15 +1083,24 @@ fn scatter_add_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_add_out_kernel(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &src.snapshot(),
-            out,
-        );
+        return scatter_add_out_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), out);
     }
+    let result = native::gather::scatter_add(self_, dim, index, src)?;
+    copy_to_out(&result, out)
+}
+
+fn scatter_add_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_add_out_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot(), out);
+    }
+    ensure_same_device("scatter_add.out", &[self_, index, src, out])?;
     let result = native::gather::scatter_add(self_, dim, index, src)?;
     copy_to_out(&result, out)
 }
@@ -902,8 +1125,8 @@ pub static SCATTER_ADD_: Operator<ScatterAddInPlaceFn> = Operator::new(
     "scatter_add_",
     "scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter_add__kernel as ScatterAddInPlaceFn),
-        Kernel::new(DispatchKey::Meta, scatter_add__kernel as ScatterAddInPlaceFn),
+        Kernel::new(DispatchKey::Cpu, scatter_add__cpu as ScatterAddInPlaceFn),
+        Kernel::new(DispatchKey::Meta, scatter_add__meta as ScatterAddInPlaceFn),
         observed!(SCATTER_ADD_: ScatterAddInPlaceFn, [self_, index, src], self_, dim, index, src),
     ],
     scatter_add__boxed,
@@ -918,7 +1141,7 @@ pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> R
     kernel(keys, self_, dim, index, src)
 }
 
-fn scatter_add__kernel(
+fn scatter_add__cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -926,8 +1149,22 @@ fn scatter_add__kernel(
     src: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_add__kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+        return scatter_add__cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
     }
+    native::gather::scatter_add_(self_, dim, index, src)
+}
+
+fn scatter_add__meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_add__meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &src.snapshot());
+    }
+    ensure_same_device("scatter_add_", &[self_, index, src])?;
     native::gather::scatter_add_(self_, dim, index, src)
 }
 
@@ -946,8 +1183,8 @@ pub static SCATTER_REDUCE_TWO: Operator<ScatterReduceTwoFn> = Operator::new(
     "scatter_reduce.two",
     "scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter_reduce_two_kernel as ScatterReduceTwoFn),
-        Kernel::new(DispatchKey::Meta, scatter_reduce_two_kernel as ScatterReduceTwoFn),
+        Kernel::new(DispatchKey::Cpu, scatter_reduce_two_cpu as ScatterReduceTwoFn),
+        Kernel::new(DispatchKey::Meta, scatter_reduce_two_meta as ScatterReduceTwoFn),
         observed!(SCATTER_REDUCE_TWO: ScatterReduceTwoFn, [self_, index, src], self_, dim, index, src, reduce, include_self),
     ],
     scatter_reduce_two_boxed,
@@ -969,7 +1206,7 @@ pub fn scatter_reduce_two(
     kernel(keys, self_, dim, index, src, reduce, include_self)
 }
 
-fn scatter_reduce_two_kernel(
+fn scatter_reduce_two_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -979,7 +1216,7 @@ fn scatter_reduce_two_kernel(
     include_self: bool,
 ) -> Result<Tensor> {
     if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_reduce_two_kernel(
+        return scatter_reduce_two_cpu(
             _keys,
             &self_.snapshot(),
             dim,
@@ -989,6 +1226,30 @@ fn scatter_reduce_two_kernel(
             include_self,
         );
     }
+    native::gather::scatter_reduce_two(self_, dim, index, src, reduce, include_self)
+}
+
+fn scatter_reduce_two_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_reduce_two_meta(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &src.snapshot(),
+            reduce,
+            include_self,
+        );
+    }
+    ensure_same_device("scatter_reduce.two", &[self_, index, src])?;
     native::gather::scatter_reduce_two(self_, dim, index, src, reduce, include_self)
 }
 
@@ -1014,8 +1275,8 @@ pub static SCATTER_REDUCE__TWO: Operator<ScatterReduceInPlaceTwoFn> = Operator::
     "scatter_reduce_.two",
     "scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter_reduce__two_kernel as ScatterReduceInPlaceTwoFn),
-        Kernel::new(DispatchKey::Meta, scatter_reduce__two_kernel as ScatterReduceInPlaceTwoFn),
+        Kernel::new(DispatchKey::Cpu, scatter_reduce__two_cpu as ScatterReduceInPlaceTwoFn),
+        Kernel::new(DispatchKey::Meta, scatter_reduce__two_meta as ScatterReduceInPlaceTwoFn),
         observed!(SCATTER_REDUCE__TWO: ScatterReduceInPlaceTwoFn, [self_, index, src], self_, dim, index, src, reduce, include_self),
     ],
     scatter_reduce__two_boxed,
@@ -1037,7 +1298,7 @@ pub fn scatter_reduce__two(
     kernel(keys, self_, dim, index, src, reduce, include_self)
 }
 
-fn scatter_reduce__two_kernel(
+fn scatter_reduce__two_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -1047,7 +1308,7 @@ fn scatter_reduce__two_kernel(
     include_self: bool,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_reduce__two_kernel(
+        return scatter_reduce__two_cpu(
             _keys,
             &self_.snapshot(),
             dim,
@@ -1057,6 +1318,31 @@ fn scatter_reduce__two_kernel(
             include_self,
         );
     }
+    let result = native::gather::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?;
+    copy_to_self("scatter_reduce_.two", &result, self_)
+}
+
+fn scatter_reduce__two_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_reduce__two_meta(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &src.snapshot(),
+            reduce,
+            include_self,
+        );
+    }
+    ensure_same_device("scatter_reduce_.two", &[self_, index, src])?;
     let result = native::gather::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?;
     copy_to_self("scatter_reduce_.two", &result, self_)
 }
@@ -1083,8 +1369,8 @@ pub static SCATTER_REDUCE_TWO_OUT: Operator<ScatterReduceTwoOutFn> = Operator::n
     "scatter_reduce.two_out",
     "scatter_reduce.two_out(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, scatter_reduce_two_out_kernel as ScatterReduceTwoOutFn),
-        Kernel::new(DispatchKey::Meta, scatter_reduce_two_out_kernel as ScatterReduceTwoOutFn),
+        Kernel::new(DispatchKey::Cpu, scatter_reduce_two_out_cpu as ScatterReduceTwoOutFn),
+        Kernel::new(DispatchKey::Meta, scatter_reduce_two_out_meta as ScatterReduceTwoOutFn),
         observed!(SCATTER_REDUCE_TWO_OUT: ScatterReduceTwoOutFn, [self_, index, src, out], self_, dim, index, src, reduce, include_self, out),
     ],
     scatter_reduce_two_out_boxed,
@@ -1108,7 +1394,7 @@ pub fn scatter_reduce_two_out(
     kernel(keys, self_, dim, index, src, reduce, include_self, out)
 }
 
-fn scatter_reduce_two_out_kernel(
+fn scatter_reduce_two_out_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -1119,7 +1405,7 @@ fn scatter_reduce_two_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() || src.was_resized() {
-        return scatter_reduce_two_out_kernel(
+        return scatter_reduce_two_out_cpu(
             _keys,
             &self_.snapshot(),
             dim,
@@ -1130,6 +1416,33 @@ fn scatter_reduce_two_out_kernel(
             out,
         );
     }
+    let result = native::gather::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?;
+    copy_to_out(&result, out)
+}
+
+fn scatter_reduce_two_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+    out: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || src.was_resized() {
+        return scatter_reduce_two_out_meta(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &src.snapshot(),
+            reduce,
+            include_self,
+            out,
+        );
+    }
+    ensure_same_device("scatter_reduce.two_out", &[self_, index, src, out])?;
     let result = native::gather::scatter_reduce_two(self_, dim, index, src, reduce, include_self)?;
     copy_to_out(&result, out)
 }

@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -436,8 +436,8 @@ pub static _GRID_SAMPLE: Operator<_GridSampleFn> = Operator::new(
     "_grid_sample",
     "_grid_sample(Tensor input, Tensor grid, int[] orders, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, _grid_sample_kernel as _GridSampleFn),
-        Kernel::new(DispatchKey::Meta, _grid_sample_kernel as _GridSampleFn),
+        Kernel::new(DispatchKey::Cpu, _grid_sample_cpu as _GridSampleFn),
+        Kernel::new(DispatchKey::Meta, _grid_sample_meta as _GridSampleFn),
         observed!(_GRID_SAMPLE: _GridSampleFn, [input, grid], input, grid, orders, interpolation_mode, padding_mode, align_corners),
     ],
     _grid_sample_boxed,
@@ -459,7 +459,7 @@ pub fn _grid_sample(
     kernel(keys, input, grid, orders, interpolation_mode, padding_mode, align_corners)
 }
 
-fn _grid_sample_kernel(
+fn _grid_sample_cpu(
     _keys: DispatchKeySet,
     input: &Tensor,
     grid: &Tensor,
@@ -469,7 +469,7 @@ fn _grid_sample_kernel(
     align_corners: bool,
 ) -> Result<Tensor> {
     if input.was_resized() || grid.was_resized() {
-        return _grid_sample_kernel(
+        return _grid_sample_cpu(
             _keys,
             &input.snapshot(),
             &grid.snapshot(),
@@ -479,6 +479,30 @@ fn _grid_sample_kernel(
             align_corners,
         );
     }
+    native::grid_sample::_grid_sample(input, grid, orders, interpolation_mode, padding_mode, align_corners)
+}
+
+fn _grid_sample_meta(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    grid: &Tensor,
+    orders: &[i64],
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+) -> Result<Tensor> {
+    if input.was_resized() || grid.was_resized() {
+        return _grid_sample_meta(
+            _keys,
+            &input.snapshot(),
+            &grid.snapshot(),
+            orders,
+            interpolation_mode,
+            padding_mode,
+            align_corners,
+        );
+    }
+    ensure_same_device("_grid_sample", &[input, grid])?;
     native::grid_sample::_grid_sample(input, grid, orders, interpolation_mode, padding_mode, align_corners)
 }
 
@@ -504,8 +528,8 @@ pub static _GRID_SAMPLE_TRANSPOSED: Operator<_GridSampleTransposedFn> = Operator
     "_grid_sample_transposed",
     "_grid_sample_transposed(Tensor grad_output, Tensor grid, SymInt[] input_size, int[] orders, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, _grid_sample_transposed_kernel as _GridSampleTransposedFn),
-        Kernel::new(DispatchKey::Meta, _grid_sample_transposed_kernel as _GridSampleTransposedFn),
+        Kernel::new(DispatchKey::Cpu, _grid_sample_transposed_cpu as _GridSampleTransposedFn),
+        Kernel::new(DispatchKey::Meta, _grid_sample_transposed_meta as _GridSampleTransposedFn),
         observed!(_GRID_SAMPLE_TRANSPOSED: _GridSampleTransposedFn, [grad_output, grid], grad_output, grid, input_size, orders, interpolation_mode, padding_mode, align_corners),
     ],
     _grid_sample_transposed_boxed,
@@ -528,7 +552,7 @@ pub fn _grid_sample_transposed(
     kernel(keys, grad_output, grid, input_size, orders, interpolation_mode, padding_mode, align_corners)
 }
 
-fn _grid_sample_transposed_kernel(
+fn _grid_sample_transposed_cpu(
     _keys: DispatchKeySet,
     grad_output: &Tensor,
     grid: &Tensor,
@@ -539,7 +563,7 @@ fn _grid_sample_transposed_kernel(
     align_corners: bool,
 ) -> Result<Tensor> {
     if grad_output.was_resized() || grid.was_resized() {
-        return _grid_sample_transposed_kernel(
+        return _grid_sample_transposed_cpu(
             _keys,
             &grad_output.snapshot(),
             &grid.snapshot(),
@@ -550,6 +574,40 @@ fn _grid_sample_transposed_kernel(
             align_corners,
         );
     }
+    native::grid_sample::_grid_sample_transposed(
+        grad_output,
+        grid,
+        input_size,
+        orders,
+        interpolation_mode,
+        padding_mode,
+        align_corners,
+    )
+}
+
+fn _grid_sample_transposed_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    grid: &Tensor,
+    input_size: &[i64],
+    orders: &[i64],
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+) -> Result<Tensor> {
+    if grad_output.was_resized() || grid.was_resized() {
+        return _grid_sample_transposed_meta(
+            _keys,
+            &grad_output.snapshot(),
+            &grid.snapshot(),
+            input_size,
+            orders,
+            interpolation_mode,
+            padding_mode,
+            align_corners,
+        );
+    }
+    ensure_same_device("_grid_sample_transposed", &[grad_output, grid])?;
     native::grid_sample::_grid_sample_transposed(
         grad_output,
         grid,

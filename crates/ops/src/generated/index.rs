@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -18,8 +18,8 @@ pub static INDEX_TENSOR: Operator<IndexTensorFn> = Operator::new(
     "index.Tensor",
     "index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, index_tensor_kernel as IndexTensorFn),
-        Kernel::new(DispatchKey::Meta, index_tensor_kernel as IndexTensorFn),
+        Kernel::new(DispatchKey::Cpu, index_tensor_cpu as IndexTensorFn),
+        Kernel::new(DispatchKey::Meta, index_tensor_meta as IndexTensorFn),
         observed!(INDEX_TENSOR: IndexTensorFn, [self_, indices], self_, indices),
     ],
     index_tensor_boxed,
@@ -34,10 +34,18 @@ pub fn index_tensor(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor
     kernel(keys, self_, indices)
 }
 
-fn index_tensor_kernel(_keys: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
+fn index_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     if self_.was_resized() || indices.was_resized() {
-        return index_tensor_kernel(_keys, &self_.snapshot(), &indices.snapshot());
+        return index_tensor_cpu(_keys, &self_.snapshot(), &indices.snapshot());
     }
+    native::index::index(self_, indices)
+}
+
+fn index_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
+    if self_.was_resized() || indices.was_resized() {
+        return index_tensor_meta(_keys, &self_.snapshot(), &indices.snapshot());
+    }
+    ensure_same_device("index.Tensor", &[self_])?;
     native::index::index(self_, indices)
 }
 
@@ -54,8 +62,8 @@ pub static INDEX_TENSOR_OUT: Operator<IndexTensorOutFn> = Operator::new(
     "index.Tensor_out",
     "index.Tensor_out(Tensor self, Tensor?[] indices, *, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, index_tensor_out_kernel as IndexTensorOutFn),
-        Kernel::new(DispatchKey::Meta, index_tensor_out_kernel as IndexTensorOutFn),
+        Kernel::new(DispatchKey::Cpu, index_tensor_out_cpu as IndexTensorOutFn),
+        Kernel::new(DispatchKey::Meta, index_tensor_out_meta as IndexTensorOutFn),
         observed!(INDEX_TENSOR_OUT: IndexTensorOutFn, [self_, indices, out], self_, indices, out),
     ],
     index_tensor_out_boxed,
@@ -70,15 +78,29 @@ pub fn index_tensor_out(self_: &Tensor, indices: &[Option<Tensor>], out: &Tensor
     kernel(keys, self_, indices, out)
 }
 
-fn index_tensor_out_kernel(
+fn index_tensor_out_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     indices: &[Option<Tensor>],
     out: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || indices.was_resized() {
-        return index_tensor_out_kernel(_keys, &self_.snapshot(), &indices.snapshot(), out);
+        return index_tensor_out_cpu(_keys, &self_.snapshot(), &indices.snapshot(), out);
     }
+    let result = native::index::index(self_, indices)?;
+    copy_to_out(&result, out)
+}
+
+fn index_tensor_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    out: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || indices.was_resized() {
+        return index_tensor_out_meta(_keys, &self_.snapshot(), &indices.snapshot(), out);
+    }
+    ensure_same_device("index.Tensor_out", &[self_, out])?;
     let result = native::index::index(self_, indices)?;
     copy_to_out(&result, out)
 }
@@ -97,8 +119,8 @@ pub static INDEX_PUT_: Operator<IndexPutInPlaceFn> = Operator::new(
     "index_put_",
     "index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, index_put__kernel as IndexPutInPlaceFn),
-        Kernel::new(DispatchKey::Meta, index_put__kernel as IndexPutInPlaceFn),
+        Kernel::new(DispatchKey::Cpu, index_put__cpu as IndexPutInPlaceFn),
+        Kernel::new(DispatchKey::Meta, index_put__meta as IndexPutInPlaceFn),
         observed!(INDEX_PUT_: IndexPutInPlaceFn, [self_, indices, values], self_, indices, values, accumulate),
     ],
     index_put__boxed,
@@ -118,7 +140,7 @@ pub fn index_put_(
     kernel(keys, self_, indices, values, accumulate)
 }
 
-fn index_put__kernel(
+fn index_put__cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     indices: &[Option<Tensor>],
@@ -126,7 +148,20 @@ fn index_put__kernel(
     accumulate: bool,
 ) -> Result<()> {
     if self_.was_resized() || indices.was_resized() || values.was_resized() {
-        return index_put__kernel(
+        return index_put__cpu(_keys, &self_.snapshot(), &indices.snapshot(), &values.snapshot(), accumulate);
+    }
+    native::index::index_put_(self_, indices, values, accumulate)
+}
+
+fn index_put__meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<()> {
+    if self_.was_resized() || indices.was_resized() || values.was_resized() {
+        return index_put__meta(
             _keys,
             &self_.snapshot(),
             &indices.snapshot(),
@@ -134,6 +169,7 @@ fn index_put__kernel(
             accumulate,
         );
     }
+    ensure_same_device("index_put_", &[self_, values])?;
     native::index::index_put_(self_, indices, values, accumulate)
 }
 
@@ -151,8 +187,8 @@ pub static INDEX_PUT: Operator<IndexPutFn> = Operator::new(
     "index_put",
     "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, index_put_kernel as IndexPutFn),
-        Kernel::new(DispatchKey::Meta, index_put_kernel as IndexPutFn),
+        Kernel::new(DispatchKey::Cpu, index_put_cpu as IndexPutFn),
+        Kernel::new(DispatchKey::Meta, index_put_meta as IndexPutFn),
         observed!(INDEX_PUT: IndexPutFn, [self_, indices, values], self_, indices, values, accumulate),
     ],
     index_put_boxed,
@@ -172,7 +208,7 @@ pub fn index_put(
     kernel(keys, self_, indices, values, accumulate)
 }
 
-fn index_put_kernel(
+fn index_put_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     indices: &[Option<Tensor>],
@@ -180,14 +216,22 @@ fn index_put_kernel(
     accumulate: bool,
 ) -> Result<Tensor> {
     if self_.was_resized() || indices.was_resized() || values.was_resized() {
-        return index_put_kernel(
-            _keys,
-            &self_.snapshot(),
-            &indices.snapshot(),
-            &values.snapshot(),
-            accumulate,
-        );
+        return index_put_cpu(_keys, &self_.snapshot(), &indices.snapshot(), &values.snapshot(), accumulate);
     }
+    native::index::index_put(self_, indices, values, accumulate)
+}
+
+fn index_put_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<Tensor> {
+    if self_.was_resized() || indices.was_resized() || values.was_resized() {
+        return index_put_meta(_keys, &self_.snapshot(), &indices.snapshot(), &values.snapshot(), accumulate);
+    }
+    ensure_same_device("index_put", &[self_, values])?;
     native::index::index_put(self_, indices, values, accumulate)
 }
 
@@ -205,8 +249,8 @@ pub static INDEX_PUT_OUT: Operator<IndexPutOutFn> = Operator::new(
     "index_put.out",
     "index_put.out(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, index_put_out_kernel as IndexPutOutFn),
-        Kernel::new(DispatchKey::Meta, index_put_out_kernel as IndexPutOutFn),
+        Kernel::new(DispatchKey::Cpu, index_put_out_cpu as IndexPutOutFn),
+        Kernel::new(DispatchKey::Meta, index_put_out_meta as IndexPutOutFn),
         observed!(INDEX_PUT_OUT: IndexPutOutFn, [self_, indices, values, out], self_, indices, values, accumulate, out),
     ],
     index_put_out_boxed,
@@ -228,7 +272,7 @@ pub fn index_put_out(
     kernel(keys, self_, indices, values, accumulate, out)
 }
 
-fn index_put_out_kernel(
+fn index_put_out_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     indices: &[Option<Tensor>],
@@ -237,7 +281,7 @@ fn index_put_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || indices.was_resized() || values.was_resized() {
-        return index_put_out_kernel(
+        return index_put_out_cpu(
             _keys,
             &self_.snapshot(),
             &indices.snapshot(),
@@ -246,6 +290,29 @@ fn index_put_out_kernel(
             out,
         );
     }
+    let result = native::index::index_put(self_, indices, values, accumulate)?;
+    copy_to_out(&result, out)
+}
+
+fn index_put_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+    out: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || indices.was_resized() || values.was_resized() {
+        return index_put_out_meta(
+            _keys,
+            &self_.snapshot(),
+            &indices.snapshot(),
+            &values.snapshot(),
+            accumulate,
+            out,
+        );
+    }
+    ensure_same_device("index_put.out", &[self_, values, out])?;
     let result = native::index::index_put(self_, indices, values, accumulate)?;
     copy_to_out(&result, out)
 }
@@ -270,8 +337,8 @@ pub static TAKE: Operator<TakeFn> = Operator::new(
     "take",
     "take(Tensor self, Tensor index) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, take_kernel as TakeFn),
-        Kernel::new(DispatchKey::Meta, take_kernel as TakeFn),
+        Kernel::new(DispatchKey::Cpu, take_cpu as TakeFn),
+        Kernel::new(DispatchKey::Meta, take_meta as TakeFn),
         observed!(TAKE: TakeFn, [self_, index], self_, index),
     ],
     take_boxed,
@@ -286,10 +353,18 @@ pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     kernel(keys, self_, index)
 }
 
-fn take_kernel(_keys: DispatchKeySet, self_: &Tensor, index: &Tensor) -> Result<Tensor> {
+fn take_cpu(_keys: DispatchKeySet, self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     if self_.was_resized() || index.was_resized() {
-        return take_kernel(_keys, &self_.snapshot(), &index.snapshot());
+        return take_cpu(_keys, &self_.snapshot(), &index.snapshot());
     }
+    native::index::take(self_, index)
+}
+
+fn take_meta(_keys: DispatchKeySet, self_: &Tensor, index: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() {
+        return take_meta(_keys, &self_.snapshot(), &index.snapshot());
+    }
+    ensure_same_device("take", &[self_, index])?;
     native::index::take(self_, index)
 }
 
@@ -306,8 +381,8 @@ pub static TAKE_OUT: Operator<TakeOutFn> = Operator::new(
     "take.out",
     "take.out(Tensor self, Tensor index, *, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, take_out_kernel as TakeOutFn),
-        Kernel::new(DispatchKey::Meta, take_out_kernel as TakeOutFn),
+        Kernel::new(DispatchKey::Cpu, take_out_cpu as TakeOutFn),
+        Kernel::new(DispatchKey::Meta, take_out_meta as TakeOutFn),
         observed!(TAKE_OUT: TakeOutFn, [self_, index, out], self_, index, out),
     ],
     take_out_boxed,
@@ -322,10 +397,19 @@ pub fn take_out(self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
     kernel(keys, self_, index, out)
 }
 
-fn take_out_kernel(_keys: DispatchKeySet, self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
+fn take_out_cpu(_keys: DispatchKeySet, self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
     if self_.was_resized() || index.was_resized() {
-        return take_out_kernel(_keys, &self_.snapshot(), &index.snapshot(), out);
+        return take_out_cpu(_keys, &self_.snapshot(), &index.snapshot(), out);
     }
+    let result = native::index::take(self_, index)?;
+    copy_to_out(&result, out)
+}
+
+fn take_out_meta(_keys: DispatchKeySet, self_: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
+    if self_.was_resized() || index.was_resized() {
+        return take_out_meta(_keys, &self_.snapshot(), &index.snapshot(), out);
+    }
+    ensure_same_device("take.out", &[self_, index, out])?;
     let result = native::index::take(self_, index)?;
     copy_to_out(&result, out)
 }
@@ -343,8 +427,8 @@ pub static PUT_: Operator<PutInPlaceFn> = Operator::new(
     "put_",
     "put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, put__kernel as PutInPlaceFn),
-        Kernel::new(DispatchKey::Meta, put__kernel as PutInPlaceFn),
+        Kernel::new(DispatchKey::Cpu, put__cpu as PutInPlaceFn),
+        Kernel::new(DispatchKey::Meta, put__meta as PutInPlaceFn),
         observed!(PUT_: PutInPlaceFn, [self_, index, source], self_, index, source, accumulate),
     ],
     put__boxed,
@@ -359,7 +443,7 @@ pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -
     kernel(keys, self_, index, source, accumulate)
 }
 
-fn put__kernel(
+fn put__cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     index: &Tensor,
@@ -367,8 +451,22 @@ fn put__kernel(
     accumulate: bool,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return put__kernel(_keys, &self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate);
+        return put__cpu(_keys, &self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate);
     }
+    native::index::put_(self_, index, source, accumulate)
+}
+
+fn put__meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    index: &Tensor,
+    source: &Tensor,
+    accumulate: bool,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return put__meta(_keys, &self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate);
+    }
+    ensure_same_device("put_", &[self_, index, source])?;
     native::index::put_(self_, index, source, accumulate)
 }
 
@@ -386,8 +484,8 @@ pub static PUT: Operator<PutFn> = Operator::new(
     "put",
     "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, put_kernel as PutFn),
-        Kernel::new(DispatchKey::Meta, put_kernel as PutFn),
+        Kernel::new(DispatchKey::Cpu, put_cpu as PutFn),
+        Kernel::new(DispatchKey::Meta, put_meta as PutFn),
         observed!(PUT: PutFn, [self_, index, source], self_, index, source, accumulate),
     ],
     put_boxed,
@@ -402,7 +500,7 @@ pub fn put(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) ->
     kernel(keys, self_, index, source, accumulate)
 }
 
-fn put_kernel(
+fn put_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     index: &Tensor,
@@ -410,8 +508,22 @@ fn put_kernel(
     accumulate: bool,
 ) -> Result<Tensor> {
     if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return put_kernel(_keys, &self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate);
+        return put_cpu(_keys, &self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate);
     }
+    native::index::put(self_, index, source, accumulate)
+}
+
+fn put_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    index: &Tensor,
+    source: &Tensor,
+    accumulate: bool,
+) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return put_meta(_keys, &self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate);
+    }
+    ensure_same_device("put", &[self_, index, source])?;
     native::index::put(self_, index, source, accumulate)
 }
 
@@ -429,8 +541,8 @@ pub static PUT_OUT: Operator<PutOutFn> = Operator::new(
     "put.out",
     "put.out(Tensor self, Tensor index, Tensor source, bool accumulate=False, *, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, put_out_kernel as PutOutFn),
-        Kernel::new(DispatchKey::Meta, put_out_kernel as PutOutFn),
+        Kernel::new(DispatchKey::Cpu, put_out_cpu as PutOutFn),
+        Kernel::new(DispatchKey::Meta, put_out_meta as PutOutFn),
         observed!(PUT_OUT: PutOutFn, [self_, index, source, out], self_, index, source, accumulate, out),
     ],
     put_out_boxed,
@@ -452,7 +564,7 @@ pub fn put_out(
     kernel(keys, self_, index, source, accumulate, out)
 }
 
-fn put_out_kernel(
+fn put_out_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     index: &Tensor,
@@ -461,7 +573,22 @@ fn put_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return put_out_kernel(
+        return put_out_cpu(_keys, &self_.snapshot(), &index.snapshot(), &source.snapshot(), accumulate, out);
+    }
+    let result = native::index::put(self_, index, source, accumulate)?;
+    copy_to_out(&result, out)
+}
+
+fn put_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    index: &Tensor,
+    source: &Tensor,
+    accumulate: bool,
+    out: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return put_out_meta(
             _keys,
             &self_.snapshot(),
             &index.snapshot(),
@@ -470,6 +597,7 @@ fn put_out_kernel(
             out,
         );
     }
+    ensure_same_device("put.out", &[self_, index, source, out])?;
     let result = native::index::put(self_, index, source, accumulate)?;
     copy_to_out(&result, out)
 }

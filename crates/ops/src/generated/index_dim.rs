@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
 
@@ -45,6 +45,7 @@ fn index_select_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, index: &Ten
 }
 
 fn index_select_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
+    ensure_same_device("index_select", &[self_, index])?;
     let spec = native::index_dim::index_select_meta(self_, dim, index)?;
     spec.allocate("index_select")
 }
@@ -101,6 +102,7 @@ fn index_select_out_meta(
     index: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("index_select.out", &[self_, index, out])?;
     let spec = native::index_dim::index_select_meta(self_, dim, index)?;
     let target = spec.for_out("index_select.out", out, &[self_, index])?;
     target.finish(out)
@@ -162,8 +164,8 @@ pub static INDEX_ADD: Operator<IndexAddFn> = Operator::new(
     "index_add",
     "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, index_add_kernel as IndexAddFn),
-        Kernel::new(DispatchKey::Meta, index_add_kernel as IndexAddFn),
+        Kernel::new(DispatchKey::Cpu, index_add_cpu as IndexAddFn),
+        Kernel::new(DispatchKey::Meta, index_add_meta as IndexAddFn),
         observed!(INDEX_ADD: IndexAddFn, [self_, index, source], self_, dim, index, source, alpha),
     ],
     index_add_boxed,
@@ -178,7 +180,7 @@ pub fn index_add(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alph
     kernel(keys, self_, dim, index, source, alpha)
 }
 
-fn index_add_kernel(
+fn index_add_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -187,8 +189,23 @@ fn index_add_kernel(
     alpha: Scalar,
 ) -> Result<Tensor> {
     if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_add_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), alpha);
+        return index_add_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), alpha);
     }
+    native::index_dim::index_add(self_, dim, index, source, alpha)
+}
+
+fn index_add_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return index_add_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), alpha);
+    }
+    ensure_same_device("index_add", &[self_, index, source])?;
     native::index_dim::index_add(self_, dim, index, source, alpha)
 }
 
@@ -212,8 +229,8 @@ pub static INDEX_ADD_OUT: Operator<IndexAddOutFn> = Operator::new(
     "index_add.out",
     "index_add.out(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, index_add_out_kernel as IndexAddOutFn),
-        Kernel::new(DispatchKey::Meta, index_add_out_kernel as IndexAddOutFn),
+        Kernel::new(DispatchKey::Cpu, index_add_out_cpu as IndexAddOutFn),
+        Kernel::new(DispatchKey::Meta, index_add_out_meta as IndexAddOutFn),
         observed!(INDEX_ADD_OUT: IndexAddOutFn, [self_, index, source, out], self_, dim, index, source, alpha, out),
     ],
     index_add_out_boxed,
@@ -236,7 +253,7 @@ pub fn index_add_out(
     kernel(keys, self_, dim, index, source, alpha, out)
 }
 
-fn index_add_out_kernel(
+fn index_add_out_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -246,7 +263,7 @@ fn index_add_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_add_out_kernel(
+        return index_add_out_cpu(
             _keys,
             &self_.snapshot(),
             dim,
@@ -256,6 +273,31 @@ fn index_add_out_kernel(
             out,
         );
     }
+    let result = native::index_dim::index_add(self_, dim, index, source, alpha)?;
+    copy_to_out(&result, out)
+}
+
+fn index_add_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    alpha: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return index_add_out_meta(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &source.snapshot(),
+            alpha,
+            out,
+        );
+    }
+    ensure_same_device("index_add.out", &[self_, index, source, out])?;
     let result = native::index_dim::index_add(self_, dim, index, source, alpha)?;
     copy_to_out(&result, out)
 }
@@ -281,8 +323,8 @@ pub static INDEX_ADD_: Operator<IndexAddInPlaceFn> = Operator::new(
     "index_add_",
     "index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, index_add__kernel as IndexAddInPlaceFn),
-        Kernel::new(DispatchKey::Meta, index_add__kernel as IndexAddInPlaceFn),
+        Kernel::new(DispatchKey::Cpu, index_add__cpu as IndexAddInPlaceFn),
+        Kernel::new(DispatchKey::Meta, index_add__meta as IndexAddInPlaceFn),
         observed!(INDEX_ADD_: IndexAddInPlaceFn, [self_, index, source], self_, dim, index, source, alpha),
     ],
     index_add__boxed,
@@ -297,7 +339,7 @@ pub fn index_add_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alp
     kernel(keys, self_, dim, index, source, alpha)
 }
 
-fn index_add__kernel(
+fn index_add__cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -306,15 +348,23 @@ fn index_add__kernel(
     alpha: Scalar,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_add__kernel(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            &source.snapshot(),
-            alpha,
-        );
+        return index_add__cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), alpha);
     }
+    native::index_dim::index_add_(self_, dim, index, source, alpha)
+}
+
+fn index_add__meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    alpha: Scalar,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return index_add__meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), alpha);
+    }
+    ensure_same_device("index_add_", &[self_, index, source])?;
     native::index_dim::index_add_(self_, dim, index, source, alpha)
 }
 
@@ -338,8 +388,8 @@ pub static INDEX_COPY: Operator<IndexCopyFn> = Operator::new(
     "index_copy",
     "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, index_copy_kernel as IndexCopyFn),
-        Kernel::new(DispatchKey::Meta, index_copy_kernel as IndexCopyFn),
+        Kernel::new(DispatchKey::Cpu, index_copy_cpu as IndexCopyFn),
+        Kernel::new(DispatchKey::Meta, index_copy_meta as IndexCopyFn),
         observed!(INDEX_COPY: IndexCopyFn, [self_, index, source], self_, dim, index, source),
     ],
     index_copy_boxed,
@@ -354,7 +404,7 @@ pub fn index_copy(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> 
     kernel(keys, self_, dim, index, source)
 }
 
-fn index_copy_kernel(
+fn index_copy_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -362,8 +412,22 @@ fn index_copy_kernel(
     source: &Tensor,
 ) -> Result<Tensor> {
     if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_copy_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot());
+        return index_copy_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot());
     }
+    native::index_dim::index_copy(self_, dim, index, source)
+}
+
+fn index_copy_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return index_copy_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot());
+    }
+    ensure_same_device("index_copy", &[self_, index, source])?;
     native::index_dim::index_copy(self_, dim, index, source)
 }
 
@@ -381,8 +445,8 @@ pub static INDEX_COPY_OUT: Operator<IndexCopyOutFn> = Operator::new(
     "index_copy.out",
     "index_copy.out(Tensor self, int dim, Tensor index, Tensor source, *, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, index_copy_out_kernel as IndexCopyOutFn),
-        Kernel::new(DispatchKey::Meta, index_copy_out_kernel as IndexCopyOutFn),
+        Kernel::new(DispatchKey::Cpu, index_copy_out_cpu as IndexCopyOutFn),
+        Kernel::new(DispatchKey::Meta, index_copy_out_meta as IndexCopyOutFn),
         observed!(INDEX_COPY_OUT: IndexCopyOutFn, [self_, index, source, out], self_, dim, index, source, out),
     ],
     index_copy_out_boxed,
@@ -398,7 +462,7 @@ pub fn index_copy_out(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor,
     kernel(keys, self_, dim, index, source, out)
 }
 
-fn index_copy_out_kernel(
+fn index_copy_out_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -407,7 +471,22 @@ fn index_copy_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_copy_out_kernel(
+        return index_copy_out_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot(), out);
+    }
+    let result = native::index_dim::index_copy(self_, dim, index, source)?;
+    copy_to_out(&result, out)
+}
+
+fn index_copy_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return index_copy_out_meta(
             _keys,
             &self_.snapshot(),
             dim,
@@ -416,6 +495,7 @@ fn index_copy_out_kernel(
             out,
         );
     }
+    ensure_same_device("index_copy.out", &[self_, index, source, out])?;
     let result = native::index_dim::index_copy(self_, dim, index, source)?;
     copy_to_out(&result, out)
 }
@@ -440,8 +520,8 @@ pub static INDEX_COPY_: Operator<IndexCopyInPlaceFn> = Operator::new(
     "index_copy_",
     "index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, index_copy__kernel as IndexCopyInPlaceFn),
-        Kernel::new(DispatchKey::Meta, index_copy__kernel as IndexCopyInPlaceFn),
+        Kernel::new(DispatchKey::Cpu, index_copy__cpu as IndexCopyInPlaceFn),
+        Kernel::new(DispatchKey::Meta, index_copy__meta as IndexCopyInPlaceFn),
         observed!(INDEX_COPY_: IndexCopyInPlaceFn, [self_, index, source], self_, dim, index, source),
     ],
     index_copy__boxed,
@@ -456,7 +536,7 @@ pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) ->
     kernel(keys, self_, dim, index, source)
 }
 
-fn index_copy__kernel(
+fn index_copy__cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -464,8 +544,22 @@ fn index_copy__kernel(
     source: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() || source.was_resized() {
-        return index_copy__kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot());
+        return index_copy__cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot());
     }
+    native::index_dim::index_copy_(self_, dim, index, source)
+}
+
+fn index_copy__meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    source: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || source.was_resized() {
+        return index_copy__meta(_keys, &self_.snapshot(), dim, &index.snapshot(), &source.snapshot());
+    }
+    ensure_same_device("index_copy_", &[self_, index, source])?;
     native::index_dim::index_copy_(self_, dim, index, source)
 }
 
@@ -483,8 +577,8 @@ pub static INDEX_FILL_INT_SCALAR: Operator<IndexFillIntScalarFn> = Operator::new
     "index_fill.int_Scalar",
     "index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, index_fill_int_scalar_kernel as IndexFillIntScalarFn),
-        Kernel::new(DispatchKey::Meta, index_fill_int_scalar_kernel as IndexFillIntScalarFn),
+        Kernel::new(DispatchKey::Cpu, index_fill_int_scalar_cpu as IndexFillIntScalarFn),
+        Kernel::new(DispatchKey::Meta, index_fill_int_scalar_meta as IndexFillIntScalarFn),
         observed!(INDEX_FILL_INT_SCALAR: IndexFillIntScalarFn, [self_, index], self_, dim, index, value),
     ],
     index_fill_int_scalar_boxed,
@@ -499,7 +593,7 @@ pub fn index_fill_int_scalar(self_: &Tensor, dim: i64, index: &Tensor, value: Sc
     kernel(keys, self_, dim, index, value)
 }
 
-fn index_fill_int_scalar_kernel(
+fn index_fill_int_scalar_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -507,8 +601,22 @@ fn index_fill_int_scalar_kernel(
     value: Scalar,
 ) -> Result<Tensor> {
     if self_.was_resized() || index.was_resized() {
-        return index_fill_int_scalar_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
+        return index_fill_int_scalar_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
     }
+    native::index_dim::index_fill(self_, dim, index, value)
+}
+
+fn index_fill_int_scalar_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() {
+        return index_fill_int_scalar_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
+    }
+    ensure_same_device("index_fill.int_Scalar", &[self_, index])?;
     native::index_dim::index_fill(self_, dim, index, value)
 }
 
@@ -526,8 +634,8 @@ pub static INDEX_FILL_INT_SCALAR_OUT: Operator<IndexFillIntScalarOutFn> = Operat
     "index_fill.int_Scalar_out",
     "index_fill.int_Scalar_out(Tensor self, int dim, Tensor index, Scalar value, *, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, index_fill_int_scalar_out_kernel as IndexFillIntScalarOutFn),
-        Kernel::new(DispatchKey::Meta, index_fill_int_scalar_out_kernel as IndexFillIntScalarOutFn),
+        Kernel::new(DispatchKey::Cpu, index_fill_int_scalar_out_cpu as IndexFillIntScalarOutFn),
+        Kernel::new(DispatchKey::Meta, index_fill_int_scalar_out_meta as IndexFillIntScalarOutFn),
         observed!(INDEX_FILL_INT_SCALAR_OUT: IndexFillIntScalarOutFn, [self_, index, out], self_, dim, index, value, out),
     ],
     index_fill_int_scalar_out_boxed,
@@ -549,7 +657,7 @@ pub fn index_fill_int_scalar_out(
     kernel(keys, self_, dim, index, value, out)
 }
 
-fn index_fill_int_scalar_out_kernel(
+fn index_fill_int_scalar_out_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -558,15 +666,24 @@ fn index_fill_int_scalar_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() {
-        return index_fill_int_scalar_out_kernel(
-            _keys,
-            &self_.snapshot(),
-            dim,
-            &index.snapshot(),
-            value,
-            out,
-        );
+        return index_fill_int_scalar_out_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), value, out);
     }
+    let result = native::index_dim::index_fill(self_, dim, index, value)?;
+    copy_to_out(&result, out)
+}
+
+fn index_fill_int_scalar_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+    out: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() {
+        return index_fill_int_scalar_out_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), value, out);
+    }
+    ensure_same_device("index_fill.int_Scalar_out", &[self_, index, out])?;
     let result = native::index_dim::index_fill(self_, dim, index, value)?;
     copy_to_out(&result, out)
 }
@@ -591,8 +708,8 @@ pub static INDEX_FILL__INT_SCALAR: Operator<IndexFillInPlaceIntScalarFn> = Opera
     "index_fill_.int_Scalar",
     "index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, index_fill__int_scalar_kernel as IndexFillInPlaceIntScalarFn),
-        Kernel::new(DispatchKey::Meta, index_fill__int_scalar_kernel as IndexFillInPlaceIntScalarFn),
+        Kernel::new(DispatchKey::Cpu, index_fill__int_scalar_cpu as IndexFillInPlaceIntScalarFn),
+        Kernel::new(DispatchKey::Meta, index_fill__int_scalar_meta as IndexFillInPlaceIntScalarFn),
         observed!(INDEX_FILL__INT_SCALAR: IndexFillInPlaceIntScalarFn, [self_, index], self_, dim, index, value),
     ],
     index_fill__int_scalar_boxed,
@@ -607,7 +724,7 @@ pub fn index_fill__int_scalar(self_: &Tensor, dim: i64, index: &Tensor, value: S
     kernel(keys, self_, dim, index, value)
 }
 
-fn index_fill__int_scalar_kernel(
+fn index_fill__int_scalar_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -615,8 +732,22 @@ fn index_fill__int_scalar_kernel(
     value: Scalar,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() {
-        return index_fill__int_scalar_kernel(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
+        return index_fill__int_scalar_cpu(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
     }
+    native::index_dim::index_fill_(self_, dim, index, value)
+}
+
+fn index_fill__int_scalar_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: Scalar,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() {
+        return index_fill__int_scalar_meta(_keys, &self_.snapshot(), dim, &index.snapshot(), value);
+    }
+    ensure_same_device("index_fill_.int_Scalar", &[self_, index])?;
     native::index_dim::index_fill_(self_, dim, index, value)
 }
 
@@ -634,8 +765,8 @@ pub static INDEX_FILL_INT_TENSOR: Operator<IndexFillIntTensorFn> = Operator::new
     "index_fill.int_Tensor",
     "index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, index_fill_int_tensor_kernel as IndexFillIntTensorFn),
-        Kernel::new(DispatchKey::Meta, index_fill_int_tensor_kernel as IndexFillIntTensorFn),
+        Kernel::new(DispatchKey::Cpu, index_fill_int_tensor_cpu as IndexFillIntTensorFn),
+        Kernel::new(DispatchKey::Meta, index_fill_int_tensor_meta as IndexFillIntTensorFn),
         observed!(INDEX_FILL_INT_TENSOR: IndexFillIntTensorFn, [self_, index, value], self_, dim, index, value),
     ],
     index_fill_int_tensor_boxed,
@@ -650,7 +781,7 @@ pub fn index_fill_int_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &T
     kernel(keys, self_, dim, index, value)
 }
 
-fn index_fill_int_tensor_kernel(
+fn index_fill_int_tensor_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -658,7 +789,7 @@ fn index_fill_int_tensor_kernel(
     value: &Tensor,
 ) -> Result<Tensor> {
     if self_.was_resized() || index.was_resized() || value.was_resized() {
-        return index_fill_int_tensor_kernel(
+        return index_fill_int_tensor_cpu(
             _keys,
             &self_.snapshot(),
             dim,
@@ -666,6 +797,26 @@ fn index_fill_int_tensor_kernel(
             &value.snapshot(),
         );
     }
+    native::index_dim::index_fill_tensor(self_, dim, index, value)
+}
+
+fn index_fill_int_tensor_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: &Tensor,
+) -> Result<Tensor> {
+    if self_.was_resized() || index.was_resized() || value.was_resized() {
+        return index_fill_int_tensor_meta(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &value.snapshot(),
+        );
+    }
+    ensure_same_device("index_fill.int_Tensor", &[self_, index, value])?;
     native::index_dim::index_fill_tensor(self_, dim, index, value)
 }
 
@@ -683,8 +834,8 @@ pub static INDEX_FILL_INT_TENSOR_OUT: Operator<IndexFillIntTensorOutFn> = Operat
     "index_fill.int_Tensor_out",
     "index_fill.int_Tensor_out(Tensor self, int dim, Tensor index, Tensor value, *, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, index_fill_int_tensor_out_kernel as IndexFillIntTensorOutFn),
-        Kernel::new(DispatchKey::Meta, index_fill_int_tensor_out_kernel as IndexFillIntTensorOutFn),
+        Kernel::new(DispatchKey::Cpu, index_fill_int_tensor_out_cpu as IndexFillIntTensorOutFn),
+        Kernel::new(DispatchKey::Meta, index_fill_int_tensor_out_meta as IndexFillIntTensorOutFn),
         observed!(INDEX_FILL_INT_TENSOR_OUT: IndexFillIntTensorOutFn, [self_, index, value, out], self_, dim, index, value, out),
     ],
     index_fill_int_tensor_out_boxed,
@@ -706,7 +857,7 @@ pub fn index_fill_int_tensor_out(
     kernel(keys, self_, dim, index, value, out)
 }
 
-fn index_fill_int_tensor_out_kernel(
+fn index_fill_int_tensor_out_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -715,7 +866,7 @@ fn index_fill_int_tensor_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() || value.was_resized() {
-        return index_fill_int_tensor_out_kernel(
+        return index_fill_int_tensor_out_cpu(
             _keys,
             &self_.snapshot(),
             dim,
@@ -724,6 +875,29 @@ fn index_fill_int_tensor_out_kernel(
             out,
         );
     }
+    let result = native::index_dim::index_fill_tensor(self_, dim, index, value)?;
+    copy_to_out(&result, out)
+}
+
+fn index_fill_int_tensor_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || value.was_resized() {
+        return index_fill_int_tensor_out_meta(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &value.snapshot(),
+            out,
+        );
+    }
+    ensure_same_device("index_fill.int_Tensor_out", &[self_, index, value, out])?;
     let result = native::index_dim::index_fill_tensor(self_, dim, index, value)?;
     copy_to_out(&result, out)
 }
@@ -748,8 +922,8 @@ pub static INDEX_FILL__INT_TENSOR: Operator<IndexFillInPlaceIntTensorFn> = Opera
     "index_fill_.int_Tensor",
     "index_fill_.int_Tensor(Tensor(a!) self, int dim, Tensor index, Tensor value) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, index_fill__int_tensor_kernel as IndexFillInPlaceIntTensorFn),
-        Kernel::new(DispatchKey::Meta, index_fill__int_tensor_kernel as IndexFillInPlaceIntTensorFn),
+        Kernel::new(DispatchKey::Cpu, index_fill__int_tensor_cpu as IndexFillInPlaceIntTensorFn),
+        Kernel::new(DispatchKey::Meta, index_fill__int_tensor_meta as IndexFillInPlaceIntTensorFn),
         observed!(INDEX_FILL__INT_TENSOR: IndexFillInPlaceIntTensorFn, [self_, index, value], self_, dim, index, value),
     ],
     index_fill__int_tensor_boxed,
@@ -765,7 +939,7 @@ pub fn index_fill__int_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &
     kernel(keys, self_, dim, index, value)
 }
 
-fn index_fill__int_tensor_kernel(
+fn index_fill__int_tensor_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     dim: i64,
@@ -773,7 +947,7 @@ fn index_fill__int_tensor_kernel(
     value: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || index.was_resized() || value.was_resized() {
-        return index_fill__int_tensor_kernel(
+        return index_fill__int_tensor_cpu(
             _keys,
             &self_.snapshot(),
             dim,
@@ -781,6 +955,26 @@ fn index_fill__int_tensor_kernel(
             &value.snapshot(),
         );
     }
+    native::index_dim::index_fill_tensor_(self_, dim, index, value)
+}
+
+fn index_fill__int_tensor_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    value: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || index.was_resized() || value.was_resized() {
+        return index_fill__int_tensor_meta(
+            _keys,
+            &self_.snapshot(),
+            dim,
+            &index.snapshot(),
+            &value.snapshot(),
+        );
+    }
+    ensure_same_device("index_fill_.int_Tensor", &[self_, index, value])?;
     native::index_dim::index_fill_tensor_(self_, dim, index, value)
 }
 

@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::convert_to_out;
+use crate::structured::{convert_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -45,6 +45,7 @@ fn cat_cpu(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor
 }
 
 fn cat_meta(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    ensure_same_device("cat", &[].into_iter().chain(tensors).collect::<Vec<&Tensor>>())?;
     let spec = native::join::cat_meta(tensors, dim)?;
     spec.allocate("cat")
 }
@@ -89,6 +90,7 @@ fn cat_out_cpu(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor
 }
 
 fn cat_out_meta(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
+    ensure_same_device("cat.out", &[out].into_iter().chain(tensors).collect::<Vec<&Tensor>>())?;
     let spec = native::join::cat_meta(tensors, dim)?;
     let target = spec.for_out("cat.out", out, &[].into_iter().chain(tensors).collect::<Vec<&Tensor>>())?;
     target.finish(out)

@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::{convert_to_out, copy_to_out, copy_to_self};
+use crate::structured::{convert_to_out, copy_to_out, copy_to_self, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
 
@@ -556,6 +556,7 @@ fn _linear_meta(
     weight: &Tensor,
     bias: Option<&Tensor>,
 ) -> Result<Tensor> {
+    ensure_same_device("_linear", &[input, weight].into_iter().chain(bias).collect::<Vec<&Tensor>>())?;
     let spec = native::linear::_linear_meta(input, weight, bias)?;
     spec.allocate("_linear")
 }
@@ -609,6 +610,7 @@ fn _linear_weight_backward_meta(
     grad_output: &Tensor,
     input: &Tensor,
 ) -> Result<Tensor> {
+    ensure_same_device("_linear_weight_backward", &[grad_output, input])?;
     let spec = native::linear::_linear_weight_backward_meta(grad_output, input)?;
     spec.allocate("_linear_weight_backward")
 }

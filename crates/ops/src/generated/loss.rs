@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
 
@@ -45,6 +45,7 @@ fn mse_loss_cpu(_keys: DispatchKeySet, self_: &Tensor, target: &Tensor, reductio
 }
 
 fn mse_loss_meta(_keys: DispatchKeySet, self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
+    ensure_same_device("mse_loss", &[self_, target])?;
     let spec = native::loss::mse_loss_meta(self_, target, reduction)?;
     spec.allocate("mse_loss")
 }
@@ -101,6 +102,7 @@ fn mse_loss_out_meta(
     reduction: i64,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("mse_loss.out", &[self_, target, out])?;
     let spec = native::loss::mse_loss_meta(self_, target, reduction)?;
     let target_ = spec.for_out("mse_loss.out", out, &[self_, target])?;
     target_.finish(out)
@@ -171,6 +173,7 @@ fn mse_loss_backward_meta(
     target: &Tensor,
     reduction: i64,
 ) -> Result<Tensor> {
+    ensure_same_device("mse_loss_backward", &[grad_output, self_, target])?;
     let spec = native::loss::mse_loss_backward_meta(grad_output, self_, target, reduction)?;
     spec.allocate("mse_loss_backward")
 }
@@ -265,6 +268,7 @@ fn smooth_l1_loss_meta(
     reduction: i64,
     beta: f64,
 ) -> Result<Tensor> {
+    ensure_same_device("smooth_l1_loss", &[self_, target])?;
     let spec = native::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
     spec.allocate("smooth_l1_loss")
 }
@@ -330,6 +334,7 @@ fn smooth_l1_loss_out_meta(
     beta: f64,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("smooth_l1_loss.out", &[self_, target, out])?;
     let spec = native::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
     let target_ = spec.for_out("smooth_l1_loss.out", out, &[self_, target])?;
     target_.finish(out)
@@ -410,6 +415,7 @@ fn smooth_l1_loss_backward_meta(
     reduction: i64,
     beta: f64,
 ) -> Result<Tensor> {
+    ensure_same_device("smooth_l1_loss_backward", &[grad_output, self_, target])?;
     let spec = native::loss::smooth_l1_loss_backward_meta(grad_output, self_, target, reduction, beta)?;
     spec.allocate("smooth_l1_loss_backward")
 }
@@ -473,6 +479,7 @@ fn huber_loss_meta(
     reduction: i64,
     delta: f64,
 ) -> Result<Tensor> {
+    ensure_same_device("huber_loss", &[self_, target])?;
     let spec = native::loss::huber_loss_meta(self_, target, reduction, delta)?;
     spec.allocate("huber_loss")
 }
@@ -538,6 +545,7 @@ fn huber_loss_out_meta(
     delta: f64,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("huber_loss.out", &[self_, target, out])?;
     let spec = native::loss::huber_loss_meta(self_, target, reduction, delta)?;
     let target_ = spec.for_out("huber_loss.out", out, &[self_, target])?;
     target_.finish(out)
@@ -618,6 +626,7 @@ fn huber_loss_backward_meta(
     reduction: i64,
     delta: f64,
 ) -> Result<Tensor> {
+    ensure_same_device("huber_loss_backward", &[grad_output, self_, target])?;
     let spec = native::loss::huber_loss_backward_meta(grad_output, self_, target, reduction, delta)?;
     spec.allocate("huber_loss_backward")
 }
@@ -693,6 +702,10 @@ fn binary_cross_entropy_meta(
     weight: Option<&Tensor>,
     reduction: i64,
 ) -> Result<Tensor> {
+    ensure_same_device(
+        "binary_cross_entropy",
+        &[self_, target].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
+    )?;
     let spec = native::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
     spec.allocate("binary_cross_entropy")
 }
@@ -776,6 +789,10 @@ fn binary_cross_entropy_out_meta(
     reduction: i64,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device(
+        "binary_cross_entropy.out",
+        &[self_, target, out].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
+    )?;
     let spec = native::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
     let target_ = spec.for_out(
         "binary_cross_entropy.out",
@@ -862,6 +879,10 @@ fn binary_cross_entropy_backward_meta(
     weight: Option<&Tensor>,
     reduction: i64,
 ) -> Result<Tensor> {
+    ensure_same_device(
+        "binary_cross_entropy_backward",
+        &[grad_output, self_, target].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
+    )?;
     let spec =
         native::loss::binary_cross_entropy_backward_meta(grad_output, self_, target, weight, reduction)?;
     spec.allocate("binary_cross_entropy_backward")
@@ -947,6 +968,10 @@ fn binary_cross_entropy_with_logits_meta(
     pos_weight: Option<&Tensor>,
     reduction: i64,
 ) -> Result<Tensor> {
+    ensure_same_device(
+        "binary_cross_entropy_with_logits",
+        &[self_, target].into_iter().chain(weight).chain(pos_weight).collect::<Vec<&Tensor>>(),
+    )?;
     let spec =
         native::loss::binary_cross_entropy_with_logits_meta(self_, target, weight, pos_weight, reduction)?;
     spec.allocate("binary_cross_entropy_with_logits")
@@ -1051,6 +1076,10 @@ fn binary_cross_entropy_with_logits_out_meta(
     reduction: i64,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device(
+        "binary_cross_entropy_with_logits.out",
+        &[self_, target, out].into_iter().chain(weight).chain(pos_weight).collect::<Vec<&Tensor>>(),
+    )?;
     let spec =
         native::loss::binary_cross_entropy_with_logits_meta(self_, target, weight, pos_weight, reduction)?;
     let target_ = spec.for_out(
@@ -1121,6 +1150,7 @@ fn kl_div_meta(
     reduction: i64,
     log_target: bool,
 ) -> Result<Tensor> {
+    ensure_same_device("kl_div", &[self_, target])?;
     let spec = native::loss::kl_div_meta(self_, target, reduction, log_target)?;
     spec.allocate("kl_div")
 }
@@ -1186,6 +1216,7 @@ fn kl_div_out_meta(
     log_target: bool,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("kl_div.out", &[self_, target, out])?;
     let spec = native::loss::kl_div_meta(self_, target, reduction, log_target)?;
     let target_ = spec.for_out("kl_div.out", out, &[self_, target])?;
     target_.finish(out)
@@ -1528,6 +1559,10 @@ fn nll_loss_forward_meta(
     reduction: i64,
     ignore_index: i64,
 ) -> Result<(Tensor, Tensor)> {
+    ensure_same_device(
+        "nll_loss_forward",
+        &[self_, target].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
+    )?;
     let (spec0, spec1) = native::loss::nll_loss_forward_meta(self_, target, weight, reduction, ignore_index)?;
     Ok((spec0.allocate("nll_loss_forward")?, spec1.allocate("nll_loss_forward")?))
 }
@@ -1643,6 +1678,10 @@ fn nll_loss_backward_meta(
     ignore_index: i64,
     total_weight: &Tensor,
 ) -> Result<Tensor> {
+    ensure_same_device(
+        "nll_loss_backward",
+        &[grad_output, self_, target, total_weight].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
+    )?;
     let spec = native::loss::nll_loss_backward_meta(
         grad_output,
         self_,
@@ -1914,6 +1953,10 @@ fn _cross_entropy_meta(
     reduction: i64,
     ignore_index: i64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    ensure_same_device(
+        "_cross_entropy",
+        &[self_, target].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
+    )?;
     let (spec0, spec1, spec2, spec3) =
         native::loss::fused_cross_entropy_meta(self_, target, weight, reduction, ignore_index)?;
     Ok((
@@ -2061,6 +2104,13 @@ fn _cross_entropy_backward_meta(
     greatest: &Tensor,
     log_sum: &Tensor,
 ) -> Result<Tensor> {
+    ensure_same_device(
+        "_cross_entropy_backward",
+        &[grad_output, self_, target, total_weight, greatest, log_sum]
+            .into_iter()
+            .chain(weight)
+            .collect::<Vec<&Tensor>>(),
+    )?;
     let spec = native::loss::fused_cross_entropy_backward_meta(
         grad_output,
         self_,

@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -155,8 +155,8 @@ pub static MASKED_SELECT: Operator<MaskedSelectFn> = Operator::new(
     "masked_select",
     "masked_select(Tensor self, Tensor mask) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, masked_select_kernel as MaskedSelectFn),
-        Kernel::new(DispatchKey::Meta, masked_select_kernel as MaskedSelectFn),
+        Kernel::new(DispatchKey::Cpu, masked_select_cpu as MaskedSelectFn),
+        Kernel::new(DispatchKey::Meta, masked_select_meta as MaskedSelectFn),
         observed!(MASKED_SELECT: MaskedSelectFn, [self_, mask], self_, mask),
     ],
     masked_select_boxed,
@@ -171,10 +171,18 @@ pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     kernel(keys, self_, mask)
 }
 
-fn masked_select_kernel(_keys: DispatchKeySet, self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
+fn masked_select_cpu(_keys: DispatchKeySet, self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     if self_.was_resized() || mask.was_resized() {
-        return masked_select_kernel(_keys, &self_.snapshot(), &mask.snapshot());
+        return masked_select_cpu(_keys, &self_.snapshot(), &mask.snapshot());
     }
+    native::mask::masked_select(self_, mask)
+}
+
+fn masked_select_meta(_keys: DispatchKeySet, self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() || mask.was_resized() {
+        return masked_select_meta(_keys, &self_.snapshot(), &mask.snapshot());
+    }
+    ensure_same_device("masked_select", &[self_, mask])?;
     native::mask::masked_select(self_, mask)
 }
 
@@ -191,8 +199,8 @@ pub static MASKED_SELECT_OUT: Operator<MaskedSelectOutFn> = Operator::new(
     "masked_select.out",
     "masked_select.out(Tensor self, Tensor mask, *, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, masked_select_out_kernel as MaskedSelectOutFn),
-        Kernel::new(DispatchKey::Meta, masked_select_out_kernel as MaskedSelectOutFn),
+        Kernel::new(DispatchKey::Cpu, masked_select_out_cpu as MaskedSelectOutFn),
+        Kernel::new(DispatchKey::Meta, masked_select_out_meta as MaskedSelectOutFn),
         observed!(MASKED_SELECT_OUT: MaskedSelectOutFn, [self_, mask, out], self_, mask, out),
     ],
     masked_select_out_boxed,
@@ -207,15 +215,19 @@ pub fn masked_select_out(self_: &Tensor, mask: &Tensor, out: &Tensor) -> Result<
     kernel(keys, self_, mask, out)
 }
 
-fn masked_select_out_kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mask: &Tensor,
-    out: &Tensor,
-) -> Result<()> {
+fn masked_select_out_cpu(_keys: DispatchKeySet, self_: &Tensor, mask: &Tensor, out: &Tensor) -> Result<()> {
     if self_.was_resized() || mask.was_resized() {
-        return masked_select_out_kernel(_keys, &self_.snapshot(), &mask.snapshot(), out);
+        return masked_select_out_cpu(_keys, &self_.snapshot(), &mask.snapshot(), out);
     }
+    let result = native::mask::masked_select(self_, mask)?;
+    copy_to_out(&result, out)
+}
+
+fn masked_select_out_meta(_keys: DispatchKeySet, self_: &Tensor, mask: &Tensor, out: &Tensor) -> Result<()> {
+    if self_.was_resized() || mask.was_resized() {
+        return masked_select_out_meta(_keys, &self_.snapshot(), &mask.snapshot(), out);
+    }
+    ensure_same_device("masked_select.out", &[self_, mask, out])?;
     let result = native::mask::masked_select(self_, mask)?;
     copy_to_out(&result, out)
 }
@@ -275,8 +287,8 @@ pub static MASKED_SCATTER_: Operator<MaskedScatterInPlaceFn> = Operator::new(
     "masked_scatter_",
     "masked_scatter_(Tensor(a!) self, Tensor mask, Tensor source) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, masked_scatter__kernel as MaskedScatterInPlaceFn),
-        Kernel::new(DispatchKey::Meta, masked_scatter__kernel as MaskedScatterInPlaceFn),
+        Kernel::new(DispatchKey::Cpu, masked_scatter__cpu as MaskedScatterInPlaceFn),
+        Kernel::new(DispatchKey::Meta, masked_scatter__meta as MaskedScatterInPlaceFn),
         observed!(MASKED_SCATTER_: MaskedScatterInPlaceFn, [self_, mask, source], self_, mask, source),
     ],
     masked_scatter__boxed,
@@ -291,15 +303,18 @@ pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result
     kernel(keys, self_, mask, source)
 }
 
-fn masked_scatter__kernel(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    mask: &Tensor,
-    source: &Tensor,
-) -> Result<()> {
+fn masked_scatter__cpu(_keys: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
     if self_.was_resized() || mask.was_resized() || source.was_resized() {
-        return masked_scatter__kernel(_keys, &self_.snapshot(), &mask.snapshot(), &source.snapshot());
+        return masked_scatter__cpu(_keys, &self_.snapshot(), &mask.snapshot(), &source.snapshot());
     }
+    native::mask::masked_scatter_(self_, mask, source)
+}
+
+fn masked_scatter__meta(_keys: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
+    if self_.was_resized() || mask.was_resized() || source.was_resized() {
+        return masked_scatter__meta(_keys, &self_.snapshot(), &mask.snapshot(), &source.snapshot());
+    }
+    ensure_same_device("masked_scatter_", &[self_, mask, source])?;
     native::mask::masked_scatter_(self_, mask, source)
 }
 
@@ -317,8 +332,8 @@ pub static MASKED_SCATTER: Operator<MaskedScatterFn> = Operator::new(
     "masked_scatter",
     "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, masked_scatter_kernel as MaskedScatterFn),
-        Kernel::new(DispatchKey::Meta, masked_scatter_kernel as MaskedScatterFn),
+        Kernel::new(DispatchKey::Cpu, masked_scatter_cpu as MaskedScatterFn),
+        Kernel::new(DispatchKey::Meta, masked_scatter_meta as MaskedScatterFn),
         observed!(MASKED_SCATTER: MaskedScatterFn, [self_, mask, source], self_, mask, source),
     ],
     masked_scatter_boxed,
@@ -333,15 +348,28 @@ pub fn masked_scatter(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<
     kernel(keys, self_, mask, source)
 }
 
-fn masked_scatter_kernel(
+fn masked_scatter_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     mask: &Tensor,
     source: &Tensor,
 ) -> Result<Tensor> {
     if self_.was_resized() || mask.was_resized() || source.was_resized() {
-        return masked_scatter_kernel(_keys, &self_.snapshot(), &mask.snapshot(), &source.snapshot());
+        return masked_scatter_cpu(_keys, &self_.snapshot(), &mask.snapshot(), &source.snapshot());
     }
+    native::mask::masked_scatter(self_, mask, source)
+}
+
+fn masked_scatter_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    mask: &Tensor,
+    source: &Tensor,
+) -> Result<Tensor> {
+    if self_.was_resized() || mask.was_resized() || source.was_resized() {
+        return masked_scatter_meta(_keys, &self_.snapshot(), &mask.snapshot(), &source.snapshot());
+    }
+    ensure_same_device("masked_scatter", &[self_, mask, source])?;
     native::mask::masked_scatter(self_, mask, source)
 }
 
@@ -358,8 +386,8 @@ pub static MASKED_SCATTER_OUT: Operator<MaskedScatterOutFn> = Operator::new(
     "masked_scatter.out",
     "masked_scatter.out(Tensor self, Tensor mask, Tensor source, *, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, masked_scatter_out_kernel as MaskedScatterOutFn),
-        Kernel::new(DispatchKey::Meta, masked_scatter_out_kernel as MaskedScatterOutFn),
+        Kernel::new(DispatchKey::Cpu, masked_scatter_out_cpu as MaskedScatterOutFn),
+        Kernel::new(DispatchKey::Meta, masked_scatter_out_meta as MaskedScatterOutFn),
         observed!(MASKED_SCATTER_OUT: MaskedScatterOutFn, [self_, mask, source, out], self_, mask, source, out),
     ],
     masked_scatter_out_boxed,
@@ -375,7 +403,7 @@ pub fn masked_scatter_out(self_: &Tensor, mask: &Tensor, source: &Tensor, out: &
     kernel(keys, self_, mask, source, out)
 }
 
-fn masked_scatter_out_kernel(
+fn masked_scatter_out_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     mask: &Tensor,
@@ -383,14 +411,23 @@ fn masked_scatter_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || mask.was_resized() || source.was_resized() {
-        return masked_scatter_out_kernel(
-            _keys,
-            &self_.snapshot(),
-            &mask.snapshot(),
-            &source.snapshot(),
-            out,
-        );
+        return masked_scatter_out_cpu(_keys, &self_.snapshot(), &mask.snapshot(), &source.snapshot(), out);
     }
+    let result = native::mask::masked_scatter(self_, mask, source)?;
+    copy_to_out(&result, out)
+}
+
+fn masked_scatter_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    mask: &Tensor,
+    source: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || mask.was_resized() || source.was_resized() {
+        return masked_scatter_out_meta(_keys, &self_.snapshot(), &mask.snapshot(), &source.snapshot(), out);
+    }
+    ensure_same_device("masked_scatter.out", &[self_, mask, source, out])?;
     let result = native::mask::masked_scatter(self_, mask, source)?;
     copy_to_out(&result, out)
 }
@@ -409,8 +446,8 @@ pub static MASKED_SCATTER_BACKWARD: Operator<MaskedScatterBackwardFn> = Operator
     "masked_scatter_backward",
     "masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, masked_scatter_backward_kernel as MaskedScatterBackwardFn),
-        Kernel::new(DispatchKey::Meta, masked_scatter_backward_kernel as MaskedScatterBackwardFn),
+        Kernel::new(DispatchKey::Cpu, masked_scatter_backward_cpu as MaskedScatterBackwardFn),
+        Kernel::new(DispatchKey::Meta, masked_scatter_backward_meta as MaskedScatterBackwardFn),
         observed!(MASKED_SCATTER_BACKWARD: MaskedScatterBackwardFn, [grad_output, mask], grad_output, mask, sizes),
     ],
     masked_scatter_backward_boxed,
@@ -425,15 +462,28 @@ pub fn masked_scatter_backward(grad_output: &Tensor, mask: &Tensor, sizes: &[i64
     kernel(keys, grad_output, mask, sizes)
 }
 
-fn masked_scatter_backward_kernel(
+fn masked_scatter_backward_cpu(
     _keys: DispatchKeySet,
     grad_output: &Tensor,
     mask: &Tensor,
     sizes: &[i64],
 ) -> Result<Tensor> {
     if grad_output.was_resized() || mask.was_resized() {
-        return masked_scatter_backward_kernel(_keys, &grad_output.snapshot(), &mask.snapshot(), sizes);
+        return masked_scatter_backward_cpu(_keys, &grad_output.snapshot(), &mask.snapshot(), sizes);
     }
+    native::mask::masked_scatter_backward(grad_output, mask, sizes)
+}
+
+fn masked_scatter_backward_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    mask: &Tensor,
+    sizes: &[i64],
+) -> Result<Tensor> {
+    if grad_output.was_resized() || mask.was_resized() {
+        return masked_scatter_backward_meta(_keys, &grad_output.snapshot(), &mask.snapshot(), sizes);
+    }
+    ensure_same_device("masked_scatter_backward", &[grad_output, mask])?;
     native::mask::masked_scatter_backward(grad_output, mask, sizes)
 }
 

@@ -6,6 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
+use crate::structured::ensure_same_device;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
 
@@ -44,6 +45,7 @@ fn mm_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor
 }
 
 fn mm_meta(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    ensure_same_device("mm", &[self_, mat2])?;
     let spec = native::matmul::mm_meta(self_, mat2)?;
     spec.allocate("mm")
 }
@@ -88,6 +90,7 @@ fn mm_out_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor
 }
 
 fn mm_out_meta(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
+    ensure_same_device("mm.out", &[self_, mat2, out])?;
     let spec = native::matmul::mm_meta(self_, mat2)?;
     let target = spec.for_out("mm.out", out, &[self_, mat2])?;
     target.finish(out)
@@ -133,6 +136,7 @@ fn bmm_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tenso
 }
 
 fn bmm_meta(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    ensure_same_device("bmm", &[self_, mat2])?;
     let spec = native::matmul::bmm_meta(self_, mat2)?;
     spec.allocate("bmm")
 }
@@ -177,6 +181,7 @@ fn bmm_out_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tenso
 }
 
 fn bmm_out_meta(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
+    ensure_same_device("bmm.out", &[self_, mat2, out])?;
     let spec = native::matmul::bmm_meta(self_, mat2)?;
     let target = spec.for_out("bmm.out", out, &[self_, mat2])?;
     target.finish(out)
@@ -236,6 +241,7 @@ fn addmm_meta(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    ensure_same_device("addmm", &[self_, mat1, mat2])?;
     let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
     spec.allocate("addmm")
 }
@@ -301,6 +307,7 @@ fn addmm__meta(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
+    ensure_same_device("addmm_", &[self_, mat1, mat2])?;
     let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
     let target = spec.for_in_place("addmm_", self_, &[self_, mat1, mat2])?;
     target.finish(self_)
@@ -377,6 +384,7 @@ fn addmm_out_meta(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("addmm.out", &[self_, mat1, mat2, out])?;
     let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
     let target = spec.for_out("addmm.out", out, &[self_, mat1, mat2])?;
     target.finish(out)
@@ -450,6 +458,7 @@ fn baddbmm_meta(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    ensure_same_device("baddbmm", &[self_, batch1, batch2])?;
     let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
     spec.allocate("baddbmm")
 }
@@ -515,6 +524,7 @@ fn baddbmm__meta(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
+    ensure_same_device("baddbmm_", &[self_, batch1, batch2])?;
     let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
     let target = spec.for_in_place("baddbmm_", self_, &[self_, batch1, batch2])?;
     target.finish(self_)
@@ -599,6 +609,7 @@ fn baddbmm_out_meta(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("baddbmm.out", &[self_, batch1, batch2, out])?;
     let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
     let target = spec.for_out("baddbmm.out", out, &[self_, batch1, batch2])?;
     target.finish(out)
@@ -652,6 +663,7 @@ fn mv_cpu(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor>
 }
 
 fn mv_meta(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
+    ensure_same_device("mv", &[self_, vec])?;
     let spec = native::matmul::mv_meta(self_, vec)?;
     spec.allocate("mv")
 }
@@ -696,6 +708,7 @@ fn mv_out_cpu(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor, out: &Tensor)
 }
 
 fn mv_out_meta(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()> {
+    ensure_same_device("mv.out", &[self_, vec, out])?;
     let spec = native::matmul::mv_meta(self_, vec)?;
     let target = spec.for_out("mv.out", out, &[self_, vec])?;
     target.finish(out)
@@ -755,6 +768,7 @@ fn addmv_meta(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    ensure_same_device("addmv", &[self_, mat, vec])?;
     let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
     spec.allocate("addmv")
 }
@@ -820,6 +834,7 @@ fn addmv__meta(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
+    ensure_same_device("addmv_", &[self_, mat, vec])?;
     let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
     let target = spec.for_in_place("addmv_", self_, &[self_, mat, vec])?;
     target.finish(self_)
@@ -895,6 +910,7 @@ fn addmv_out_meta(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("addmv.out", &[self_, mat, vec, out])?;
     let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
     let target = spec.for_out("addmv.out", out, &[self_, mat, vec])?;
     target.finish(out)
@@ -948,6 +964,7 @@ fn dot_cpu(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Ten
 }
 
 fn dot_meta(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
+    ensure_same_device("dot", &[self_, tensor])?;
     let spec = native::matmul::dot_meta(self_, tensor)?;
     spec.allocate("dot")
 }
@@ -992,6 +1009,7 @@ fn dot_out_cpu(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor, out: &Ten
 }
 
 fn dot_out_meta(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
+    ensure_same_device("dot.out", &[self_, tensor, out])?;
     let spec = native::matmul::dot_meta(self_, tensor)?;
     let target = spec.for_out("dot.out", out, &[self_, tensor])?;
     target.finish(out)
@@ -1037,6 +1055,7 @@ fn vdot_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Ten
 }
 
 fn vdot_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    ensure_same_device("vdot", &[self_, other])?;
     let spec = native::matmul::vdot_meta(self_, other)?;
     spec.allocate("vdot")
 }
@@ -1081,6 +1100,7 @@ fn vdot_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Ten
 }
 
 fn vdot_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
+    ensure_same_device("vdot.out", &[self_, other, out])?;
     let spec = native::matmul::vdot_meta(self_, other)?;
     let target = spec.for_out("vdot.out", out, &[self_, other])?;
     target.finish(out)

@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -81,8 +81,8 @@ pub static NATIVE_LAYER_NORM: Operator<NativeLayerNormFn> = Operator::new(
     "native_layer_norm",
     "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
     &[
-        Kernel::new(DispatchKey::Cpu, native_layer_norm_kernel as NativeLayerNormFn),
-        Kernel::new(DispatchKey::Meta, native_layer_norm_kernel as NativeLayerNormFn),
+        Kernel::new(DispatchKey::Cpu, native_layer_norm_cpu as NativeLayerNormFn),
+        Kernel::new(DispatchKey::Meta, native_layer_norm_meta as NativeLayerNormFn),
         observed!(NATIVE_LAYER_NORM: NativeLayerNormFn, [input, weight, bias], input, normalized_shape, weight, bias, eps),
     ],
     native_layer_norm_boxed,
@@ -103,7 +103,7 @@ pub fn native_layer_norm(
     kernel(keys, input, normalized_shape, weight, bias, eps)
 }
 
-fn native_layer_norm_kernel(
+fn native_layer_norm_cpu(
     _keys: DispatchKeySet,
     input: &Tensor,
     normalized_shape: &[i64],
@@ -112,7 +112,7 @@ fn native_layer_norm_kernel(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     if input.was_resized() || weight.was_resized() || bias.was_resized() {
-        return native_layer_norm_kernel(
+        return native_layer_norm_cpu(
             _keys,
             &input.snapshot(),
             normalized_shape,
@@ -121,6 +121,31 @@ fn native_layer_norm_kernel(
             eps,
         );
     }
+    native::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)
+}
+
+fn native_layer_norm_meta(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    normalized_shape: &[i64],
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    if input.was_resized() || weight.was_resized() || bias.was_resized() {
+        return native_layer_norm_meta(
+            _keys,
+            &input.snapshot(),
+            normalized_shape,
+            weight.snapshot().as_ref(),
+            bias.snapshot().as_ref(),
+            eps,
+        );
+    }
+    ensure_same_device(
+        "native_layer_norm",
+        &[input].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>(),
+    )?;
     native::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)
 }
 
@@ -154,8 +179,8 @@ pub static NATIVE_LAYER_NORM_OUT: Operator<NativeLayerNormOutFn> = Operator::new
     "native_layer_norm.out",
     "native_layer_norm.out(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
     &[
-        Kernel::new(DispatchKey::Cpu, native_layer_norm_out_kernel as NativeLayerNormOutFn),
-        Kernel::new(DispatchKey::Meta, native_layer_norm_out_kernel as NativeLayerNormOutFn),
+        Kernel::new(DispatchKey::Cpu, native_layer_norm_out_cpu as NativeLayerNormOutFn),
+        Kernel::new(DispatchKey::Meta, native_layer_norm_out_meta as NativeLayerNormOutFn),
         observed!(NATIVE_LAYER_NORM_OUT: NativeLayerNormOutFn, [input, weight, bias, out0, out1, out2], input, normalized_shape, weight, bias, eps, out0, out1, out2),
     ],
     native_layer_norm_out_boxed,
@@ -186,7 +211,7 @@ pub fn native_layer_norm_out(
     kernel(keys, input, normalized_shape, weight, bias, eps, out0, out1, out2)
 }
 
-fn native_layer_norm_out_kernel(
+fn native_layer_norm_out_cpu(
     _keys: DispatchKeySet,
     input: &Tensor,
     normalized_shape: &[i64],
@@ -198,7 +223,7 @@ fn native_layer_norm_out_kernel(
     out2: &Tensor,
 ) -> Result<()> {
     if input.was_resized() || weight.was_resized() || bias.was_resized() {
-        return native_layer_norm_out_kernel(
+        return native_layer_norm_out_cpu(
             _keys,
             &input.snapshot(),
             normalized_shape,
@@ -210,6 +235,41 @@ fn native_layer_norm_out_kernel(
             out2,
         );
     }
+    let (result0, result1, result2) =
+        native::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)?;
+    copy_to_out(&result0, out0)?;
+    copy_to_out(&result1, out1)?;
+    copy_to_out(&result2, out2)
+}
+
+fn native_layer_norm_out_meta(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    normalized_shape: &[i64],
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    eps: f64,
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    if input.was_resized() || weight.was_resized() || bias.was_resized() {
+        return native_layer_norm_out_meta(
+            _keys,
+            &input.snapshot(),
+            normalized_shape,
+            weight.snapshot().as_ref(),
+            bias.snapshot().as_ref(),
+            eps,
+            out0,
+            out1,
+            out2,
+        );
+    }
+    ensure_same_device(
+        "native_layer_norm.out",
+        &[input, out0, out1, out2].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>(),
+    )?;
     let (result0, result1, result2) =
         native::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)?;
     copy_to_out(&result0, out0)?;
@@ -250,8 +310,8 @@ pub static NATIVE_LAYER_NORM_BACKWARD: Operator<NativeLayerNormBackwardFn> = Ope
     "native_layer_norm_backward",
     "native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
     &[
-        Kernel::new(DispatchKey::Cpu, native_layer_norm_backward_kernel as NativeLayerNormBackwardFn),
-        Kernel::new(DispatchKey::Meta, native_layer_norm_backward_kernel as NativeLayerNormBackwardFn),
+        Kernel::new(DispatchKey::Cpu, native_layer_norm_backward_cpu as NativeLayerNormBackwardFn),
+        Kernel::new(DispatchKey::Meta, native_layer_norm_backward_meta as NativeLayerNormBackwardFn),
         observed!(NATIVE_LAYER_NORM_BACKWARD: NativeLayerNormBackwardFn, [grad_out, input, mean, rstd, weight, bias], grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask),
     ],
     native_layer_norm_backward_boxed,
@@ -282,7 +342,7 @@ pub fn native_layer_norm_backward(
     kernel(keys, grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask)
 }
 
-fn native_layer_norm_backward_kernel(
+fn native_layer_norm_backward_cpu(
     _keys: DispatchKeySet,
     grad_out: &Tensor,
     input: &Tensor,
@@ -300,7 +360,7 @@ fn native_layer_norm_backward_kernel(
         || weight.was_resized()
         || bias.was_resized()
     {
-        return native_layer_norm_backward_kernel(
+        return native_layer_norm_backward_cpu(
             _keys,
             &grad_out.snapshot(),
             &input.snapshot(),
@@ -312,6 +372,52 @@ fn native_layer_norm_backward_kernel(
             output_mask,
         );
     }
+    native::normalization::native_layer_norm_backward(
+        grad_out,
+        input,
+        normalized_shape,
+        mean,
+        rstd,
+        weight,
+        bias,
+        output_mask,
+    )
+}
+
+fn native_layer_norm_backward_meta(
+    _keys: DispatchKeySet,
+    grad_out: &Tensor,
+    input: &Tensor,
+    normalized_shape: &[i64],
+    mean: &Tensor,
+    rstd: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    output_mask: [bool; 3],
+) -> Result<(Tensor, Tensor, Tensor)> {
+    if grad_out.was_resized()
+        || input.was_resized()
+        || mean.was_resized()
+        || rstd.was_resized()
+        || weight.was_resized()
+        || bias.was_resized()
+    {
+        return native_layer_norm_backward_meta(
+            _keys,
+            &grad_out.snapshot(),
+            &input.snapshot(),
+            normalized_shape,
+            &mean.snapshot(),
+            &rstd.snapshot(),
+            weight.snapshot().as_ref(),
+            bias.snapshot().as_ref(),
+            output_mask,
+        );
+    }
+    ensure_same_device(
+        "native_layer_norm_backward",
+        &[grad_out, input, mean, rstd].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>(),
+    )?;
     native::normalization::native_layer_norm_backward(
         grad_out,
         input,
@@ -360,8 +466,8 @@ pub static NATIVE_LAYER_NORM_BACKWARD_OUT: Operator<NativeLayerNormBackwardOutFn
     "native_layer_norm_backward.out",
     "native_layer_norm_backward.out(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
     &[
-        Kernel::new(DispatchKey::Cpu, native_layer_norm_backward_out_kernel as NativeLayerNormBackwardOutFn),
-        Kernel::new(DispatchKey::Meta, native_layer_norm_backward_out_kernel as NativeLayerNormBackwardOutFn),
+        Kernel::new(DispatchKey::Cpu, native_layer_norm_backward_out_cpu as NativeLayerNormBackwardOutFn),
+        Kernel::new(DispatchKey::Meta, native_layer_norm_backward_out_meta as NativeLayerNormBackwardOutFn),
         observed!(NATIVE_LAYER_NORM_BACKWARD_OUT: NativeLayerNormBackwardOutFn, [grad_out, input, mean, rstd, weight, bias, out0, out1, out2], grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask, out0, out1, out2),
     ],
     native_layer_norm_backward_out_boxed,
@@ -398,7 +504,7 @@ pub fn native_layer_norm_backward_out(
     kernel(keys, grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask, out0, out1, out2)
 }
 
-fn native_layer_norm_backward_out_kernel(
+fn native_layer_norm_backward_out_cpu(
     _keys: DispatchKeySet,
     grad_out: &Tensor,
     input: &Tensor,
@@ -419,7 +525,7 @@ fn native_layer_norm_backward_out_kernel(
         || weight.was_resized()
         || bias.was_resized()
     {
-        return native_layer_norm_backward_out_kernel(
+        return native_layer_norm_backward_out_cpu(
             _keys,
             &grad_out.snapshot(),
             &input.snapshot(),
@@ -434,6 +540,65 @@ fn native_layer_norm_backward_out_kernel(
             out2,
         );
     }
+    let (result0, result1, result2) = native::normalization::native_layer_norm_backward(
+        grad_out,
+        input,
+        normalized_shape,
+        mean,
+        rstd,
+        weight,
+        bias,
+        output_mask,
+    )?;
+    copy_to_out(&result0, out0)?;
+    copy_to_out(&result1, out1)?;
+    copy_to_out(&result2, out2)
+}
+
+fn native_layer_norm_backward_out_meta(
+    _keys: DispatchKeySet,
+    grad_out: &Tensor,
+    input: &Tensor,
+    normalized_shape: &[i64],
+    mean: &Tensor,
+    rstd: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    output_mask: [bool; 3],
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    if grad_out.was_resized()
+        || input.was_resized()
+        || mean.was_resized()
+        || rstd.was_resized()
+        || weight.was_resized()
+        || bias.was_resized()
+    {
+        return native_layer_norm_backward_out_meta(
+            _keys,
+            &grad_out.snapshot(),
+            &input.snapshot(),
+            normalized_shape,
+            &mean.snapshot(),
+            &rstd.snapshot(),
+            weight.snapshot().as_ref(),
+            bias.snapshot().as_ref(),
+            output_mask,
+            out0,
+            out1,
+            out2,
+        );
+    }
+    ensure_same_device(
+        "native_layer_norm_backward.out",
+        &[grad_out, input, mean, rstd, out0, out1, out2]
+            .into_iter()
+            .chain(weight)
+            .chain(bias)
+            .collect::<Vec<&Tensor>>(),
+    )?;
     let (result0, result1, result2) = native::normalization::native_layer_norm_backward(
         grad_out,
         input,
@@ -541,8 +706,8 @@ pub static NATIVE_GROUP_NORM: Operator<NativeGroupNormFn> = Operator::new(
     "native_group_norm",
     "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
     &[
-        Kernel::new(DispatchKey::Cpu, native_group_norm_kernel as NativeGroupNormFn),
-        Kernel::new(DispatchKey::Meta, native_group_norm_kernel as NativeGroupNormFn),
+        Kernel::new(DispatchKey::Cpu, native_group_norm_cpu as NativeGroupNormFn),
+        Kernel::new(DispatchKey::Meta, native_group_norm_meta as NativeGroupNormFn),
         observed!(NATIVE_GROUP_NORM: NativeGroupNormFn, [input, weight, bias], input, weight, bias, N, C, HxW, group, eps),
     ],
     native_group_norm_boxed,
@@ -566,7 +731,7 @@ pub fn native_group_norm(
     kernel(keys, input, weight, bias, N, C, HxW, group, eps)
 }
 
-fn native_group_norm_kernel(
+fn native_group_norm_cpu(
     _keys: DispatchKeySet,
     input: &Tensor,
     weight: Option<&Tensor>,
@@ -578,7 +743,7 @@ fn native_group_norm_kernel(
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     if input.was_resized() || weight.was_resized() || bias.was_resized() {
-        return native_group_norm_kernel(
+        return native_group_norm_cpu(
             _keys,
             &input.snapshot(),
             weight.snapshot().as_ref(),
@@ -590,6 +755,37 @@ fn native_group_norm_kernel(
             eps,
         );
     }
+    native::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)
+}
+
+fn native_group_norm_meta(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    N: i64,
+    C: i64,
+    HxW: i64,
+    group: i64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    if input.was_resized() || weight.was_resized() || bias.was_resized() {
+        return native_group_norm_meta(
+            _keys,
+            &input.snapshot(),
+            weight.snapshot().as_ref(),
+            bias.snapshot().as_ref(),
+            N,
+            C,
+            HxW,
+            group,
+            eps,
+        );
+    }
+    ensure_same_device(
+        "native_group_norm",
+        &[input].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>(),
+    )?;
     native::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)
 }
 
@@ -629,8 +825,8 @@ pub static NATIVE_GROUP_NORM_OUT: Operator<NativeGroupNormOutFn> = Operator::new
     "native_group_norm.out",
     "native_group_norm.out(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
     &[
-        Kernel::new(DispatchKey::Cpu, native_group_norm_out_kernel as NativeGroupNormOutFn),
-        Kernel::new(DispatchKey::Meta, native_group_norm_out_kernel as NativeGroupNormOutFn),
+        Kernel::new(DispatchKey::Cpu, native_group_norm_out_cpu as NativeGroupNormOutFn),
+        Kernel::new(DispatchKey::Meta, native_group_norm_out_meta as NativeGroupNormOutFn),
         observed!(NATIVE_GROUP_NORM_OUT: NativeGroupNormOutFn, [input, weight, bias, out0, out1, out2], input, weight, bias, N, C, HxW, group, eps, out0, out1, out2),
     ],
     native_group_norm_out_boxed,
@@ -664,7 +860,7 @@ pub fn native_group_norm_out(
     kernel(keys, input, weight, bias, N, C, HxW, group, eps, out0, out1, out2)
 }
 
-fn native_group_norm_out_kernel(
+fn native_group_norm_out_cpu(
     _keys: DispatchKeySet,
     input: &Tensor,
     weight: Option<&Tensor>,
@@ -679,7 +875,7 @@ fn native_group_norm_out_kernel(
     out2: &Tensor,
 ) -> Result<()> {
     if input.was_resized() || weight.was_resized() || bias.was_resized() {
-        return native_group_norm_out_kernel(
+        return native_group_norm_out_cpu(
             _keys,
             &input.snapshot(),
             weight.snapshot().as_ref(),
@@ -694,6 +890,47 @@ fn native_group_norm_out_kernel(
             out2,
         );
     }
+    let (result0, result1, result2) =
+        native::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)?;
+    copy_to_out(&result0, out0)?;
+    copy_to_out(&result1, out1)?;
+    copy_to_out(&result2, out2)
+}
+
+fn native_group_norm_out_meta(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    N: i64,
+    C: i64,
+    HxW: i64,
+    group: i64,
+    eps: f64,
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    if input.was_resized() || weight.was_resized() || bias.was_resized() {
+        return native_group_norm_out_meta(
+            _keys,
+            &input.snapshot(),
+            weight.snapshot().as_ref(),
+            bias.snapshot().as_ref(),
+            N,
+            C,
+            HxW,
+            group,
+            eps,
+            out0,
+            out1,
+            out2,
+        );
+    }
+    ensure_same_device(
+        "native_group_norm.out",
+        &[input, out0, out1, out2].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>(),
+    )?;
     let (result0, result1, result2) =
         native::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)?;
     copy_to_out(&result0, out0)?;
@@ -739,8 +976,8 @@ pub static NATIVE_GROUP_NORM_BACKWARD: Operator<NativeGroupNormBackwardFn> = Ope
     "native_group_norm_backward",
     "native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
     &[
-        Kernel::new(DispatchKey::Cpu, native_group_norm_backward_kernel as NativeGroupNormBackwardFn),
-        Kernel::new(DispatchKey::Meta, native_group_norm_backward_kernel as NativeGroupNormBackwardFn),
+        Kernel::new(DispatchKey::Cpu, native_group_norm_backward_cpu as NativeGroupNormBackwardFn),
+        Kernel::new(DispatchKey::Meta, native_group_norm_backward_meta as NativeGroupNormBackwardFn),
         observed!(NATIVE_GROUP_NORM_BACKWARD: NativeGroupNormBackwardFn, [grad_out, input, mean, rstd, weight], grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask),
     ],
     native_group_norm_backward_boxed,
@@ -767,7 +1004,7 @@ pub fn native_group_norm_backward(
     kernel(keys, grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask)
 }
 
-fn native_group_norm_backward_kernel(
+fn native_group_norm_backward_cpu(
     _keys: DispatchKeySet,
     grad_out: &Tensor,
     input: &Tensor,
@@ -786,7 +1023,7 @@ fn native_group_norm_backward_kernel(
         || rstd.was_resized()
         || weight.was_resized()
     {
-        return native_group_norm_backward_kernel(
+        return native_group_norm_backward_cpu(
             _keys,
             &grad_out.snapshot(),
             &input.snapshot(),
@@ -800,6 +1037,57 @@ fn native_group_norm_backward_kernel(
             output_mask,
         );
     }
+    native::normalization::native_group_norm_backward(
+        grad_out,
+        input,
+        mean,
+        rstd,
+        weight,
+        N,
+        C,
+        HxW,
+        group,
+        output_mask,
+    )
+}
+
+fn native_group_norm_backward_meta(
+    _keys: DispatchKeySet,
+    grad_out: &Tensor,
+    input: &Tensor,
+    mean: &Tensor,
+    rstd: &Tensor,
+    weight: Option<&Tensor>,
+    N: i64,
+    C: i64,
+    HxW: i64,
+    group: i64,
+    output_mask: [bool; 3],
+) -> Result<(Tensor, Tensor, Tensor)> {
+    if grad_out.was_resized()
+        || input.was_resized()
+        || mean.was_resized()
+        || rstd.was_resized()
+        || weight.was_resized()
+    {
+        return native_group_norm_backward_meta(
+            _keys,
+            &grad_out.snapshot(),
+            &input.snapshot(),
+            &mean.snapshot(),
+            &rstd.snapshot(),
+            weight.snapshot().as_ref(),
+            N,
+            C,
+            HxW,
+            group,
+            output_mask,
+        );
+    }
+    ensure_same_device(
+        "native_group_norm_backward",
+        &[grad_out, input, mean, rstd].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
+    )?;
     native::normalization::native_group_norm_backward(
         grad_out,
         input,
@@ -854,8 +1142,8 @@ pub static NATIVE_GROUP_NORM_BACKWARD_OUT: Operator<NativeGroupNormBackwardOutFn
     "native_group_norm_backward.out",
     "native_group_norm_backward.out(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
     &[
-        Kernel::new(DispatchKey::Cpu, native_group_norm_backward_out_kernel as NativeGroupNormBackwardOutFn),
-        Kernel::new(DispatchKey::Meta, native_group_norm_backward_out_kernel as NativeGroupNormBackwardOutFn),
+        Kernel::new(DispatchKey::Cpu, native_group_norm_backward_out_cpu as NativeGroupNormBackwardOutFn),
+        Kernel::new(DispatchKey::Meta, native_group_norm_backward_out_meta as NativeGroupNormBackwardOutFn),
         observed!(NATIVE_GROUP_NORM_BACKWARD_OUT: NativeGroupNormBackwardOutFn, [grad_out, input, mean, rstd, weight, out0, out1, out2], grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask, out0, out1, out2),
     ],
     native_group_norm_backward_out_boxed,
@@ -893,7 +1181,7 @@ pub fn native_group_norm_backward_out(
     kernel(keys, grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask, out0, out1, out2)
 }
 
-fn native_group_norm_backward_out_kernel(
+fn native_group_norm_backward_out_cpu(
     _keys: DispatchKeySet,
     grad_out: &Tensor,
     input: &Tensor,
@@ -915,7 +1203,7 @@ fn native_group_norm_backward_out_kernel(
         || rstd.was_resized()
         || weight.was_resized()
     {
-        return native_group_norm_backward_out_kernel(
+        return native_group_norm_backward_out_cpu(
             _keys,
             &grad_out.snapshot(),
             &input.snapshot(),
@@ -932,6 +1220,66 @@ fn native_group_norm_backward_out_kernel(
             out2,
         );
     }
+    let (result0, result1, result2) = native::normalization::native_group_norm_backward(
+        grad_out,
+        input,
+        mean,
+        rstd,
+        weight,
+        N,
+        C,
+        HxW,
+        group,
+        output_mask,
+    )?;
+    copy_to_out(&result0, out0)?;
+    copy_to_out(&result1, out1)?;
+    copy_to_out(&result2, out2)
+}
+
+fn native_group_norm_backward_out_meta(
+    _keys: DispatchKeySet,
+    grad_out: &Tensor,
+    input: &Tensor,
+    mean: &Tensor,
+    rstd: &Tensor,
+    weight: Option<&Tensor>,
+    N: i64,
+    C: i64,
+    HxW: i64,
+    group: i64,
+    output_mask: [bool; 3],
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    if grad_out.was_resized()
+        || input.was_resized()
+        || mean.was_resized()
+        || rstd.was_resized()
+        || weight.was_resized()
+    {
+        return native_group_norm_backward_out_meta(
+            _keys,
+            &grad_out.snapshot(),
+            &input.snapshot(),
+            &mean.snapshot(),
+            &rstd.snapshot(),
+            weight.snapshot().as_ref(),
+            N,
+            C,
+            HxW,
+            group,
+            output_mask,
+            out0,
+            out1,
+            out2,
+        );
+    }
+    ensure_same_device(
+        "native_group_norm_backward.out",
+        &[grad_out, input, mean, rstd, out0, out1, out2].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
+    )?;
     let (result0, result1, result2) = native::normalization::native_group_norm_backward(
         grad_out,
         input,
@@ -1074,8 +1422,8 @@ pub static NATIVE_BATCH_NORM: Operator<NativeBatchNormFn> = Operator::new(
     "native_batch_norm",
     "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
     &[
-        Kernel::new(DispatchKey::Cpu, native_batch_norm_kernel as NativeBatchNormFn),
-        Kernel::new(DispatchKey::Meta, native_batch_norm_kernel as NativeBatchNormFn),
+        Kernel::new(DispatchKey::Cpu, native_batch_norm_cpu as NativeBatchNormFn),
+        Kernel::new(DispatchKey::Meta, native_batch_norm_meta as NativeBatchNormFn),
         observed!(NATIVE_BATCH_NORM: NativeBatchNormFn, [input, weight, bias, running_mean, running_var], input, weight, bias, running_mean, running_var, training, momentum, eps),
     ],
     native_batch_norm_boxed,
@@ -1101,7 +1449,7 @@ pub fn native_batch_norm(
     kernel(keys, input, weight, bias, running_mean, running_var, training, momentum, eps)
 }
 
-fn native_batch_norm_kernel(
+fn native_batch_norm_cpu(
     _keys: DispatchKeySet,
     input: &Tensor,
     weight: Option<&Tensor>,
@@ -1118,7 +1466,7 @@ fn native_batch_norm_kernel(
         || running_mean.was_resized()
         || running_var.was_resized()
     {
-        return native_batch_norm_kernel(
+        return native_batch_norm_cpu(
             _keys,
             &input.snapshot(),
             weight.snapshot().as_ref(),
@@ -1130,6 +1478,57 @@ fn native_batch_norm_kernel(
             eps,
         );
     }
+    native::normalization::native_batch_norm(
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        training,
+        momentum,
+        eps,
+    )
+}
+
+fn native_batch_norm_meta(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    if input.was_resized()
+        || weight.was_resized()
+        || bias.was_resized()
+        || running_mean.was_resized()
+        || running_var.was_resized()
+    {
+        return native_batch_norm_meta(
+            _keys,
+            &input.snapshot(),
+            weight.snapshot().as_ref(),
+            bias.snapshot().as_ref(),
+            running_mean.snapshot().as_ref(),
+            running_var.snapshot().as_ref(),
+            training,
+            momentum,
+            eps,
+        );
+    }
+    ensure_same_device(
+        "native_batch_norm",
+        &[input]
+            .into_iter()
+            .chain(weight)
+            .chain(bias)
+            .chain(running_mean)
+            .chain(running_var)
+            .collect::<Vec<&Tensor>>(),
+    )?;
     native::normalization::native_batch_norm(
         input,
         weight,
@@ -1178,8 +1577,8 @@ pub static NATIVE_BATCH_NORM_OUT: Operator<NativeBatchNormOutFn> = Operator::new
     "native_batch_norm.out",
     "native_batch_norm.out(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
     &[
-        Kernel::new(DispatchKey::Cpu, native_batch_norm_out_kernel as NativeBatchNormOutFn),
-        Kernel::new(DispatchKey::Meta, native_batch_norm_out_kernel as NativeBatchNormOutFn),
+        Kernel::new(DispatchKey::Cpu, native_batch_norm_out_cpu as NativeBatchNormOutFn),
+        Kernel::new(DispatchKey::Meta, native_batch_norm_out_meta as NativeBatchNormOutFn),
         observed!(NATIVE_BATCH_NORM_OUT: NativeBatchNormOutFn, [input, weight, bias, running_mean, running_var, out0, out1, out2], input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2),
     ],
     native_batch_norm_out_boxed,
@@ -1215,7 +1614,7 @@ pub fn native_batch_norm_out(
     kernel(keys, input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2)
 }
 
-fn native_batch_norm_out_kernel(
+fn native_batch_norm_out_cpu(
     _keys: DispatchKeySet,
     input: &Tensor,
     weight: Option<&Tensor>,
@@ -1235,7 +1634,7 @@ fn native_batch_norm_out_kernel(
         || running_mean.was_resized()
         || running_var.was_resized()
     {
-        return native_batch_norm_out_kernel(
+        return native_batch_norm_out_cpu(
             _keys,
             &input.snapshot(),
             weight.snapshot().as_ref(),
@@ -1250,6 +1649,66 @@ fn native_batch_norm_out_kernel(
             out2,
         );
     }
+    let (result0, result1, result2) = native::normalization::native_batch_norm(
+        input,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        training,
+        momentum,
+        eps,
+    )?;
+    copy_to_out(&result0, out0)?;
+    copy_to_out(&result1, out1)?;
+    copy_to_out(&result2, out2)
+}
+
+fn native_batch_norm_out_meta(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    if input.was_resized()
+        || weight.was_resized()
+        || bias.was_resized()
+        || running_mean.was_resized()
+        || running_var.was_resized()
+    {
+        return native_batch_norm_out_meta(
+            _keys,
+            &input.snapshot(),
+            weight.snapshot().as_ref(),
+            bias.snapshot().as_ref(),
+            running_mean.snapshot().as_ref(),
+            running_var.snapshot().as_ref(),
+            training,
+            momentum,
+            eps,
+            out0,
+            out1,
+            out2,
+        );
+    }
+    ensure_same_device(
+        "native_batch_norm.out",
+        &[input, out0, out1, out2]
+            .into_iter()
+            .chain(weight)
+            .chain(bias)
+            .chain(running_mean)
+            .chain(running_var)
+            .collect::<Vec<&Tensor>>(),
+    )?;
     let (result0, result1, result2) = native::normalization::native_batch_norm(
         input,
         weight,
@@ -1303,8 +1762,8 @@ pub static NATIVE_BATCH_NORM_BACKWARD: Operator<NativeBatchNormBackwardFn> = Ope
     "native_batch_norm_backward",
     "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
     &[
-        Kernel::new(DispatchKey::Cpu, native_batch_norm_backward_kernel as NativeBatchNormBackwardFn),
-        Kernel::new(DispatchKey::Meta, native_batch_norm_backward_kernel as NativeBatchNormBackwardFn),
+        Kernel::new(DispatchKey::Cpu, native_batch_norm_backward_cpu as NativeBatchNormBackwardFn),
+        Kernel::new(DispatchKey::Meta, native_batch_norm_backward_meta as NativeBatchNormBackwardFn),
         observed!(NATIVE_BATCH_NORM_BACKWARD: NativeBatchNormBackwardFn, [grad_out, input, weight, running_mean, running_var, save_mean, save_invstd], grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
     ],
     native_batch_norm_backward_boxed,
@@ -1350,7 +1809,7 @@ pub fn native_batch_norm_backward(
     )
 }
 
-fn native_batch_norm_backward_kernel(
+fn native_batch_norm_backward_cpu(
     _keys: DispatchKeySet,
     grad_out: &Tensor,
     input: &Tensor,
@@ -1371,7 +1830,7 @@ fn native_batch_norm_backward_kernel(
         || save_mean.was_resized()
         || save_invstd.was_resized()
     {
-        return native_batch_norm_backward_kernel(
+        return native_batch_norm_backward_cpu(
             _keys,
             &grad_out.snapshot(),
             &input.snapshot(),
@@ -1385,6 +1844,66 @@ fn native_batch_norm_backward_kernel(
             output_mask,
         );
     }
+    native::normalization::native_batch_norm_backward(
+        grad_out,
+        input,
+        weight,
+        running_mean,
+        running_var,
+        save_mean,
+        save_invstd,
+        train,
+        eps,
+        output_mask,
+    )
+}
+
+fn native_batch_norm_backward_meta(
+    _keys: DispatchKeySet,
+    grad_out: &Tensor,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    save_mean: Option<&Tensor>,
+    save_invstd: Option<&Tensor>,
+    train: bool,
+    eps: f64,
+    output_mask: [bool; 3],
+) -> Result<(Tensor, Tensor, Tensor)> {
+    if grad_out.was_resized()
+        || input.was_resized()
+        || weight.was_resized()
+        || running_mean.was_resized()
+        || running_var.was_resized()
+        || save_mean.was_resized()
+        || save_invstd.was_resized()
+    {
+        return native_batch_norm_backward_meta(
+            _keys,
+            &grad_out.snapshot(),
+            &input.snapshot(),
+            weight.snapshot().as_ref(),
+            running_mean.snapshot().as_ref(),
+            running_var.snapshot().as_ref(),
+            save_mean.snapshot().as_ref(),
+            save_invstd.snapshot().as_ref(),
+            train,
+            eps,
+            output_mask,
+        );
+    }
+    ensure_same_device(
+        "native_batch_norm_backward",
+        &[grad_out, input]
+            .into_iter()
+            .chain(weight)
+            .chain(running_mean)
+            .chain(running_var)
+            .chain(save_mean)
+            .chain(save_invstd)
+            .collect::<Vec<&Tensor>>(),
+    )?;
     native::normalization::native_batch_norm_backward(
         grad_out,
         input,
@@ -1439,8 +1958,8 @@ pub static NATIVE_BATCH_NORM_BACKWARD_OUT: Operator<NativeBatchNormBackwardOutFn
     "native_batch_norm_backward.out",
     "native_batch_norm_backward.out(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)",
     &[
-        Kernel::new(DispatchKey::Cpu, native_batch_norm_backward_out_kernel as NativeBatchNormBackwardOutFn),
-        Kernel::new(DispatchKey::Meta, native_batch_norm_backward_out_kernel as NativeBatchNormBackwardOutFn),
+        Kernel::new(DispatchKey::Cpu, native_batch_norm_backward_out_cpu as NativeBatchNormBackwardOutFn),
+        Kernel::new(DispatchKey::Meta, native_batch_norm_backward_out_meta as NativeBatchNormBackwardOutFn),
         observed!(NATIVE_BATCH_NORM_BACKWARD_OUT: NativeBatchNormBackwardOutFn, [grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, out0, out1, out2], grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask, out0, out1, out2),
     ],
     native_batch_norm_backward_out_boxed,
@@ -1495,7 +2014,7 @@ pub fn native_batch_norm_backward_out(
     )
 }
 
-fn native_batch_norm_backward_out_kernel(
+fn native_batch_norm_backward_out_cpu(
     _keys: DispatchKeySet,
     grad_out: &Tensor,
     input: &Tensor,
@@ -1519,7 +2038,7 @@ fn native_batch_norm_backward_out_kernel(
         || save_mean.was_resized()
         || save_invstd.was_resized()
     {
-        return native_batch_norm_backward_out_kernel(
+        return native_batch_norm_backward_out_cpu(
             _keys,
             &grad_out.snapshot(),
             &input.snapshot(),
@@ -1536,6 +2055,75 @@ fn native_batch_norm_backward_out_kernel(
             out2,
         );
     }
+    let (result0, result1, result2) = native::normalization::native_batch_norm_backward(
+        grad_out,
+        input,
+        weight,
+        running_mean,
+        running_var,
+        save_mean,
+        save_invstd,
+        train,
+        eps,
+        output_mask,
+    )?;
+    copy_to_out(&result0, out0)?;
+    copy_to_out(&result1, out1)?;
+    copy_to_out(&result2, out2)
+}
+
+fn native_batch_norm_backward_out_meta(
+    _keys: DispatchKeySet,
+    grad_out: &Tensor,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    save_mean: Option<&Tensor>,
+    save_invstd: Option<&Tensor>,
+    train: bool,
+    eps: f64,
+    output_mask: [bool; 3],
+    out0: &Tensor,
+    out1: &Tensor,
+    out2: &Tensor,
+) -> Result<()> {
+    if grad_out.was_resized()
+        || input.was_resized()
+        || weight.was_resized()
+        || running_mean.was_resized()
+        || running_var.was_resized()
+        || save_mean.was_resized()
+        || save_invstd.was_resized()
+    {
+        return native_batch_norm_backward_out_meta(
+            _keys,
+            &grad_out.snapshot(),
+            &input.snapshot(),
+            weight.snapshot().as_ref(),
+            running_mean.snapshot().as_ref(),
+            running_var.snapshot().as_ref(),
+            save_mean.snapshot().as_ref(),
+            save_invstd.snapshot().as_ref(),
+            train,
+            eps,
+            output_mask,
+            out0,
+            out1,
+            out2,
+        );
+    }
+    ensure_same_device(
+        "native_batch_norm_backward.out",
+        &[grad_out, input, out0, out1, out2]
+            .into_iter()
+            .chain(weight)
+            .chain(running_mean)
+            .chain(running_var)
+            .chain(save_mean)
+            .chain(save_invstd)
+            .collect::<Vec<&Tensor>>(),
+    )?;
     let (result0, result1, result2) = native::normalization::native_batch_norm_backward(
         grad_out,
         input,
@@ -2163,8 +2751,8 @@ pub static _FUSED_RMS_NORM: Operator<_FusedRmsNormFn> = Operator::new(
     "_fused_rms_norm",
     "_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",
     &[
-        Kernel::new(DispatchKey::Cpu, _fused_rms_norm_kernel as _FusedRmsNormFn),
-        Kernel::new(DispatchKey::Meta, _fused_rms_norm_kernel as _FusedRmsNormFn),
+        Kernel::new(DispatchKey::Cpu, _fused_rms_norm_cpu as _FusedRmsNormFn),
+        Kernel::new(DispatchKey::Meta, _fused_rms_norm_meta as _FusedRmsNormFn),
         observed!(_FUSED_RMS_NORM: _FusedRmsNormFn, [input, weight], input, normalized_shape, weight, eps),
     ],
     _fused_rms_norm_boxed,
@@ -2184,7 +2772,7 @@ pub fn _fused_rms_norm(
     kernel(keys, input, normalized_shape, weight, eps)
 }
 
-fn _fused_rms_norm_kernel(
+fn _fused_rms_norm_cpu(
     _keys: DispatchKeySet,
     input: &Tensor,
     normalized_shape: &[i64],
@@ -2192,7 +2780,7 @@ fn _fused_rms_norm_kernel(
     eps: Option<f64>,
 ) -> Result<(Tensor, Tensor)> {
     if input.was_resized() || weight.was_resized() {
-        return _fused_rms_norm_kernel(
+        return _fused_rms_norm_cpu(
             _keys,
             &input.snapshot(),
             normalized_shape,
@@ -2200,6 +2788,26 @@ fn _fused_rms_norm_kernel(
             eps,
         );
     }
+    native::normalization::fused_rms_norm(input, normalized_shape, weight, eps)
+}
+
+fn _fused_rms_norm_meta(
+    _keys: DispatchKeySet,
+    input: &Tensor,
+    normalized_shape: &[i64],
+    weight: Option<&Tensor>,
+    eps: Option<f64>,
+) -> Result<(Tensor, Tensor)> {
+    if input.was_resized() || weight.was_resized() {
+        return _fused_rms_norm_meta(
+            _keys,
+            &input.snapshot(),
+            normalized_shape,
+            weight.snapshot().as_ref(),
+            eps,
+        );
+    }
+    ensure_same_device("_fused_rms_norm", &[input].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
     native::normalization::fused_rms_norm(input, normalized_shape, weight, eps)
 }
 
@@ -2230,8 +2838,8 @@ pub static _FUSED_RMS_NORM_BACKWARD: Operator<_FusedRmsNormBackwardFn> = Operato
     "_fused_rms_norm_backward",
     "_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, Tensor? weight, bool[2] output_mask) -> (Tensor, Tensor)",
     &[
-        Kernel::new(DispatchKey::Cpu, _fused_rms_norm_backward_kernel as _FusedRmsNormBackwardFn),
-        Kernel::new(DispatchKey::Meta, _fused_rms_norm_backward_kernel as _FusedRmsNormBackwardFn),
+        Kernel::new(DispatchKey::Cpu, _fused_rms_norm_backward_cpu as _FusedRmsNormBackwardFn),
+        Kernel::new(DispatchKey::Meta, _fused_rms_norm_backward_meta as _FusedRmsNormBackwardFn),
         observed!(_FUSED_RMS_NORM_BACKWARD: _FusedRmsNormBackwardFn, [grad_out, input, rstd, weight], grad_out, input, normalized_shape, rstd, weight, output_mask),
     ],
     _fused_rms_norm_backward_boxed,
@@ -2254,7 +2862,7 @@ pub fn _fused_rms_norm_backward(
     kernel(keys, grad_out, input, normalized_shape, rstd, weight, output_mask)
 }
 
-fn _fused_rms_norm_backward_kernel(
+fn _fused_rms_norm_backward_cpu(
     _keys: DispatchKeySet,
     grad_out: &Tensor,
     input: &Tensor,
@@ -2264,7 +2872,7 @@ fn _fused_rms_norm_backward_kernel(
     output_mask: [bool; 2],
 ) -> Result<(Tensor, Tensor)> {
     if grad_out.was_resized() || input.was_resized() || rstd.was_resized() || weight.was_resized() {
-        return _fused_rms_norm_backward_kernel(
+        return _fused_rms_norm_backward_cpu(
             _keys,
             &grad_out.snapshot(),
             &input.snapshot(),
@@ -2274,6 +2882,40 @@ fn _fused_rms_norm_backward_kernel(
             output_mask,
         );
     }
+    native::normalization::fused_rms_norm_backward(
+        grad_out,
+        input,
+        normalized_shape,
+        rstd,
+        weight,
+        output_mask,
+    )
+}
+
+fn _fused_rms_norm_backward_meta(
+    _keys: DispatchKeySet,
+    grad_out: &Tensor,
+    input: &Tensor,
+    normalized_shape: &[i64],
+    rstd: &Tensor,
+    weight: Option<&Tensor>,
+    output_mask: [bool; 2],
+) -> Result<(Tensor, Tensor)> {
+    if grad_out.was_resized() || input.was_resized() || rstd.was_resized() || weight.was_resized() {
+        return _fused_rms_norm_backward_meta(
+            _keys,
+            &grad_out.snapshot(),
+            &input.snapshot(),
+            normalized_shape,
+            &rstd.snapshot(),
+            weight.snapshot().as_ref(),
+            output_mask,
+        );
+    }
+    ensure_same_device(
+        "_fused_rms_norm_backward",
+        &[grad_out, input, rstd].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
+    )?;
     native::normalization::fused_rms_norm_backward(
         grad_out,
         input,

@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::{convert_to_out, copy_to_out};
+use crate::structured::{convert_to_out, copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::{Result, ScalarType};
 
@@ -104,6 +104,7 @@ fn cummax_out_meta(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("cummax.out", &[self_, values, indices])?;
     let (spec0, spec1) = native::order_statistics::cummax_meta(self_, dim)?;
     let target0 = spec0.for_out("cummax.out", values, &[self_])?;
     let target1 = spec1.for_out("cummax.out", indices, &[self_])?;
@@ -211,6 +212,7 @@ fn cummin_out_meta(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("cummin.out", &[self_, values, indices])?;
     let (spec0, spec1) = native::order_statistics::cummin_meta(self_, dim)?;
     let target0 = spec0.for_out("cummin.out", values, &[self_])?;
     let target1 = spec1.for_out("cummin.out", indices, &[self_])?;
@@ -342,6 +344,7 @@ fn kthvalue_values_meta(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("kthvalue.values", &[self_, values, indices])?;
     let (spec0, spec1) = native::order_statistics::kthvalue_meta(self_, k, dim, keepdim)?;
     let target0 = spec0.for_out("kthvalue.values", values, &[self_])?;
     let target1 = spec1.for_out("kthvalue.values", indices, &[self_])?;
@@ -547,6 +550,7 @@ fn median_dim_values_meta(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("median.dim_values", &[self_, values, indices])?;
     let (spec0, spec1) = native::order_statistics::median_dim_meta(self_, dim, keepdim)?;
     let target0 = spec0.for_out("median.dim_values", values, &[self_])?;
     let target1 = spec1.for_out("median.dim_values", indices, &[self_])?;
@@ -752,6 +756,7 @@ fn nanmedian_dim_values_meta(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("nanmedian.dim_values", &[self_, values, indices])?;
     let (spec0, spec1) = native::order_statistics::nanmedian_dim_meta(self_, dim, keepdim)?;
     let target0 = spec0.for_out("nanmedian.dim_values", values, &[self_])?;
     let target1 = spec1.for_out("nanmedian.dim_values", indices, &[self_])?;
@@ -867,6 +872,7 @@ fn mode_values_meta(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("mode.values", &[self_, values, indices])?;
     let (spec0, spec1) = native::order_statistics::mode_meta(self_, dim, keepdim)?;
     let target0 = spec0.for_out("mode.values", values, &[self_])?;
     let target1 = spec1.for_out("mode.values", indices, &[self_])?;

@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, ensure_same_device};
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
 use flambeau_core::{Generator, Result, Scalar};
@@ -1071,8 +1071,8 @@ pub static _PRELU_KERNEL_BACKWARD: Operator<_PreluKernelBackwardFn> = Operator::
     "_prelu_kernel_backward",
     "_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)",
     &[
-        Kernel::new(DispatchKey::Cpu, _prelu_kernel_backward_kernel as _PreluKernelBackwardFn),
-        Kernel::new(DispatchKey::Meta, _prelu_kernel_backward_kernel as _PreluKernelBackwardFn),
+        Kernel::new(DispatchKey::Cpu, _prelu_kernel_backward_cpu as _PreluKernelBackwardFn),
+        Kernel::new(DispatchKey::Meta, _prelu_kernel_backward_meta as _PreluKernelBackwardFn),
         observed!(_PRELU_KERNEL_BACKWARD: _PreluKernelBackwardFn, [grad_output, self_, weight], grad_output, self_, weight),
     ],
     _prelu_kernel_backward_boxed,
@@ -1092,20 +1092,38 @@ pub fn _prelu_kernel_backward(
     kernel(keys, grad_output, self_, weight)
 }
 
-fn _prelu_kernel_backward_kernel(
+fn _prelu_kernel_backward_cpu(
     _keys: DispatchKeySet,
     grad_output: &Tensor,
     self_: &Tensor,
     weight: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
     if grad_output.was_resized() || self_.was_resized() || weight.was_resized() {
-        return _prelu_kernel_backward_kernel(
+        return _prelu_kernel_backward_cpu(
             _keys,
             &grad_output.snapshot(),
             &self_.snapshot(),
             &weight.snapshot(),
         );
     }
+    native::piecewise::prelu_kernel_backward(grad_output, self_, weight)
+}
+
+fn _prelu_kernel_backward_meta(
+    _keys: DispatchKeySet,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    weight: &Tensor,
+) -> Result<(Tensor, Tensor)> {
+    if grad_output.was_resized() || self_.was_resized() || weight.was_resized() {
+        return _prelu_kernel_backward_meta(
+            _keys,
+            &grad_output.snapshot(),
+            &self_.snapshot(),
+            &weight.snapshot(),
+        );
+    }
+    ensure_same_device("_prelu_kernel_backward", &[grad_output, self_, weight])?;
     native::piecewise::prelu_kernel_backward(grad_output, self_, weight)
 }
 

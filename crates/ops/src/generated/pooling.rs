@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -267,6 +267,7 @@ fn max_pool2d_with_indices_out_meta(
     out0: &Tensor,
     out1: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("max_pool2d_with_indices.out", &[self_, out0, out1])?;
     let (spec0, spec1) = native::pooling::max_pool2d_with_indices_meta(
         self_,
         kernel_size,
@@ -394,6 +395,7 @@ fn max_pool2d_with_indices_backward_meta(
     ceil_mode: bool,
     indices: &Tensor,
 ) -> Result<Tensor> {
+    ensure_same_device("max_pool2d_with_indices_backward", &[grad_output, self_, indices])?;
     let spec = native::pooling::max_pool2d_with_indices_backward_meta(
         grad_output,
         self_,
@@ -542,6 +544,10 @@ fn max_pool2d_with_indices_backward_grad_input_meta(
     indices: &Tensor,
     grad_input: &Tensor,
 ) -> Result<()> {
+    ensure_same_device(
+        "max_pool2d_with_indices_backward.grad_input",
+        &[grad_output, self_, indices, grad_input],
+    )?;
     let spec = native::pooling::max_pool2d_with_indices_backward_meta(
         grad_output,
         self_,
@@ -782,6 +788,7 @@ fn avg_pool2d_out_meta(
     divisor_override: Option<i64>,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("avg_pool2d.out", &[self_, out])?;
     let spec = native::pooling::avg_pool2d_meta(
         self_,
         kernel_size,
@@ -914,6 +921,7 @@ fn avg_pool2d_backward_meta(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
+    ensure_same_device("avg_pool2d_backward", &[grad_output, self_])?;
     let spec = native::pooling::avg_pool2d_backward_meta(
         grad_output,
         self_,
@@ -1062,6 +1070,7 @@ fn avg_pool2d_backward_grad_input_meta(
     divisor_override: Option<i64>,
     grad_input: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("avg_pool2d_backward.grad_input", &[grad_output, self_, grad_input])?;
     let spec = native::pooling::avg_pool2d_backward_meta(
         grad_output,
         self_,
@@ -1220,6 +1229,7 @@ fn _adaptive_avg_pool2d_out_meta(
     output_size: &[i64],
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("_adaptive_avg_pool2d.out", &[self_, out])?;
     let spec = native::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
     let target = spec.for_out("_adaptive_avg_pool2d.out", out, &[self_])?;
     target.finish(out)
@@ -1274,6 +1284,7 @@ fn _adaptive_avg_pool2d_backward_meta(
     grad_output: &Tensor,
     self_: &Tensor,
 ) -> Result<Tensor> {
+    ensure_same_device("_adaptive_avg_pool2d_backward", &[grad_output, self_])?;
     let spec = native::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
     spec.allocate("_adaptive_avg_pool2d_backward")
 }
@@ -1335,6 +1346,7 @@ fn _adaptive_avg_pool2d_backward_out_meta(
     self_: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("_adaptive_avg_pool2d_backward.out", &[grad_output, self_, out])?;
     let spec = native::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
     let target = spec.for_out("_adaptive_avg_pool2d_backward.out", out, &[grad_output, self_])?;
     target.finish(out)
@@ -1603,6 +1615,7 @@ fn max_pool3d_with_indices_out_meta(
     out0: &Tensor,
     out1: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("max_pool3d_with_indices.out", &[self_, out0, out1])?;
     let (spec0, spec1) = native::pooling::max_pool3d_with_indices_meta(
         self_,
         kernel_size,
@@ -1730,6 +1743,7 @@ fn max_pool3d_with_indices_backward_meta(
     ceil_mode: bool,
     indices: &Tensor,
 ) -> Result<Tensor> {
+    ensure_same_device("max_pool3d_with_indices_backward", &[grad_output, self_, indices])?;
     let spec = native::pooling::max_pool3d_with_indices_backward_meta(
         grad_output,
         self_,
@@ -1878,6 +1892,10 @@ fn max_pool3d_with_indices_backward_grad_input_meta(
     indices: &Tensor,
     grad_input: &Tensor,
 ) -> Result<()> {
+    ensure_same_device(
+        "max_pool3d_with_indices_backward.grad_input",
+        &[grad_output, self_, indices, grad_input],
+    )?;
     let spec = native::pooling::max_pool3d_with_indices_backward_meta(
         grad_output,
         self_,
@@ -2118,6 +2136,7 @@ fn avg_pool3d_out_meta(
     divisor_override: Option<i64>,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("avg_pool3d.out", &[self_, out])?;
     let spec = native::pooling::avg_pool3d_meta(
         self_,
         kernel_size,
@@ -2250,6 +2269,7 @@ fn avg_pool3d_backward_meta(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
+    ensure_same_device("avg_pool3d_backward", &[grad_output, self_])?;
     let spec = native::pooling::avg_pool3d_backward_meta(
         grad_output,
         self_,
@@ -2398,6 +2418,7 @@ fn avg_pool3d_backward_grad_input_meta(
     divisor_override: Option<i64>,
     grad_input: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("avg_pool3d_backward.grad_input", &[grad_output, self_, grad_input])?;
     let spec = native::pooling::avg_pool3d_backward_meta(
         grad_output,
         self_,
@@ -2598,6 +2619,7 @@ fn _adaptive_avg_pool3d_out_meta(
     output_size: &[i64],
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("_adaptive_avg_pool3d.out", &[self_, out])?;
     let spec = native::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
     let target = spec.for_out("_adaptive_avg_pool3d.out", out, &[self_])?;
     target.finish(out)
@@ -2652,6 +2674,7 @@ fn _adaptive_avg_pool3d_backward_meta(
     grad_output: &Tensor,
     self_: &Tensor,
 ) -> Result<Tensor> {
+    ensure_same_device("_adaptive_avg_pool3d_backward", &[grad_output, self_])?;
     let spec = native::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
     spec.allocate("_adaptive_avg_pool3d_backward")
 }
@@ -2713,6 +2736,7 @@ fn _adaptive_avg_pool3d_backward_out_meta(
     self_: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("_adaptive_avg_pool3d_backward.out", &[grad_output, self_, out])?;
     let spec = native::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
     let target = spec.for_out("_adaptive_avg_pool3d_backward.out", out, &[grad_output, self_])?;
     target.finish(out)
@@ -2831,6 +2855,7 @@ fn adaptive_max_pool2d_out_meta(
     out0: &Tensor,
     out1: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("adaptive_max_pool2d.out", &[self_, out0, out1])?;
     let (spec0, spec1) = native::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
     let target0 = spec0.for_out("adaptive_max_pool2d.out", out0, &[self_])?;
     let target1 = spec1.for_out("adaptive_max_pool2d.out", out1, &[self_])?;
@@ -2899,6 +2924,7 @@ fn adaptive_max_pool2d_backward_meta(
     self_: &Tensor,
     indices: &Tensor,
 ) -> Result<Tensor> {
+    ensure_same_device("adaptive_max_pool2d_backward", &[grad_output, self_, indices])?;
     let spec = native::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
     spec.allocate("adaptive_max_pool2d_backward")
 }
@@ -2977,6 +3003,10 @@ fn adaptive_max_pool2d_backward_grad_input_meta(
     indices: &Tensor,
     grad_input: &Tensor,
 ) -> Result<()> {
+    ensure_same_device(
+        "adaptive_max_pool2d_backward.grad_input",
+        &[grad_output, self_, indices, grad_input],
+    )?;
     let spec = native::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
     let target =
         spec.for_out("adaptive_max_pool2d_backward.grad_input", grad_input, &[grad_output, self_, indices])?;
@@ -3101,6 +3131,7 @@ fn adaptive_max_pool3d_out_meta(
     out0: &Tensor,
     out1: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("adaptive_max_pool3d.out", &[self_, out0, out1])?;
     let (spec0, spec1) = native::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
     let target0 = spec0.for_out("adaptive_max_pool3d.out", out0, &[self_])?;
     let target1 = spec1.for_out("adaptive_max_pool3d.out", out1, &[self_])?;
@@ -3169,6 +3200,7 @@ fn adaptive_max_pool3d_backward_meta(
     self_: &Tensor,
     indices: &Tensor,
 ) -> Result<Tensor> {
+    ensure_same_device("adaptive_max_pool3d_backward", &[grad_output, self_, indices])?;
     let spec = native::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
     spec.allocate("adaptive_max_pool3d_backward")
 }
@@ -3247,6 +3279,10 @@ fn adaptive_max_pool3d_backward_grad_input_meta(
     indices: &Tensor,
     grad_input: &Tensor,
 ) -> Result<()> {
+    ensure_same_device(
+        "adaptive_max_pool3d_backward.grad_input",
+        &[grad_output, self_, indices, grad_input],
+    )?;
     let spec = native::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
     let target =
         spec.for_out("adaptive_max_pool3d_backward.grad_input", grad_input, &[grad_output, self_, indices])?;

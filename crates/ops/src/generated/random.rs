@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::{Generator, Result};
 
@@ -443,8 +443,8 @@ pub static BERNOULLI__TENSOR: Operator<BernoulliInPlaceTensorFn> = Operator::new
     "bernoulli_.Tensor",
     "bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, bernoulli__tensor_kernel as BernoulliInPlaceTensorFn),
-        Kernel::new(DispatchKey::Meta, bernoulli__tensor_kernel as BernoulliInPlaceTensorFn),
+        Kernel::new(DispatchKey::Cpu, bernoulli__tensor_cpu as BernoulliInPlaceTensorFn),
+        Kernel::new(DispatchKey::Meta, bernoulli__tensor_meta as BernoulliInPlaceTensorFn),
         observed!(BERNOULLI__TENSOR: BernoulliInPlaceTensorFn, [self_, p], self_, p, generator),
     ],
     bernoulli__tensor_boxed,
@@ -459,15 +459,28 @@ pub fn bernoulli__tensor(self_: &Tensor, p: &Tensor, generator: Option<&Generato
     kernel(keys, self_, p, generator)
 }
 
-fn bernoulli__tensor_kernel(
+fn bernoulli__tensor_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     p: &Tensor,
     generator: Option<&Generator>,
 ) -> Result<()> {
     if self_.was_resized() || p.was_resized() {
-        return bernoulli__tensor_kernel(_keys, &self_.snapshot(), &p.snapshot(), generator);
+        return bernoulli__tensor_cpu(_keys, &self_.snapshot(), &p.snapshot(), generator);
     }
+    native::random::bernoulli_tensor(self_, p, generator)
+}
+
+fn bernoulli__tensor_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    p: &Tensor,
+    generator: Option<&Generator>,
+) -> Result<()> {
+    if self_.was_resized() || p.was_resized() {
+        return bernoulli__tensor_meta(_keys, &self_.snapshot(), &p.snapshot(), generator);
+    }
+    ensure_same_device("bernoulli_.Tensor", &[self_, p])?;
     native::random::bernoulli_tensor(self_, p, generator)
 }
 

@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::{convert_to_out, copy_to_out};
+use crate::structured::{convert_to_out, copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar, ScalarType};
 
@@ -205,6 +205,7 @@ fn sum_intlist_out_meta(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("sum.IntList_out", &[self_, out])?;
     let spec = native::reduce::sum_meta(self_, dim, keepdim, dtype)?;
     let target = spec.for_out("sum.IntList_out", out, &[self_])?;
     target.finish(out)
@@ -345,6 +346,7 @@ fn nansum_out_meta(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("nansum.out", &[self_, out])?;
     let spec = native::reduce::nansum_meta(self_, dim, keepdim, dtype)?;
     let target = spec.for_out("nansum.out", out, &[self_])?;
     target.finish(out)
@@ -556,6 +558,7 @@ fn mean_out_meta(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("mean.out", &[self_, out])?;
     let spec = native::reduce::mean_meta(self_, dim, keepdim, dtype)?;
     let target = spec.for_out("mean.out", out, &[self_])?;
     target.finish(out)
@@ -764,6 +767,7 @@ fn prod_int_out_meta(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("prod.int_out", &[self_, out])?;
     let spec = native::reduce::prod_meta(self_, dim, keepdim, dtype)?;
     let target = spec.for_out("prod.int_out", out, &[self_])?;
     target.finish(out)
@@ -860,6 +864,7 @@ fn any_all_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Resul
 }
 
 fn any_all_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    ensure_same_device("any.all_out", &[self_, out])?;
     let spec = native::reduce::any_meta(self_)?;
     let target = spec.for_out("any.all_out", out, &[self_])?;
     target.finish(out)
@@ -949,6 +954,7 @@ fn any_out_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, o
 }
 
 fn any_out_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
+    ensure_same_device("any.out", &[self_, out])?;
     let spec = native::reduce::any_dim_meta(self_, dim, keepdim)?;
     let target = spec.for_out("any.out", out, &[self_])?;
     target.finish(out)
@@ -1056,6 +1062,7 @@ fn any_dims_out_meta(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("any.dims_out", &[self_, out])?;
     let spec = native::reduce::any_dims_meta(self_, dim, keepdim)?;
     let target = spec.for_out("any.dims_out", out, &[self_])?;
     target.finish(out)
@@ -1146,6 +1153,7 @@ fn all_all_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Resul
 }
 
 fn all_all_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    ensure_same_device("all.all_out", &[self_, out])?;
     let spec = native::reduce::all_meta(self_)?;
     let target = spec.for_out("all.all_out", out, &[self_])?;
     target.finish(out)
@@ -1235,6 +1243,7 @@ fn all_out_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, o
 }
 
 fn all_out_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool, out: &Tensor) -> Result<()> {
+    ensure_same_device("all.out", &[self_, out])?;
     let spec = native::reduce::all_dim_meta(self_, dim, keepdim)?;
     let target = spec.for_out("all.out", out, &[self_])?;
     target.finish(out)
@@ -1342,6 +1351,7 @@ fn all_dims_out_meta(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("all.dims_out", &[self_, out])?;
     let spec = native::reduce::all_dims_meta(self_, dim, keepdim)?;
     let target = spec.for_out("all.dims_out", out, &[self_])?;
     target.finish(out)
@@ -1662,6 +1672,7 @@ fn max_unary_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Res
 }
 
 fn max_unary_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    ensure_same_device("max.unary_out", &[self_, out])?;
     let spec = native::reduce::max_meta(self_)?;
     let target = spec.for_out("max.unary_out", out, &[self_])?;
     target.finish(out)
@@ -1768,6 +1779,7 @@ fn max_dim_max_meta(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("max.dim_max", &[self_, values, indices])?;
     let (spec0, spec1) = native::reduce::max_dim_meta(self_, dim, keepdim)?;
     let target0 = spec0.for_out("max.dim_max", values, &[self_])?;
     let target1 = spec1.for_out("max.dim_max", indices, &[self_])?;
@@ -1943,6 +1955,7 @@ fn amax_out_meta(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("amax.out", &[self_, out])?;
     let spec = native::reduce::amax_meta(self_, dim, keepdim)?;
     let target = spec.for_out("amax.out", out, &[self_])?;
     target.finish(out)
@@ -2045,6 +2058,7 @@ fn argmax_out_meta(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("argmax.out", &[self_, out])?;
     let spec = native::reduce::argmax_meta(self_, dim, keepdim)?;
     let target = spec.for_out("argmax.out", out, &[self_])?;
     target.finish(out)
@@ -2135,6 +2149,7 @@ fn min_unary_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Res
 }
 
 fn min_unary_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
+    ensure_same_device("min.unary_out", &[self_, out])?;
     let spec = native::reduce::min_meta(self_)?;
     let target = spec.for_out("min.unary_out", out, &[self_])?;
     target.finish(out)
@@ -2241,6 +2256,7 @@ fn min_dim_min_meta(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("min.dim_min", &[self_, values, indices])?;
     let (spec0, spec1) = native::reduce::min_dim_meta(self_, dim, keepdim)?;
     let target0 = spec0.for_out("min.dim_min", values, &[self_])?;
     let target1 = spec1.for_out("min.dim_min", indices, &[self_])?;
@@ -2416,6 +2432,7 @@ fn amin_out_meta(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("amin.out", &[self_, out])?;
     let spec = native::reduce::amin_meta(self_, dim, keepdim)?;
     let target = spec.for_out("amin.out", out, &[self_])?;
     target.finish(out)
@@ -2518,6 +2535,7 @@ fn argmin_out_meta(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("argmin.out", &[self_, out])?;
     let spec = native::reduce::argmin_meta(self_, dim, keepdim)?;
     let target = spec.for_out("argmin.out", out, &[self_])?;
     target.finish(out)
@@ -2641,6 +2659,7 @@ fn aminmax_out_meta(
     min: &Tensor,
     max: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("aminmax.out", &[self_, min, max])?;
     let (spec0, spec1) = native::reduce::aminmax_meta(self_, dim, keepdim)?;
     let target0 = spec0.for_out("aminmax.out", min, &[self_])?;
     let target1 = spec1.for_out("aminmax.out", max, &[self_])?;
@@ -2908,6 +2927,7 @@ fn var_correction_out_meta(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("var.correction_out", &[self_, out])?;
     let spec = native::reduce::var_meta(self_, dim, correction, keepdim)?;
     let target = spec.for_out("var.correction_out", out, &[self_])?;
     target.finish(out)
@@ -3373,6 +3393,7 @@ fn std_correction_out_meta(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("std.correction_out", &[self_, out])?;
     let spec = native::reduce::std_meta(self_, dim, correction, keepdim)?;
     let target = spec.for_out("std.correction_out", out, &[self_])?;
     target.finish(out)
@@ -3721,6 +3742,7 @@ fn linalg_vector_norm_out_meta(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("linalg_vector_norm.out", &[self_, out])?;
     let spec = native::reduce::linalg_vector_norm_meta(self_, ord, dim, keepdim, dtype)?;
     let target = spec.for_out("linalg_vector_norm.out", out, &[self_])?;
     target.finish(out)
@@ -4011,6 +4033,7 @@ fn norm_out_meta(
     keepdim: bool,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("norm.out", &[self_, out])?;
     let spec = native::reduce::norm_dim_meta(self_, p, dim, keepdim)?;
     let target = spec.for_out("norm.out", out, &[self_])?;
     target.finish(out)
@@ -4159,6 +4182,7 @@ fn norm_dtype_out_meta(
     dtype: ScalarType,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("norm.dtype_out", &[self_, out])?;
     let spec = native::reduce::norm_dim_dtype_meta(self_, p, dim, keepdim, dtype)?;
     let target = spec.for_out("norm.dtype_out", out, &[self_])?;
     target.finish(out)

@@ -6,6 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
+use crate::structured::ensure_same_device;
 use crate::{Tensor, native};
 use flambeau_core::{Result, ScalarType};
 
@@ -147,6 +148,7 @@ fn cumsum_out_meta(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("cumsum.out", &[self_, out])?;
     let spec = native::scan::cumsum_meta(self_, dim, dtype)?;
     let target = spec.for_out("cumsum.out", out, &[self_])?;
     target.finish(out)
@@ -301,6 +303,7 @@ fn cumprod_out_meta(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("cumprod.out", &[self_, out])?;
     let spec = native::scan::cumprod_meta(self_, dim, dtype)?;
     let target = spec.for_out("cumprod.out", out, &[self_])?;
     target.finish(out)
@@ -320,8 +323,8 @@ pub static _LINEAR_RECURRENCE: Operator<_LinearRecurrenceFn> = Operator::new(
     "_linear_recurrence",
     "_linear_recurrence(Tensor factor, Tensor input, int dim, bool reverse) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, _linear_recurrence_kernel as _LinearRecurrenceFn),
-        Kernel::new(DispatchKey::Meta, _linear_recurrence_kernel as _LinearRecurrenceFn),
+        Kernel::new(DispatchKey::Cpu, _linear_recurrence_cpu as _LinearRecurrenceFn),
+        Kernel::new(DispatchKey::Meta, _linear_recurrence_meta as _LinearRecurrenceFn),
         observed!(_LINEAR_RECURRENCE: _LinearRecurrenceFn, [factor, input], factor, input, dim, reverse),
     ],
     _linear_recurrence_boxed,
@@ -336,7 +339,7 @@ pub fn _linear_recurrence(factor: &Tensor, input: &Tensor, dim: i64, reverse: bo
     kernel(keys, factor, input, dim, reverse)
 }
 
-fn _linear_recurrence_kernel(
+fn _linear_recurrence_cpu(
     _keys: DispatchKeySet,
     factor: &Tensor,
     input: &Tensor,
@@ -344,8 +347,22 @@ fn _linear_recurrence_kernel(
     reverse: bool,
 ) -> Result<Tensor> {
     if factor.was_resized() || input.was_resized() {
-        return _linear_recurrence_kernel(_keys, &factor.snapshot(), &input.snapshot(), dim, reverse);
+        return _linear_recurrence_cpu(_keys, &factor.snapshot(), &input.snapshot(), dim, reverse);
     }
+    native::scan::linear_recurrence(factor, input, dim, reverse)
+}
+
+fn _linear_recurrence_meta(
+    _keys: DispatchKeySet,
+    factor: &Tensor,
+    input: &Tensor,
+    dim: i64,
+    reverse: bool,
+) -> Result<Tensor> {
+    if factor.was_resized() || input.was_resized() {
+        return _linear_recurrence_meta(_keys, &factor.snapshot(), &input.snapshot(), dim, reverse);
+    }
+    ensure_same_device("_linear_recurrence", &[factor, input])?;
     native::scan::linear_recurrence(factor, input, dim, reverse)
 }
 
@@ -434,6 +451,7 @@ fn logcumsumexp_out_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, out: &T
 }
 
 fn logcumsumexp_out_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
+    ensure_same_device("logcumsumexp.out", &[self_, out])?;
     let spec = native::scan::logcumsumexp_meta(self_, dim)?;
     let target = spec.for_out("logcumsumexp.out", out, &[self_])?;
     target.finish(out)

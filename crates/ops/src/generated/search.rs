@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
 
@@ -19,8 +19,8 @@ pub static SEARCHSORTED_TENSOR: Operator<SearchsortedTensorFn> = Operator::new(
     "searchsorted.Tensor",
     "searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, searchsorted_tensor_kernel as SearchsortedTensorFn),
-        Kernel::new(DispatchKey::Meta, searchsorted_tensor_kernel as SearchsortedTensorFn),
+        Kernel::new(DispatchKey::Cpu, searchsorted_tensor_cpu as SearchsortedTensorFn),
+        Kernel::new(DispatchKey::Meta, searchsorted_tensor_meta as SearchsortedTensorFn),
         observed!(SEARCHSORTED_TENSOR: SearchsortedTensorFn, [sorted_sequence, self_, sorter], sorted_sequence, self_, out_int32, right, side, sorter),
     ],
     searchsorted_tensor_boxed,
@@ -43,7 +43,7 @@ pub fn searchsorted_tensor(
     kernel(keys, sorted_sequence, self_, out_int32, right, side, sorter)
 }
 
-fn searchsorted_tensor_kernel(
+fn searchsorted_tensor_cpu(
     _keys: DispatchKeySet,
     sorted_sequence: &Tensor,
     self_: &Tensor,
@@ -53,7 +53,7 @@ fn searchsorted_tensor_kernel(
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
     if sorted_sequence.was_resized() || self_.was_resized() || sorter.was_resized() {
-        return searchsorted_tensor_kernel(
+        return searchsorted_tensor_cpu(
             _keys,
             &sorted_sequence.snapshot(),
             &self_.snapshot(),
@@ -63,6 +63,33 @@ fn searchsorted_tensor_kernel(
             sorter.snapshot().as_ref(),
         );
     }
+    native::search::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter)
+}
+
+fn searchsorted_tensor_meta(
+    _keys: DispatchKeySet,
+    sorted_sequence: &Tensor,
+    self_: &Tensor,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<Tensor> {
+    if sorted_sequence.was_resized() || self_.was_resized() || sorter.was_resized() {
+        return searchsorted_tensor_meta(
+            _keys,
+            &sorted_sequence.snapshot(),
+            &self_.snapshot(),
+            out_int32,
+            right,
+            side,
+            sorter.snapshot().as_ref(),
+        );
+    }
+    ensure_same_device(
+        "searchsorted.Tensor",
+        &[sorted_sequence, self_].into_iter().chain(sorter).collect::<Vec<&Tensor>>(),
+    )?;
     native::search::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter)
 }
 
@@ -88,8 +115,8 @@ pub static SEARCHSORTED_TENSOR_OUT: Operator<SearchsortedTensorOutFn> = Operator
     "searchsorted.Tensor_out",
     "searchsorted.Tensor_out(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, searchsorted_tensor_out_kernel as SearchsortedTensorOutFn),
-        Kernel::new(DispatchKey::Meta, searchsorted_tensor_out_kernel as SearchsortedTensorOutFn),
+        Kernel::new(DispatchKey::Cpu, searchsorted_tensor_out_cpu as SearchsortedTensorOutFn),
+        Kernel::new(DispatchKey::Meta, searchsorted_tensor_out_meta as SearchsortedTensorOutFn),
         observed!(SEARCHSORTED_TENSOR_OUT: SearchsortedTensorOutFn, [sorted_sequence, self_, sorter, out], sorted_sequence, self_, out_int32, right, side, sorter, out),
     ],
     searchsorted_tensor_out_boxed,
@@ -113,7 +140,7 @@ pub fn searchsorted_tensor_out(
     kernel(keys, sorted_sequence, self_, out_int32, right, side, sorter, out)
 }
 
-fn searchsorted_tensor_out_kernel(
+fn searchsorted_tensor_out_cpu(
     _keys: DispatchKeySet,
     sorted_sequence: &Tensor,
     self_: &Tensor,
@@ -124,7 +151,7 @@ fn searchsorted_tensor_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if sorted_sequence.was_resized() || self_.was_resized() || sorter.was_resized() {
-        return searchsorted_tensor_out_kernel(
+        return searchsorted_tensor_out_cpu(
             _keys,
             &sorted_sequence.snapshot(),
             &self_.snapshot(),
@@ -135,6 +162,36 @@ fn searchsorted_tensor_out_kernel(
             out,
         );
     }
+    let result = native::search::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter)?;
+    copy_to_out(&result, out)
+}
+
+fn searchsorted_tensor_out_meta(
+    _keys: DispatchKeySet,
+    sorted_sequence: &Tensor,
+    self_: &Tensor,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+    out: &Tensor,
+) -> Result<()> {
+    if sorted_sequence.was_resized() || self_.was_resized() || sorter.was_resized() {
+        return searchsorted_tensor_out_meta(
+            _keys,
+            &sorted_sequence.snapshot(),
+            &self_.snapshot(),
+            out_int32,
+            right,
+            side,
+            sorter.snapshot().as_ref(),
+            out,
+        );
+    }
+    ensure_same_device(
+        "searchsorted.Tensor_out",
+        &[sorted_sequence, self_, out].into_iter().chain(sorter).collect::<Vec<&Tensor>>(),
+    )?;
     let result = native::search::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter)?;
     copy_to_out(&result, out)
 }
@@ -162,8 +219,8 @@ pub static SEARCHSORTED_SCALAR: Operator<SearchsortedScalarFn> = Operator::new(
     "searchsorted.Scalar",
     "searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, searchsorted_scalar_kernel as SearchsortedScalarFn),
-        Kernel::new(DispatchKey::Meta, searchsorted_scalar_kernel as SearchsortedScalarFn),
+        Kernel::new(DispatchKey::Cpu, searchsorted_scalar_cpu as SearchsortedScalarFn),
+        Kernel::new(DispatchKey::Meta, searchsorted_scalar_meta as SearchsortedScalarFn),
         observed!(SEARCHSORTED_SCALAR: SearchsortedScalarFn, [sorted_sequence, sorter], sorted_sequence, self_, out_int32, right, side, sorter),
     ],
     searchsorted_scalar_boxed,
@@ -185,7 +242,7 @@ pub fn searchsorted_scalar(
     kernel(keys, sorted_sequence, self_, out_int32, right, side, sorter)
 }
 
-fn searchsorted_scalar_kernel(
+fn searchsorted_scalar_cpu(
     _keys: DispatchKeySet,
     sorted_sequence: &Tensor,
     self_: Scalar,
@@ -195,7 +252,7 @@ fn searchsorted_scalar_kernel(
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
     if sorted_sequence.was_resized() || sorter.was_resized() {
-        return searchsorted_scalar_kernel(
+        return searchsorted_scalar_cpu(
             _keys,
             &sorted_sequence.snapshot(),
             self_,
@@ -205,6 +262,33 @@ fn searchsorted_scalar_kernel(
             sorter.snapshot().as_ref(),
         );
     }
+    native::search::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter)
+}
+
+fn searchsorted_scalar_meta(
+    _keys: DispatchKeySet,
+    sorted_sequence: &Tensor,
+    self_: Scalar,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+) -> Result<Tensor> {
+    if sorted_sequence.was_resized() || sorter.was_resized() {
+        return searchsorted_scalar_meta(
+            _keys,
+            &sorted_sequence.snapshot(),
+            self_,
+            out_int32,
+            right,
+            side,
+            sorter.snapshot().as_ref(),
+        );
+    }
+    ensure_same_device(
+        "searchsorted.Scalar",
+        &[sorted_sequence].into_iter().chain(sorter).collect::<Vec<&Tensor>>(),
+    )?;
     native::search::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter)
 }
 
@@ -230,8 +314,8 @@ pub static SEARCHSORTED_SCALAR_OUT: Operator<SearchsortedScalarOutFn> = Operator
     "searchsorted.Scalar_out",
     "searchsorted.Scalar_out(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, searchsorted_scalar_out_kernel as SearchsortedScalarOutFn),
-        Kernel::new(DispatchKey::Meta, searchsorted_scalar_out_kernel as SearchsortedScalarOutFn),
+        Kernel::new(DispatchKey::Cpu, searchsorted_scalar_out_cpu as SearchsortedScalarOutFn),
+        Kernel::new(DispatchKey::Meta, searchsorted_scalar_out_meta as SearchsortedScalarOutFn),
         observed!(SEARCHSORTED_SCALAR_OUT: SearchsortedScalarOutFn, [sorted_sequence, sorter, out], sorted_sequence, self_, out_int32, right, side, sorter, out),
     ],
     searchsorted_scalar_out_boxed,
@@ -255,7 +339,7 @@ pub fn searchsorted_scalar_out(
     kernel(keys, sorted_sequence, self_, out_int32, right, side, sorter, out)
 }
 
-fn searchsorted_scalar_out_kernel(
+fn searchsorted_scalar_out_cpu(
     _keys: DispatchKeySet,
     sorted_sequence: &Tensor,
     self_: Scalar,
@@ -266,7 +350,7 @@ fn searchsorted_scalar_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if sorted_sequence.was_resized() || sorter.was_resized() {
-        return searchsorted_scalar_out_kernel(
+        return searchsorted_scalar_out_cpu(
             _keys,
             &sorted_sequence.snapshot(),
             self_,
@@ -277,6 +361,36 @@ fn searchsorted_scalar_out_kernel(
             out,
         );
     }
+    let result = native::search::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter)?;
+    copy_to_out(&result, out)
+}
+
+fn searchsorted_scalar_out_meta(
+    _keys: DispatchKeySet,
+    sorted_sequence: &Tensor,
+    self_: Scalar,
+    out_int32: bool,
+    right: bool,
+    side: Option<&str>,
+    sorter: Option<&Tensor>,
+    out: &Tensor,
+) -> Result<()> {
+    if sorted_sequence.was_resized() || sorter.was_resized() {
+        return searchsorted_scalar_out_meta(
+            _keys,
+            &sorted_sequence.snapshot(),
+            self_,
+            out_int32,
+            right,
+            side,
+            sorter.snapshot().as_ref(),
+            out,
+        );
+    }
+    ensure_same_device(
+        "searchsorted.Scalar_out",
+        &[sorted_sequence, out].into_iter().chain(sorter).collect::<Vec<&Tensor>>(),
+    )?;
     let result = native::search::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter)?;
     copy_to_out(&result, out)
 }
@@ -303,8 +417,8 @@ pub static BUCKETIZE_TENSOR: Operator<BucketizeTensorFn> = Operator::new(
     "bucketize.Tensor",
     "bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, bucketize_tensor_kernel as BucketizeTensorFn),
-        Kernel::new(DispatchKey::Meta, bucketize_tensor_kernel as BucketizeTensorFn),
+        Kernel::new(DispatchKey::Cpu, bucketize_tensor_cpu as BucketizeTensorFn),
+        Kernel::new(DispatchKey::Meta, bucketize_tensor_meta as BucketizeTensorFn),
         observed!(BUCKETIZE_TENSOR: BucketizeTensorFn, [self_, boundaries], self_, boundaries, out_int32, right),
     ],
     bucketize_tensor_boxed,
@@ -319,7 +433,7 @@ pub fn bucketize_tensor(self_: &Tensor, boundaries: &Tensor, out_int32: bool, ri
     kernel(keys, self_, boundaries, out_int32, right)
 }
 
-fn bucketize_tensor_kernel(
+fn bucketize_tensor_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     boundaries: &Tensor,
@@ -327,8 +441,22 @@ fn bucketize_tensor_kernel(
     right: bool,
 ) -> Result<Tensor> {
     if self_.was_resized() || boundaries.was_resized() {
-        return bucketize_tensor_kernel(_keys, &self_.snapshot(), &boundaries.snapshot(), out_int32, right);
+        return bucketize_tensor_cpu(_keys, &self_.snapshot(), &boundaries.snapshot(), out_int32, right);
     }
+    native::search::bucketize(self_, boundaries, out_int32, right)
+}
+
+fn bucketize_tensor_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    boundaries: &Tensor,
+    out_int32: bool,
+    right: bool,
+) -> Result<Tensor> {
+    if self_.was_resized() || boundaries.was_resized() {
+        return bucketize_tensor_meta(_keys, &self_.snapshot(), &boundaries.snapshot(), out_int32, right);
+    }
+    ensure_same_device("bucketize.Tensor", &[self_, boundaries])?;
     native::search::bucketize(self_, boundaries, out_int32, right)
 }
 
@@ -346,8 +474,8 @@ pub static BUCKETIZE_TENSOR_OUT: Operator<BucketizeTensorOutFn> = Operator::new(
     "bucketize.Tensor_out",
     "bucketize.Tensor_out(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, bucketize_tensor_out_kernel as BucketizeTensorOutFn),
-        Kernel::new(DispatchKey::Meta, bucketize_tensor_out_kernel as BucketizeTensorOutFn),
+        Kernel::new(DispatchKey::Cpu, bucketize_tensor_out_cpu as BucketizeTensorOutFn),
+        Kernel::new(DispatchKey::Meta, bucketize_tensor_out_meta as BucketizeTensorOutFn),
         observed!(BUCKETIZE_TENSOR_OUT: BucketizeTensorOutFn, [self_, boundaries, out], self_, boundaries, out_int32, right, out),
     ],
     bucketize_tensor_out_boxed,
@@ -369,7 +497,7 @@ pub fn bucketize_tensor_out(
     kernel(keys, self_, boundaries, out_int32, right, out)
 }
 
-fn bucketize_tensor_out_kernel(
+fn bucketize_tensor_out_cpu(
     _keys: DispatchKeySet,
     self_: &Tensor,
     boundaries: &Tensor,
@@ -378,7 +506,7 @@ fn bucketize_tensor_out_kernel(
     out: &Tensor,
 ) -> Result<()> {
     if self_.was_resized() || boundaries.was_resized() {
-        return bucketize_tensor_out_kernel(
+        return bucketize_tensor_out_cpu(
             _keys,
             &self_.snapshot(),
             &boundaries.snapshot(),
@@ -387,6 +515,29 @@ fn bucketize_tensor_out_kernel(
             out,
         );
     }
+    let result = native::search::bucketize(self_, boundaries, out_int32, right)?;
+    copy_to_out(&result, out)
+}
+
+fn bucketize_tensor_out_meta(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    boundaries: &Tensor,
+    out_int32: bool,
+    right: bool,
+    out: &Tensor,
+) -> Result<()> {
+    if self_.was_resized() || boundaries.was_resized() {
+        return bucketize_tensor_out_meta(
+            _keys,
+            &self_.snapshot(),
+            &boundaries.snapshot(),
+            out_int32,
+            right,
+            out,
+        );
+    }
+    ensure_same_device("bucketize.Tensor_out", &[self_, boundaries, out])?;
     let result = native::search::bucketize(self_, boundaries, out_int32, right)?;
     copy_to_out(&result, out)
 }

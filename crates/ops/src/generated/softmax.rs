@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::{Result, ScalarType};
 
@@ -184,6 +184,7 @@ fn _softmax_out_meta(
     half_to_float: bool,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("_softmax.out", &[self_, out])?;
     let spec = native::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
     let target = spec.for_out("_softmax.out", out, &[self_])?;
     target.finish(out)
@@ -253,6 +254,7 @@ fn _softmax_backward_data_meta(
     dim: i64,
     input_dtype: ScalarType,
 ) -> Result<Tensor> {
+    ensure_same_device("_softmax_backward_data", &[grad_output, output])?;
     let spec = native::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
     spec.allocate("_softmax_backward_data")
 }
@@ -332,6 +334,7 @@ fn _softmax_backward_data_out_meta(
     input_dtype: ScalarType,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("_softmax_backward_data.out", &[grad_output, output, out])?;
     let spec = native::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
     let target = spec.for_out("_softmax_backward_data.out", out, &[grad_output, output])?;
     target.finish(out)
@@ -526,6 +529,7 @@ fn _log_softmax_out_meta(
     half_to_float: bool,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("_log_softmax.out", &[self_, out])?;
     let spec = native::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
     let target = spec.for_out("_log_softmax.out", out, &[self_])?;
     target.finish(out)
@@ -595,6 +599,7 @@ fn _log_softmax_backward_data_meta(
     dim: i64,
     input_dtype: ScalarType,
 ) -> Result<Tensor> {
+    ensure_same_device("_log_softmax_backward_data", &[grad_output, output])?;
     let spec = native::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
     spec.allocate("_log_softmax_backward_data")
 }
@@ -674,6 +679,7 @@ fn _log_softmax_backward_data_out_meta(
     input_dtype: ScalarType,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("_log_softmax_backward_data.out", &[grad_output, output, out])?;
     let spec = native::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
     let target = spec.for_out("_log_softmax_backward_data.out", out, &[grad_output, output])?;
     target.finish(out)

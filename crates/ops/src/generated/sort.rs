@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -233,6 +233,7 @@ fn sort_values_stable_meta(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("sort.values_stable", &[self_, values, indices])?;
     let (spec0, spec1) = native::sort::sort_meta(self_, stable, dim, descending)?;
     let target0 = spec0.for_out("sort.values_stable", values, &[self_])?;
     let target1 = spec1.for_out("sort.values_stable", indices, &[self_])?;
@@ -568,6 +569,7 @@ fn topk_values_meta(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("topk.values", &[self_, values, indices])?;
     let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest, sorted)?;
     let target0 = spec0.for_out("topk.values", values, &[self_])?;
     let target1 = spec1.for_out("topk.values", indices, &[self_])?;

@@ -1,6 +1,7 @@
 //! The nonlinear functions of neural networks, and what their gradients need.
 
 use super::formulas::chained;
+use crate::structured::ensure_same_device;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::Float;
 use crate::{Tensor, ops};
@@ -259,8 +260,9 @@ pub fn log_sigmoid_backward_meta<'a>(
     iter: &mut TensorIterator<'a>,
     grad_output: &'a Tensor,
     self_: &'a Tensor,
-    _buffer: &Tensor,
+    buffer: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("log_sigmoid_backward", &[self_, buffer])?;
     log_sigmoid_slope_meta(iter, grad_output, self_)
 }
 

@@ -29,6 +29,13 @@ fn expand_masks(name: &str, self_: &Tensor, indices: &[Option<Tensor>]) -> Resul
             expanded.push(None);
             continue;
         };
+        ensure!(
+            index.device() == self_.device() || index.device().is_cpu(),
+            Device,
+            "{name}: indices should be either on cpu or on the same device as the indexed tensor ({}) but one is on {}",
+            self_.device(),
+            index.device()
+        );
         match index.dtype() {
             ScalarType::I64 => expanded.push(Some(index.clone())),
             ScalarType::I32 => {

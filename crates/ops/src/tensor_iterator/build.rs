@@ -106,12 +106,13 @@ impl<'a> TensorIterator<'a> {
         Ok(())
     }
 
-    /// The one device of all operands; zero-dimensional CPU tensors may join any.
+    /// The one device of all operands; zero-dimensional CPU tensors may join any, but not be written from elsewhere.
     fn compute_device(&self) -> Result<Device> {
         let mut device: Option<Device> = None;
         let mut fallback = Device::CPU;
-        for tensor in self.operands.iter().filter_map(Operand::tensor) {
-            if tensor.dim() == 0 && tensor.device().is_cpu() {
+        for operand in &self.operands {
+            let Some(tensor) = operand.tensor() else { continue };
+            if tensor.dim() == 0 && tensor.device().is_cpu() && operand.output.is_none() {
                 continue;
             }
             fallback = tensor.device();
