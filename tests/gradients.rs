@@ -1,18 +1,18 @@
 //! Derivatives of both orders against central differences, in float64; and gradients that add up on one leaf.
 
-use flambeau_autograd::{grad, gradcheck, gradgradcheck};
+use flambeau_autograd::{Autograd, grad, gradcheck, gradgradcheck};
 use flambeau_core::{DispatchKey, ErrorKind, Result};
 use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::{OperatorInfo, Value};
 use flambeau_ops::ops::OPERATORS;
 use flambeau_tests::array::Array;
-use flambeau_tests::call::{array, operator, outcome, tensor};
+use flambeau_tests::call::{array, is_in_place, operator, outcome, tensor};
 use flambeau_tests::compare::{Bound, difference};
 use flambeau_tests::leaves::{
     LAYOUTS, differentiable, marked, optional_under_test, replaced, rows, samples, split, takes_part,
 };
 use flambeau_tests::report::Report;
-use flambeau_tests::row::Check;
+use flambeau_tests::row::{Arg, Check};
 
 /// A Jacobian takes two calls per element, and a second one as many for each of the first.
 const FIRST_ORDER: usize = 36;
@@ -174,4 +174,54 @@ fn every_operator_on_tensors_records() {
         .map(|op| op.name())
         .collect();
     assert!(silent.is_empty(), "{silent:?}");
+}
+
+/// Results that depend on a leaf and carry no history, for a reason.
+const WITHOUT_HISTORY: &[(&str, &str)] = &[
+    ("log_sigmoid_forward", "the buffer is there for the derivative of the other result, as in PyTorch"),
+    ("_cross_entropy", "the statistics are there for the derivative of the loss"),
+    ("_tiled_attention", "the statistics are there for the derivative of the other result"),
+];
+
+/// A floating point result that depends on a leaf carries a history: a gradient through it is not lost in silence.
+#[test]
+fn results_that_depend_on_leaves_carry_a_history() {
+    let mut report = Report::new(Check::Gradients);
+    for row in &marked(rows(), WITHOUT_HISTORY) {
+        let Some(op) = operator(row.name).filter(|_| takes_part(row)) else { continue };
+        if !report.enter(row) {
+            continue;
+        }
+        for (number, args) in samples(row, FIRST_ORDER) {
+            let (leaves, all) = split(args, None);
+            if leaves.is_empty() {
+                continue;
+            }
+            let fault =
+                without_history(op, args, &all, &leaves).unwrap_or_else(|error| Some(error.to_string()));
+            report.case(|| format!("{} history, sample {number}", row.name), fault);
+        }
+    }
+    report.finish();
+}
+
+/// A result that is another for other leaves, but has no history.
+fn without_history(
+    op: &dyn OperatorInfo,
+    args: &[Arg],
+    all: &[Value],
+    leaves: &[Tensor],
+) -> Result<Option<String>> {
+    let call = |leaves: &[Tensor]| {
+        let mut given = replaced(args, all, leaves);
+        if let (Some(Value::Tensor(leaf)), true) = (given.first(), is_in_place(op)) {
+            given[0] = Value::Tensor(leaf.mul_scalar(1)?);
+        }
+        outcome(op, &given)
+    };
+    let moved: Vec<Tensor> = leaves.iter().map(|leaf| leaf.mul_scalar(1.25)).collect::<Result<_>>()?;
+    let (before, after) = (call(leaves)?, call(&moved)?);
+    let lost =
+        |(a, b): (&Tensor, &Tensor)| a.is_floating_point() && !a.requires_grad() && array(a) != array(b);
+    Ok(before.iter().zip(&after).position(lost).map(|place| format!("result {place} depends on a leaf")))
 }

@@ -8,6 +8,7 @@ mod pointwise;
 mod products;
 mod reductions;
 mod scatters;
+mod statistics;
 mod tangents;
 
 pub use attention::{tiled_attention_bias_backward, tiled_attention_double_backward};
@@ -34,6 +35,11 @@ pub use reductions::{
     var_mean_backward,
 };
 pub use scatters::{scatter_reduce_backward, scatter_source_backward};
+pub use statistics::{
+    batch_norm_backward, batch_norm_mean_tangent, batch_norm_rstd_tangent, group_norm_backward,
+    group_norm_mean_tangent, group_norm_rstd_tangent, layer_norm_backward, layer_norm_mean_tangent,
+    layer_norm_rstd_tangent, rms_norm_backward,
+};
 pub use tangents::{along_channels, as_strided_tangent, scaled, scaled_along_channels, selected_tangent};
 
 pub use crate::graph::gradients::sum_to_size;

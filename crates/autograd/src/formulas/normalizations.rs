@@ -9,10 +9,10 @@ use crate::{engine, handle};
 use flambeau_core::{DimVec, Result, Scalar, ScalarType, bail, shape};
 use flambeau_ops::{Tensor, ops};
 
-const ONE: Scalar = Scalar::Int(1);
+pub(super) const ONE: Scalar = Scalar::Int(1);
 
 /// The gradients of `grad_out`, `input` and `weight`.
-type ThreeGradients = (Option<Tensor>, Option<Tensor>, Option<Tensor>);
+pub(super) type ThreeGradients = (Option<Tensor>, Option<Tensor>, Option<Tensor>);
 
 /// The gradients of the inputs of `f` from those of its outputs, which are gradients of input, weight and bias. The history of
 /// the inputs is left alone: what `f` sees are other handles. If the pass that calls is recorded, so is this one.
@@ -45,7 +45,7 @@ fn differentiated(
 }
 
 /// Half precision in f32, as the kernels compute.
-fn widened(tensor: &Tensor) -> Result<Tensor> {
+pub(super) fn widened(tensor: &Tensor) -> Result<Tensor> {
     let dtype = if tensor.dtype().is_reduced_floating_point() { ScalarType::F32 } else { tensor.dtype() };
     ops::to_dtype(tensor, dtype, false, false, None)
 }

@@ -21,7 +21,6 @@ impl Backward for NativeLayerNormBackward0 {
     const SAVES: bool = true;
 
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let bias = &record::unpack_optional(&self.bias, cx)?;
         let input = &self.input.unpack(cx)?;
         let weight = &record::unpack_optional(&self.weight, cx)?;
@@ -29,8 +28,10 @@ impl Backward for NativeLayerNormBackward0 {
         let result2 = &self.result2.unpack(cx)?;
         let mut inputs = record::InputGradients::new(cx);
         inputs.several(|mask| {
-            let (grad0, grad1, grad2) = ops::native_layer_norm_backward(
-                grad,
+            let (grad0, grad1, grad2) = formulas::layer_norm_backward(
+                grads[0].as_ref(),
+                grads[1].as_ref(),
+                grads[2].as_ref(),
                 input,
                 &self.normalized_shape,
                 result1,
@@ -39,7 +40,7 @@ impl Backward for NativeLayerNormBackward0 {
                 bias.as_ref(),
                 mask,
             )?;
-            Ok([Some(grad0), Some(grad1), Some(grad2)])
+            Ok([grad0, grad1, grad2])
         })?;
         Ok(inputs.finish())
     }
@@ -74,7 +75,7 @@ fn native_layer_norm(
             result1: SavedVariable::output(&result1, 1)?,
             result2: SavedVariable::output(&result2, 2)?,
         };
-        record::set_history_of_some(&[&result0, &result1, &result2], &[true, false, false], edges, backward);
+        record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
     }
     Ok((result0, result1, result2))
 }
@@ -234,15 +235,16 @@ impl Backward for NativeGroupNormBackward0 {
     const SAVES: bool = true;
 
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let input = &self.input.unpack(cx)?;
         let weight = &record::unpack_optional(&self.weight, cx)?;
         let result1 = &self.result1.unpack(cx)?;
         let result2 = &self.result2.unpack(cx)?;
         let mut inputs = record::InputGradients::new(cx);
         inputs.several(|mask| {
-            let (grad0, grad1, grad2) = ops::native_group_norm_backward(
-                grad,
+            let (grad0, grad1, grad2) = formulas::group_norm_backward(
+                grads[0].as_ref(),
+                grads[1].as_ref(),
+                grads[2].as_ref(),
                 input,
                 result1,
                 result2,
@@ -253,7 +255,7 @@ impl Backward for NativeGroupNormBackward0 {
                 self.group,
                 mask,
             )?;
-            Ok([Some(grad0), Some(grad1), Some(grad2)])
+            Ok([grad0, grad1, grad2])
         })?;
         Ok(inputs.finish())
     }
@@ -292,7 +294,7 @@ fn native_group_norm(
             result1: SavedVariable::output(&result1, 1)?,
             result2: SavedVariable::output(&result2, 2)?,
         };
-        record::set_history_of_some(&[&result0, &result1, &result2], &[true, false, false], edges, backward);
+        record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
     }
     Ok((result0, result1, result2))
 }
@@ -461,7 +463,6 @@ impl Backward for NativeBatchNormBackward0 {
     const SAVES: bool = true;
 
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let mut inputs = record::InputGradients::new(cx);
         inputs.several(|mask| {
             let input = &record::unpack(&self.input, cx)?;
@@ -470,19 +471,21 @@ impl Backward for NativeBatchNormBackward0 {
             let weight = &record::unpack_optional(&self.weight, cx)?;
             let result1 = &self.result1.unpack(cx)?;
             let result2 = &self.result2.unpack(cx)?;
-            let (grad0, grad1, grad2) = ops::native_batch_norm_backward(
-                grad,
+            let (grad0, grad1, grad2) = formulas::batch_norm_backward(
+                grads[0].as_ref(),
+                grads[1].as_ref(),
+                grads[2].as_ref(),
                 input,
                 weight.as_ref(),
                 running_mean.as_ref(),
                 running_var.as_ref(),
-                Some(result1),
-                Some(result2),
+                result1,
+                result2,
                 self.training,
                 self.eps,
                 mask,
             )?;
-            Ok([Some(grad0), Some(grad1), Some(grad2)])
+            Ok([grad0, grad1, grad2])
         })?;
         inputs.one(|| record::not_implemented("native_batch_norm, for its running_mean"))?;
         inputs.one(|| record::not_implemented("native_batch_norm, for its running_var"))?;
@@ -540,7 +543,7 @@ fn native_batch_norm(
             result1: SavedVariable::output(&result1, 1)?,
             result2: SavedVariable::output(&result2, 2)?,
         };
-        record::set_history_of_some(&[&result0, &result1, &result2], &[true, false, false], edges, backward);
+        record::set_history_of_all(&[&result0, &result1, &result2], edges, backward);
     }
     Ok((result0, result1, result2))
 }
@@ -862,21 +865,21 @@ impl Backward for FusedRmsNormBackward0 {
     const SAVES: bool = true;
 
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
-        let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let input = &self.input.unpack(cx)?;
         let weight = &record::unpack_optional(&self.weight, cx)?;
         let result1 = &self.result1.unpack(cx)?;
         let mut inputs = record::InputGradients::new(cx);
         inputs.several(|mask| {
-            let (grad0, grad1) = ops::_fused_rms_norm_backward(
-                grad,
+            let (grad0, grad1) = formulas::rms_norm_backward(
+                grads[0].as_ref(),
+                grads[1].as_ref(),
                 input,
                 &self.normalized_shape,
                 result1,
                 weight.as_ref(),
                 mask,
             )?;
-            Ok([Some(grad0), Some(grad1)])
+            Ok([grad0, grad1])
         })?;
         Ok(inputs.finish())
     }
@@ -906,7 +909,7 @@ fn _fused_rms_norm(
             weight: record::saved_optional(true, weight)?,
             result1: SavedVariable::output(&result1, 1)?,
         };
-        record::set_history_of_some(&[&result0, &result1], &[true, false], edges, backward);
+        record::set_history_of_all(&[&result0, &result1], edges, backward);
     }
     Ok((result0, result1))
 }

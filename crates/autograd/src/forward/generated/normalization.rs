@@ -43,7 +43,27 @@ fn native_layer_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     if let Some(bias_t) = call.tangent(3) {
         tangent0.add(Tensor::clone(bias_t))?;
     }
-    Ok(vec![tangent0.of(result0)?, Value::None, Value::None])
+    let mut tangent1 = Sum::default();
+    if let Some(input_t) = call.tangent(0) {
+        tangent1.add(formulas::layer_norm_mean_tangent(
+            input_t,
+            input_p,
+            normalized_shape,
+            result1,
+            result2,
+        )?)?;
+    }
+    let mut tangent2 = Sum::default();
+    if let Some(input_t) = call.tangent(0) {
+        tangent2.add(formulas::layer_norm_rstd_tangent(
+            input_t,
+            input_p,
+            normalized_shape,
+            Some(result1),
+            result2,
+        )?)?;
+    }
+    Ok(vec![tangent0.of(result0)?, tangent1.of(result1)?, tangent2.of(result2)?])
 }
 
 fn native_layer_norm(
@@ -136,7 +156,15 @@ fn native_group_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     if let Some(bias_t) = call.tangent(2) {
         tangent0.add(formulas::along_channels(bias_t, input_p)?)?;
     }
-    Ok(vec![tangent0.of(result0)?, Value::None, Value::None])
+    let mut tangent1 = Sum::default();
+    if let Some(input_t) = call.tangent(0) {
+        tangent1.add(formulas::group_norm_mean_tangent(input_t, input_p, N, group, result1, result2)?)?;
+    }
+    let mut tangent2 = Sum::default();
+    if let Some(input_t) = call.tangent(0) {
+        tangent2.add(formulas::group_norm_rstd_tangent(input_t, input_p, N, group, result1, result2)?)?;
+    }
+    Ok(vec![tangent0.of(result0)?, tangent1.of(result1)?, tangent2.of(result2)?])
 }
 
 fn native_group_norm(
@@ -255,7 +283,15 @@ fn native_batch_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     if let Some(bias_t) = call.tangent(2) {
         tangent0.add(formulas::along_channels(bias_t, input_p)?)?;
     }
-    Ok(vec![tangent0.of(result0)?, Value::None, Value::None])
+    let mut tangent1 = Sum::default();
+    if let Some(input_t) = call.tangent(0) {
+        tangent1.add(formulas::batch_norm_mean_tangent(input_t, input_p, result1, result2, training)?)?;
+    }
+    let mut tangent2 = Sum::default();
+    if let Some(input_t) = call.tangent(0) {
+        tangent2.add(formulas::batch_norm_rstd_tangent(input_t, input_p, result1, result2, training)?)?;
+    }
+    Ok(vec![tangent0.of(result0)?, tangent1.of(result1)?, tangent2.of(result2)?])
 }
 
 fn native_batch_norm(
@@ -345,7 +381,17 @@ fn _fused_rms_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
             weight_t,
         )?)?;
     }
-    Ok(vec![tangent0.of(result0)?, Value::None])
+    let mut tangent1 = Sum::default();
+    if let Some(input_t) = call.tangent(0) {
+        tangent1.add(formulas::layer_norm_rstd_tangent(
+            input_t,
+            input_p,
+            normalized_shape,
+            None,
+            result1,
+        )?)?;
+    }
+    Ok(vec![tangent0.of(result0)?, tangent1.of(result1)?])
 }
 
 fn _fused_rms_norm(
