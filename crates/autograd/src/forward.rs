@@ -29,7 +29,33 @@ pub(crate) use out_of_place::{call, list, results2, results3, results4, tensor};
 
 use crate::variable::tangents::{below, is_dual, put, tangent};
 use flambeau_core::{DispatchKey, DispatchKeySet, Result, ThreadKeysGuard, ensure};
+use flambeau_ops::dispatch::{OperatorInfo, Value};
 use flambeau_ops::{Tensor, ops};
+
+/// The results of `operator` with their tangents, found by differentiating its derivative: what the kernel for `ForwardGrad` of an
+/// operator of another crate may be, given its arguments and the places of those that are differentiable.
+///
+/// # Errors
+/// Those of the operator and of its derivative, which must be differentiable itself.
+///
+/// ```
+/// use flambeau_autograd::forward::{dual_level, make_dual, transposed, unpack_dual};
+/// use flambeau_ops::dispatch::Value;
+/// use flambeau_ops::{Tensor, ops};
+/// let _level = dual_level()?;
+/// let x = make_dual(&Tensor::from([3.0f64]), &Tensor::from([1.0f64]))?;
+/// let results = transposed(&ops::SQUARE, &[0], &[Value::from(&x)])?;
+/// let [Value::Tensor(square)] = &results[..] else { panic!("expected one tensor") };
+/// assert_eq!(unpack_dual(square)?.1.map(|slope| slope.to_vec::<f64>()).transpose()?, Some(vec![6.0]));
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+pub fn transposed(
+    operator: &'static dyn OperatorInfo,
+    inputs: &[usize],
+    given: &[Value],
+) -> Result<Vec<Value>> {
+    call(operator, Way::Transposed, inputs, given)
+}
 
 /// Another handle on `primal` that carries `tangent` until the level is closed. It shares the elements of both.
 ///

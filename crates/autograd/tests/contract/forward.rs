@@ -246,3 +246,95 @@ fn writing_in_place_in_a_level_can_be_differentiated() {
     assert_eq!(values(gradient[0].as_ref().unwrap()), [2.0, 0.5]);
     assert_eq!(tangent(gradient[0].as_ref().unwrap()), Some(vec![-4.0, -0.25]));
 }
+
+/// An operator of another crate, whose derivative is recorded.
+mod cube {
+    use flambeau_autograd::record;
+    use flambeau_autograd::{Backward, Context, Gradients, SavedVariable, forward};
+    use flambeau_core::{DispatchKey, DispatchKeySet, Result, Scalar};
+    use flambeau_ops::dispatch::{Arguments, Kernel, Operator, Value};
+    use flambeau_ops::{Tensor, ops};
+
+    type UnaryFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+    pub(super) fn call(operator: &Operator<UnaryFn>, x: &Tensor) -> Result<Tensor> {
+        let (keys, kernel) = operator.select(x.key_set())?;
+        kernel(keys, x)
+    }
+
+    fn cube(_: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
+        ops::mul_tensor(&ops::mul_tensor(x, x)?, x)
+    }
+
+    struct CubeBackward0 {
+        x: SavedVariable,
+    }
+
+    impl Backward for CubeBackward0 {
+        const NAME: &'static str = "CubeBackward0";
+        const SAVES: bool = true;
+
+        fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
+            let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
+            let x = &self.x.unpack(cx)?;
+            let slope = || ops::mul_scalar(&ops::mul_tensor(&ops::mul_tensor(x, x)?, grad)?, Scalar::Int(3));
+            record::gradients(cx, [&slope])
+        }
+    }
+
+    fn recorded(keys: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
+        let mut result = {
+            let _below = record::below();
+            cube(keys, x)?
+        };
+        if let Some(edges) = record::recorded_edges([x])? {
+            record::set_history(&mut result, edges, CubeBackward0 { x: SavedVariable::input(x, 0)? });
+        }
+        Ok(result)
+    }
+
+    pub(super) static SILENT: Operator<UnaryFn> = Operator::new(
+        "silent_cube",
+        "silent_cube(Tensor self) -> Tensor",
+        &[
+            Kernel::new(DispatchKey::Cpu, cube as UnaryFn),
+            Kernel::new(DispatchKey::Autograd, recorded as UnaryFn),
+        ],
+        |given| Ok(vec![call(&SILENT, Arguments::new("silent_cube", given, 1)?.tensor()?)?.into()]),
+    );
+
+    fn carried(_: DispatchKeySet, x: &Tensor) -> Result<Tensor> {
+        let results = forward::transposed(&CARRIED, &[0], &[Value::from(x)])?;
+        Arguments::new("cube", &results, 1)?.tensor().cloned()
+    }
+
+    pub(super) static CARRIED: Operator<UnaryFn> = Operator::new(
+        "cube",
+        "cube(Tensor self) -> Tensor",
+        &[
+            Kernel::new(DispatchKey::Cpu, cube as UnaryFn),
+            Kernel::new(DispatchKey::Autograd, recorded as UnaryFn),
+            Kernel::new(DispatchKey::ForwardGrad, carried as UnaryFn),
+        ],
+        |given| Ok(vec![call(&CARRIED, Arguments::new("cube", given, 1)?.tensor()?)?.into()]),
+    );
+}
+
+#[test]
+fn an_operator_of_another_crate_loses_no_tangent_in_silence() {
+    let plain = f64s(&[1.0, -2.0]);
+    let _level = dual_level().unwrap();
+    for turn in 1..4 {
+        let x = dual(&[1.0, -2.0], &[f64::from(turn), 0.5]).unwrap();
+        for unrecorded in [false, true] {
+            let _guard = unrecorded.then(no_grad);
+            let error = cube::call(&cube::SILENT, &x).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotImplemented);
+            assert!(error.message().contains("silent_cube"), "{error}");
+            let carried = cube::call(&cube::CARRIED, &x).unwrap();
+            assert_eq!(tangent(&carried), Some(vec![3.0 * f64::from(turn), 6.0]));
+        }
+        assert_eq!(values(&cube::call(&cube::SILENT, &plain).unwrap()), [1.0, -8.0]);
+        assert_eq!(tangent(&cube::call(&cube::CARRIED, &plain).unwrap()), None);
+    }
+}

@@ -184,6 +184,11 @@ impl Table {
                 self.slots[key as usize].store(kernel, Ordering::Release);
                 return Ok((keys, kernel));
             }
+            if key == DispatchKey::ForwardGrad && self.given(DispatchKey::Autograd).is_some() {
+                self.ensure_no_tangents(keys)?;
+                keys = keys.without(key.into());
+                continue;
+            }
             if key.is_backend() || matches!(key, DispatchKey::Autograd | DispatchKey::AutogradPrivateUse1) {
                 bail!(NotImplemented, "{}: there is no kernel for {key}", self.name);
             }
@@ -191,6 +196,19 @@ impl Table {
             keys = keys.without(key.into());
         }
         bail!(InvalidArgument, "{}: expected a tensor or a device to choose a kernel by", self.name);
+    }
+
+    /// A derivative without a kernel that carries tangents along would lose them in silence. Tensors with a tangent have the key
+    /// `Autograd`, which tells nothing where it is left out; so a call may be refused that has no tangents.
+    fn ensure_no_tangents(&self, keys: DispatchKeySet) -> Result<()> {
+        let told = apply_thread_keys(DispatchKey::Autograd.into()).has(DispatchKey::Autograd);
+        ensure!(
+            told && !keys.has(DispatchKey::Autograd),
+            NotImplemented,
+            "{}: there is no kernel for ForwardGrad, without which tangents would be lost; it may call `forward::transposed`",
+            self.name
+        );
+        Ok(())
     }
 
     /// The kernel for `key`: given for it, or composite. Above the backends only the implicit composite serves, and only
