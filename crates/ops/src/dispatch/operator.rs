@@ -184,7 +184,7 @@ impl Table {
                 self.slots[key as usize].store(kernel, Ordering::Release);
                 return Ok((keys, kernel));
             }
-            if key == DispatchKey::ForwardGrad && self.given(DispatchKey::Autograd).is_some() {
+            if key == DispatchKey::ForwardGrad && self.given(DispatchKey::Autograd)?.is_some() {
                 self.ensure_no_tangents(keys)?;
                 keys = keys.without(key.into());
                 continue;
