@@ -36,12 +36,16 @@ def _asked(args, kwargs):
     return found
 
 
-def _look(value, found):
+# How far down lists are looked through: an index is a tuple of lists of tensors. A list may hold itself.
+DEPTH = 2
+
+
+def _look(value, found, depth=DEPTH):
     answer = None if type(value) is Tensor else getattr(type(value), "__flambeau_function__", None)
     if answer is None:
-        if isinstance(value, (list, tuple)):
+        if isinstance(value, (list, tuple)) and depth > 0:
             for item in value:
-                _look(item, found)
+                _look(item, found, depth - 1)
     elif not any(type(value) is type(other) for other in found):
         places = (i for i, other in enumerate(found) if issubclass(type(value), type(other)))
         found.insert(next(places, len(found)), value)

@@ -95,7 +95,7 @@ def _uniform(like: Tensor, low: float, high: float, generator: Generator | None)
     What lies so far out that the density has fallen to e^-40 of its largest is never drawn.
     """
     nearest = min(max(0.0, low), high)
-    reach = math.sqrt(nearest**2 + 80)
+    reach = max(math.sqrt(nearest**2 + 80), abs(nearest))
     made = flambeau.empty_like(like).uniform_(max(low, -reach), min(high, reach), generator=generator)
     chance = flambeau.empty_like(like).uniform_(generator=generator)
     return made, chance <= ((nearest**2 - made * made) / 2).exp()
@@ -130,15 +130,16 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     if tensor.ndim not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
     out, channels = tensor.shape[:2]
+    if groups < 1:
+        raise ValueError(f"expected at least one group but got {groups}")
     if out % groups != 0:
         raise ValueError("dim 0 must be divisible by groups")
     middle = tuple(size // 2 for size in tensor.shape[2:])
     with flambeau.no_grad():
         tensor.zero_()
-        for group in range(groups):
-            for channel in range(min(out // groups, channels)):
-                place = (group * (out // groups) + channel, channel, *middle)
-                tensor[place] = 1
+        channel = flambeau.arange(min(out // groups, channels)).expand(groups, -1)
+        first = flambeau.arange(groups).unsqueeze(1) * (out // groups)
+        tensor[(first + channel, channel, *middle)] = 1
     return tensor
 
 

@@ -124,7 +124,7 @@ class HasState:
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
         loading = Loading(dict(state_dict), getattr(state_dict, "_metadata", {}), strict, assign)
         loading.visit(self, "")
-        loading.note_unexpected(self)
+        loading.note_unexpected()
         keys = IncompatibleKeys(loading.missing, loading.unexpected)
         loading.run_post_hooks(self, keys)
         loading.check(type(self).__name__)
@@ -202,20 +202,22 @@ class Loading:
     def visit(self, module: HasState, prefix: str) -> None:
         """Loads a module and its parts."""
         local = dict(self.metadata.get(prefix[:-1], {}), assign_to_params_buffers=self.assign)
-        more = (local, self.strict, self.missing, self.unexpected, self.errors)
+        # Every fault is noted, as PyTorch does; whether it is an error is decided at the end.
+        more = (local, True, self.missing, self.unexpected, self.errors)
         for hook in module._load_state_dict_pre_hooks.values():
             hook(module, self.state, prefix, *more)
         module._load_from_state_dict(self.state, prefix, *more)
         self.names.update(prefix + name for name in module._own_state())
-        self.names.add(prefix + EXTRA_STATE)
+        if type(module).set_extra_state is not HasState.set_extra_state:
+            self.names.add(prefix + EXTRA_STATE)
         for name, part in module._modules.items():
             if part is not None:
                 self.visit(part, f"{prefix}{name}.")
 
-    def note_unexpected(self, module: HasState) -> None:
+    def note_unexpected(self) -> None:
         """Names that no module has."""
-        if self.strict:
-            self.unexpected.extend(key for key in self.state if key not in self.names and key not in self.unexpected)
+        noted = set(self.unexpected)
+        self.unexpected.extend(key for key in self.state if key not in self.names and key not in noted)
 
     def run_post_hooks(self, module: HasState, keys: IncompatibleKeys) -> None:
         """Hooks of parts come first; each sees only the keys that are its own to judge."""

@@ -155,6 +155,11 @@ def _attention_with_weights(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float
 ) -> tuple[Tensor, Tensor]:
     scores = (q * (1.0 / math.sqrt(q.shape[-1]))) @ k.transpose(-2, -1)
-    looked = (scores if mask is None else scores + mask).softmax(-1)
+    if mask is None:
+        looked = scores.softmax(-1)
+    else:
+        # Who may look at nothing looks nowhere, as without weights: 0, and so are its gradients.
+        blind = (mask == -math.inf).all(-1, keepdim=True)
+        looked = (scores + mask.masked_fill(blind, 0.0)).softmax(-1).masked_fill(blind, 0.0)
     looked = flambeau.dropout(looked, dropout, True) if dropout > 0.0 else looked
     return looked @ v, looked

@@ -20,7 +20,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         return flambeau.constant_pad_nd(input, pad, 0 if value is None else value)
     if value is not None and value != 0:
         raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
-    if mode not in (*PLACES, "circular"):
+    if mode not in PLACES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if not len(pad) // 2 in (1, 2, 3) or input.ndim not in (len(pad) // 2 + 1, len(pad) // 2 + 2):
         raise NotImplementedError(
@@ -32,16 +32,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         if before != 0 or after != 0:
             size = input.shape[-1 - i]
             _check(mode, before, after, size, input.ndim - 1 - i)
-            input = input.index_select(input.ndim - 1 - i, flambeau.tensor(_places(mode, before, after, size)))
+            input = input.index_select(input.ndim - 1 - i, PLACES[mode](before, after, size))
     return input
-
-
-def _places(mode: str, before: int, after: int, size: int) -> list[int]:
-    """Where in a dimension of `size` each place of the padded one is taken from."""
-    if mode != "circular":
-        return [PLACES[mode](place, size) for place in range(-before, size + after)]
-    kept = range(max(-before, 0), size - max(-after, 0))
-    return [kept[place % len(kept)] for place in range(-max(before, 0), len(kept) + max(after, 0))]
 
 
 def _check(mode: str, before: int, after: int, size: int, dim: int) -> None:
@@ -56,13 +48,22 @@ def _check(mode: str, before: int, after: int, size: int, dim: int) -> None:
     kept = size + min(before, 0) + min(after, 0) if mode == "circular" else size
     if kept <= 0 or size + before + after <= 0:
         raise RuntimeError(f"padding ({before}, {after}) leaves nothing of dimension {dim} of size {size}")
+    if max(abs(before), abs(after), size + before + after) >= 2**63:
+        raise RuntimeError(f"padding ({before}, {after}) of dimension {dim} of size {size} is beyond 63 bits")
 
 
-def _reflected(place: int, size: int) -> int:
-    return -place if place < 0 else place if place < size else 2 * (size - 1) - place
+def _reflected(before: int, after: int, size: int) -> Tensor:
+    return (size - 1) - ((size - 1) - flambeau.arange(-before, size + after).abs()).abs()
 
 
-PLACES = {
-    "reflect": _reflected,
-    "replicate": lambda place, size: min(max(place, 0), size - 1),
-}
+def _replicated(before: int, after: int, size: int) -> Tensor:
+    return flambeau.arange(-before, size + after).clamp(0, size - 1)
+
+
+def _wrapped(before: int, after: int, size: int) -> Tensor:
+    first, kept = max(-before, 0), size + min(before, 0) + min(after, 0)
+    return flambeau.arange(-max(before, 0), kept + max(after, 0)) % kept + first
+
+
+# Where in a dimension each place of the padded one is taken from: one tensor, which is an error where it finds no memory.
+PLACES = {"reflect": _reflected, "replicate": _replicated, "circular": _wrapped}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import flambeau
 
 TYPE_CHECKING = False
@@ -26,7 +28,11 @@ def get_total_norm(
     tensors = [tensors] if isinstance(tensors, flambeau.Tensor) else list(tensors)
     if not tensors:
         return flambeau.tensor(0.0)
-    norms = [flambeau.linalg.vector_norm(tensor, norm_type) for tensor in tensors]
+    # Of nothing there is no greatest element and no least one; it takes no part in those of the others.
+    some = [tensor for tensor in tensors if tensor.numel() > 0 or not math.isinf(norm_type)]
+    if not some:
+        return flambeau.zeros((), dtype=tensors[0].dtype, device=tensors[0].device)
+    norms = [flambeau.linalg.vector_norm(tensor, norm_type) for tensor in some]
     total = flambeau.linalg.vector_norm(flambeau.stack(norms), norm_type)
     if error_if_nonfinite and not total.isfinite().item():
         raise RuntimeError(

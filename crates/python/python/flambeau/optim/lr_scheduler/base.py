@@ -30,9 +30,9 @@ class LRScheduler:
 
     def _initial_step(self) -> None:
         """The step that sets the rates at first."""
-        self._step_count = 1
+        self._step_count = 0
         self._is_initial = True
-        self._go_to(None)
+        self.step()
         self._is_initial = False
 
     def get_lr(self) -> list[float]:

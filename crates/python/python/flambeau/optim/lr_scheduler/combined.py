@@ -32,12 +32,13 @@ class SequentialLR(LRScheduler):
             )
         self.optimizer, self._schedulers, self._milestones = optimizer, list(schedulers), list(milestones)
         self.last_epoch = last_epoch + 1
-        # All of them set the rate when they were made: back to the first, and the first step again.
+        # All of them set the rate when they were made: back to the first, and the first step of the one whose turn it is.
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"]
         _undo(self._schedulers)
-        self._schedulers[0]._initial_step()
-        self._last_lr = self._schedulers[0].get_last_lr()
+        first = self._schedulers[bisect_right(self._milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
 
     def _initial_step(self) -> None:
         self.step()

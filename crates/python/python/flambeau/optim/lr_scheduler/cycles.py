@@ -28,7 +28,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         wave = 1 + math.cos(math.pi * self.T_cur / self.T_i)
         return [self.eta_min + (base - self.eta_min) * wave / 2 for base in self.base_lrs]
 
-    def _go_to(self, epoch: float | None) -> None:
+    def step(self, epoch: float | None = None) -> None:
+        """Goes on by one step, or to step `epoch`, which may lie between whole ones."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -41,7 +42,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")
         else:
             self._find(epoch)
-        super()._go_to(math.floor(epoch))
+        super().step(math.floor(epoch))
 
     def _find(self, epoch: float) -> None:
         """Which wave it is, and how far into it; steps may be in between whole ones."""

@@ -69,6 +69,8 @@ class RandomSampler(Sampler):
             generator = flambeau.Generator()
             generator.manual_seed(random_seed())
         count, left = len(self.data_source), self.num_samples
+        if count == 0:
+            raise ValueError(f"expected a data set to draw {left} samples of but got one of none")
         while left > 0:
             if self.replacement:
                 # So many at a time, that an endless sampler needs no endless memory.
