@@ -92,13 +92,16 @@ def _plain(like: Tensor, low: float, high: float, generator: Generator | None) -
 def _uniform(like: Tensor, low: float, high: float, generator: Generator | None) -> tuple[Tensor, Tensor]:
     """Where hardly any normal number falls: uniform ones, each accepted as the density says.
 
-    What lies so far out that the density has fallen to e^-40 of its largest is never drawn.
+    What lies so far out that the density has fallen to e^-40 of its largest is never drawn. Beyond 0, distances from the nearest
+    end are drawn: far out, squares of the numbers themselves would have no digits left for these.
     """
-    nearest = min(max(0.0, low), high)
-    reach = max(math.sqrt(nearest**2 + 80), abs(nearest))
-    made = flambeau.empty_like(like).uniform_(max(low, -reach), min(high, reach), generator=generator)
+    nearest = max(low, -high, 0.0)
+    reach = 80 / (math.hypot(nearest, math.sqrt(80.0)) + nearest)
+    ends = (0.0, min(high - low, reach)) if nearest > 0 else (max(low, -reach), min(high, reach))
+    beyond = flambeau.empty_like(like).uniform_(*ends, generator=generator)
     chance = flambeau.empty_like(like).uniform_(generator=generator)
-    return made, chance <= ((nearest**2 - made * made) / 2).exp()
+    made = nearest + beyond if low >= 0 else beyond if high >= 0 else -nearest - beyond
+    return made, chance <= (-beyond * (nearest + beyond / 2)).exp()
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
@@ -137,8 +140,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     middle = tuple(size // 2 for size in tensor.shape[2:])
     with flambeau.no_grad():
         tensor.zero_()
-        channel = flambeau.arange(min(out // groups, channels)).expand(groups, -1)
-        first = flambeau.arange(groups).unsqueeze(1) * (out // groups)
+        channel = flambeau.arange(min(out // groups, channels), device=tensor.device).expand(groups, -1)
+        first = flambeau.arange(groups, device=tensor.device).unsqueeze(1) * (out // groups)
         tensor[(first + channel, channel, *middle)] = 1
     return tensor
 
