@@ -94,8 +94,17 @@ impl Scalar {
     /// # Errors
     /// `InvalidArgument` naming the value and the type.
     pub fn check_range(self, dtype: ScalarType) -> Result<()> {
+        let wraps = dtype == ScalarType::U8 && (-255.0..=255.0).contains(&self.to_f64());
+        if !wraps && !self.is_in_range(dtype) {
+            bail!(InvalidArgument, "value {self} cannot be converted to type {dtype} without overflow");
+        }
+        Ok(())
+    }
+
+    /// Whether `dtype` has a number as large, if not the same: infinities and NaN are in the range of floating point types.
+    pub fn is_in_range(self, dtype: ScalarType) -> bool {
         let (low, high) = match dtype {
-            ScalarType::U8 => (-255.0, 255.0),
+            ScalarType::U8 => (0.0, 255.0),
             ScalarType::I8 => (-128.0, 127.0),
             ScalarType::I16 => (-32768.0, 32767.0),
             ScalarType::I32 => (i32::MIN as f64, i32::MAX as f64),
@@ -103,14 +112,10 @@ impl Scalar {
             ScalarType::F16 => (-65504.0, 65504.0),
             ScalarType::BF16 => (-3.389_531_389_251_535_5e38, 3.389_531_389_251_535_5e38),
             ScalarType::F32 => (f32::MIN as f64, f32::MAX as f64),
-            _ => return Ok(()),
+            _ => return true,
         };
         let value = self.to_f64();
-        let fits = if value.is_finite() { value >= low && value <= high } else { dtype.is_floating_point() };
-        if !fits {
-            bail!(InvalidArgument, "value {self} cannot be converted to type {dtype} without overflow");
-        }
-        Ok(())
+        if value.is_finite() { (low..=high).contains(&value) } else { dtype.is_floating_point() }
     }
 }
 

@@ -5,6 +5,9 @@ use std::fmt;
 /// Dimensions kept without an allocation. Five covers N, C, D, H, W.
 pub const INLINE_DIMS: usize = 5;
 
+/// The most dimensions a tensor has, so that a set of them fits in one word. PyTorch's reductions and NumPy have as many.
+pub const MAX_DIMS: usize = 64;
+
 /// Sizes and strides, in elements, of equal length.
 #[derive(Clone)]
 pub struct SizesAndStrides(Repr);

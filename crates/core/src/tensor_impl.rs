@@ -2,7 +2,8 @@
 //!
 //! Invariants, cited elsewhere as `TensorImpl` (n):
 //!
-//! 1. Every size is at least 0, every stride at least 0, and the product of the sizes is `numel`, below 2^63.
+//! 1. Every size is at least 0, every stride at least 0, the product of the sizes is `numel`, below 2^63, and there are
+//!    [`MAX_DIMS`] dimensions at most.
 //! 2. Unless `numel` is 0, the elements lie inside the storage: `(offset + extent + 1) * size(dtype) <= nbytes`. Storages
 //!    grow but never shrink, so what was inside stays inside.
 //! 3. A geometry that was once in force lives as long as the `TensorImpl`: references to it stay good when an in-place
@@ -12,7 +13,7 @@
 
 use crate::dispatch_key::creation_keys;
 use crate::intrusive_ptr::{IntrusivePtr, IntrusiveTarget};
-use crate::sizes_and_strides::INLINE_DIMS;
+use crate::sizes_and_strides::{INLINE_DIMS, MAX_DIMS};
 use crate::storage_guards::Exclusive;
 use crate::{
     AutogradMeta, AutogradMetaBox, Device, DispatchKey, DispatchKeySet, Layout, Result, ScalarType,
@@ -36,9 +37,12 @@ impl Geometry {
     /// `sizes` in row-major order from the start of the storage.
     ///
     /// # Errors
-    /// `Shape` for negative sizes, `Overflow` for too many elements.
+    /// `Shape` for negative sizes and more than [`MAX_DIMS`], `Overflow` for too many elements.
     #[inline]
     pub fn contiguous(sizes: &[i64]) -> Result<Self> {
+        if sizes.len() > INLINE_DIMS {
+            return Self::of_many_dims(sizes, &shape::contiguous_strides(sizes), 0);
+        }
         let numel = shape::numel(sizes)?;
         let mut sizes_and_strides = SizesAndStrides::SCALAR;
         sizes_and_strides.set_contiguous(sizes);
@@ -48,9 +52,25 @@ impl Geometry {
     /// Any sizes, strides and offset, all in elements.
     ///
     /// # Errors
-    /// `Shape` or `InvalidArgument` for negative ones, `Overflow` for too many elements.
+    /// `Shape` or `InvalidArgument` for negative ones, `Shape` for more sizes than [`MAX_DIMS`], `Overflow` for too many elements.
     #[inline]
     pub fn strided(sizes: &[i64], strides: &[i64], storage_offset: i64) -> Result<Self> {
+        if sizes.len() > INLINE_DIMS {
+            return Self::of_many_dims(sizes, strides, storage_offset);
+        }
+        let numel = Self::check(sizes, strides, storage_offset)?;
+        Ok(Self::checked(sizes, strides, storage_offset, numel))
+    }
+
+    /// The same where sizes are kept on the heap: the one way to a tensor of so many dimensions, which bounds them.
+    #[cold]
+    fn of_many_dims(sizes: &[i64], strides: &[i64], storage_offset: i64) -> Result<Self> {
+        ensure!(
+            sizes.len() <= MAX_DIMS,
+            Shape,
+            "expected at most {MAX_DIMS} dimensions but got {}",
+            sizes.len()
+        );
         let numel = Self::check(sizes, strides, storage_offset)?;
         Ok(Self::checked(sizes, strides, storage_offset, numel))
     }
@@ -244,6 +264,10 @@ impl TensorImpl {
         strides: &[i64],
         storage_offset: i64,
     ) -> Result<IntrusivePtr<TensorImpl>> {
+        if sizes.len() > INLINE_DIMS {
+            let geometry = Geometry::strided(sizes, strides, storage_offset)?;
+            return Self::new(self.storage.clone(), geometry, self.dtype);
+        }
         let numel = Geometry::check(sizes, strides, storage_offset)?;
         let needed = bytes_to(shape::extent(sizes, strides)?, storage_offset, self.dtype)?;
         ensure!(
@@ -257,10 +281,13 @@ impl TensorImpl {
         Ok(Self::build(self.storage.clone(), self.device, geometry, self.dtype, false))
     }
 
-    /// The same elements in row-major order of `sizes`, if this is contiguous and they are as many; made in its place, since
-    /// moving a geometry costs as much as the rest.
+    /// The same elements in row-major order of `sizes`, if this is contiguous and they are as many, and few enough to be kept
+    /// in place; made in its place, since moving a geometry costs as much as the rest.
     #[inline]
     pub fn viewed_as(&self, sizes: &[i64]) -> Option<IntrusivePtr<TensorImpl>> {
+        if sizes.len() > INLINE_DIMS {
+            return None;
+        }
         let (storage_offset, numel) = match self.geometry() {
             Geometry { contiguous: true, storage_offset, numel, .. } => (*storage_offset, *numel),
             _ => return None,

@@ -9,7 +9,7 @@ mod mismatch;
 mod signature;
 mod values;
 
-pub(crate) use accepts::{is_number, scalar_of};
+pub(crate) use accepts::{dtype_of_number, is_number, scalar_of};
 pub(crate) use bind::{Arguments, Given};
 pub(crate) use mismatch::type_name;
 pub(crate) use signature::{

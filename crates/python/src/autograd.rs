@@ -9,7 +9,7 @@ mod saving;
 mod tensor;
 
 use crate::arguments::type_name;
-use crate::call::{IntoPython, run_owning};
+use crate::call::{IntoPython, call, run_owning};
 use crate::tensor::tensor_in;
 use flambeau_autograd::{backward, grad};
 use flambeau_ops::Tensor;
@@ -28,21 +28,22 @@ fn optional_tensors(value: &Object<'_>) -> PyResult<Vec<Option<Tensor>>> {
     if let Some(tensor) = tensor_in(value) {
         return Ok(vec![Some(tensor.clone())]);
     }
-    if !value.is_instance_of::<PyList>()
-        && !value.is_instance_of::<PyTuple>()
-        && !value.hasattr("__iter__")?
-    {
+    let read = |item: Object<'_>| match tensor_in(&item) {
+        Some(tensor) => Ok(Some(tensor.clone())),
+        None if item.is_none() => Ok(None),
+        None => Err(wrong(&item)),
+    };
+    if let Ok(tuple) = value.cast::<PyTuple>() {
+        return tuple.iter().map(read).collect();
+    }
+    if let Ok(list) = value.cast::<PyList>() {
+        return list.iter().map(read).collect();
+    }
+    if !value.hasattr("__iter__")? {
         return Err(wrong(value));
     }
-    let read = |item: PyResult<Object<'_>>| {
-        let item = item?;
-        match tensor_in(&item) {
-            Some(tensor) => Ok(Some(tensor.clone())),
-            None if item.is_none() => Ok(None),
-            None => Err(wrong(&item)),
-        }
-    };
-    value.try_iter()?.map(read).collect()
+    let tuple = call(value.py().get_type::<PyTuple>().as_any(), (value,))?;
+    tuple.cast::<PyTuple>()?.iter().map(read).collect()
 }
 
 fn wrong(value: &Object<'_>) -> PyErr {

@@ -97,7 +97,7 @@ fn frombuffer<'py>(
 
 /// How many elements, with PyTorch's messages where they are not there.
 fn checked_count(nbytes: i64, size: i64, count: i64, offset: i64) -> PyResult<i64> {
-    let left = nbytes - offset;
+    let left = nbytes.saturating_sub(offset);
     let problem = if nbytes <= 0 || count == 0 {
         Some(format!("both buffer length ({nbytes}) and count ({count}) must not be 0"))
     } else if offset < 0 || left <= 0 {

@@ -11,14 +11,15 @@ use crate::tensor::{PyTensor, wrap};
 use flambeau_autograd::Autograd;
 use flambeau_core::{Error, ErrorKind, Result, Scalar};
 use flambeau_ops::{Tensor, scratch};
+use pyo3::BoundObject;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyTuple};
 use std::any::Any;
 use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::{ptr, slice};
+use std::{mem, ptr, slice, thread};
 
 /// A function or method to be put in place when the module is made.
 pub(crate) struct Binding {
@@ -118,6 +119,12 @@ unsafe fn values<'a, 'py>(first: *const *mut ffi::PyObject, count: usize) -> &'a
 /// What a call comes to, for the interpreter: an object, or null and an exception. A panic is an exception too.
 #[inline]
 fn guarded<'py>(py: Python<'py>, call: impl FnOnce() -> PyResult<Bound<'py, PyAny>>) -> *mut ffi::PyObject {
+    let call = || {
+        let stay = Stay;
+        let called = call();
+        mem::forget(stay);
+        called
+    };
     let raised = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(object)) => return object.into_ptr(),
         Ok(Err(raised)) => raised,
@@ -250,8 +257,7 @@ pub(crate) fn run<R: Send>(
     unlocked: bool,
     operator: impl FnOnce() -> Result<R> + Send,
 ) -> PyResult<R> {
-    let caught = caught(operator);
-    let result = if unlocked { detached(py, caught) } else { caught() };
+    let result = if unlocked { detached(py, operator) } else { caught(operator) };
     result.map_err(raise)
 }
 
@@ -260,36 +266,87 @@ pub(crate) fn run_owning<R: Send>(
     py: Python<'_>,
     operator: impl FnOnce() -> Result<R> + Send,
 ) -> PyResult<R> {
-    detached_owning(py, caught(operator)).map_err(raise)
+    detached_owning(py, operator).map_err(raise)
 }
 
+/// Runs without the interpreter's lock; a panic is an error like others.
 #[inline]
-fn caught<R>(operator: impl FnOnce() -> Result<R>) -> impl FnOnce() -> Result<R> {
-    || catch_unwind(AssertUnwindSafe(operator)).unwrap_or_else(|panic| Err(of_panic(&*panic)))
-}
-
-/// Runs without the interpreter's lock. A daemon thread that wants the lock back while the interpreter ends is unwound by the
-/// C library (before Python 3.14), which no frame of Rust may stop on the way: it stays where it is instead.
-#[inline]
-pub(crate) fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> R {
+pub(crate) fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     cycles::while_borrowing(|| detached_owning(py, work))
 }
 
 /// The same for work that has owners of its own of all tensors it looks at, and borrows none from Python's objects.
 #[inline]
-pub(crate) fn detached_owning<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> R {
-    struct Stay;
-    impl Drop for Stay {
-        fn drop(&mut self) {
-            loop {
-                std::thread::park();
-            }
+pub(crate) fn detached_owning<R: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<R> + Send,
+) -> Result<R> {
+    let stay = Stay;
+    let result = py.detach(|| caught(work));
+    mem::forget(stay);
+    result
+}
+
+#[inline]
+fn caught<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(of_panic(&*panic)))
+}
+
+/// Where a thread stays that the C library unwinds: a daemon thread that wants the interpreter's lock while the interpreter ends
+/// (before Python 3.14). No frame of Rust may be passed or catch that on the way, or the process aborts. It is forgotten
+/// where nothing unwinds, and lets panics of Rust pass.
+struct Stay;
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        while !thread::panicking() {
+            thread::park();
         }
     }
+}
+
+unsafe extern "C-unwind" {
+    /// Declared once more, since a thread may end in what it calls.
+    fn PyObject_Call(
+        callable: *mut ffi::PyObject,
+        arguments: *mut ffi::PyObject,
+        named: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject;
+}
+
+/// Calls what the program has written: hooks, functions, classes. The way for all such calls, since a thread may end in them.
+pub(crate) fn call<'py, A>(callable: &Bound<'py, PyAny>, arguments: A) -> PyResult<Bound<'py, PyAny>>
+where
+    A: IntoPyObject<'py, Target = PyTuple, Error: Into<PyErr>>,
+{
+    call_named(callable, arguments, None)
+}
+
+/// The same with arguments by name.
+pub(crate) fn call_named<'py, A>(
+    callable: &Bound<'py, PyAny>,
+    arguments: A,
+    named: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>>
+where
+    A: IntoPyObject<'py, Target = PyTuple, Error: Into<PyErr>>,
+{
+    let py = callable.py();
+    let arguments = arguments.into_pyobject(py).map_err(Into::into)?;
+    let named = named.map_or(ptr::null_mut(), |named| named.as_ptr());
     let stay = Stay;
-    let result = py.detach(work);
-    std::mem::forget(stay);
-    result
+    // SAFETY: the lock is held, and all three live; the object that comes back is ours.
+    let result = unsafe { PyObject_Call(callable.as_ptr(), arguments.as_borrowed().as_ptr(), named) };
+    mem::forget(stay);
+    // SAFETY: as above; null comes with an exception.
+    unsafe { Bound::from_owned_ptr_or_err(py, result) }
+}
+
+/// Panics without the lock, to see that this is an error: for tests.
+#[cfg(debug_assertions)]
+#[pyfunction(name = "__panic_detached")]
+pub(crate) fn panic_detached(py: Python<'_>) -> PyResult<()> {
+    run(py, true, || std::panic::resume_unwind(Box::new("on purpose")))
 }
 
 /// What PyO3 says where it gets no object.

@@ -5,6 +5,7 @@
 
 #![expect(unsafe_code, reason = "reads and makes the C structs of DLPack")]
 
+use crate::call::{call, call_named};
 use crate::errors::raise;
 use crate::foreign::{Foreign, pinned, release, returned};
 use crate::tensor::{PyTensor, wrap};
@@ -303,7 +304,7 @@ fn ensure_on_host(object: &Object<'_>) -> PyResult<()> {
     if !object.hasattr("__dlpack_device__")? {
         return Ok(());
     }
-    let (kind, number): (i32, i32) = object.call_method0("__dlpack_device__")?.extract()?;
+    let (kind, number): (i32, i32) = call(&object.getattr("__dlpack_device__")?, ())?.extract()?;
     ensure_cpu(kind, number)
 }
 
@@ -324,10 +325,9 @@ fn capsule_of<'py>(object: &Object<'py>, copy: Option<bool>) -> PyResult<Object<
     if let Some(copy) = copy {
         asked.set_item("copy", copy)?;
     }
-    match object.call_method("__dlpack__", (), Some(&asked)) {
-        Err(error) if copy.is_none() && error.is_instance_of::<PyTypeError>(py) => {
-            object.call_method0("__dlpack__")
-        }
+    let export = object.getattr("__dlpack__")?;
+    match call_named(&export, (), Some(&asked)) {
+        Err(error) if copy.is_none() && error.is_instance_of::<PyTypeError>(py) => call(&export, ()),
         made => made,
     }
 }

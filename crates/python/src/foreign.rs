@@ -6,9 +6,11 @@ use crate::errors::raise;
 use flambeau_core::{Device, Geometry, ScalarType, Storage, TensorImpl};
 use flambeau_ops::Tensor;
 use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::ffi::c_int;
+use std::mem;
 
 pub(crate) type Release = Box<dyn FnOnce() + Send>;
 
@@ -41,7 +43,14 @@ impl Foreign<'_> {
             );
             return Err(PyValueError::new_err(message));
         }
-        geometry.nbytes(self.dtype).map_err(raise)?;
+        let nbytes = geometry.nbytes(self.dtype).map_err(raise)?;
+        if self.data.addr().checked_add(nbytes).is_none_or(|end| end > isize::MAX as usize) {
+            let message = format!(
+                "expected memory that ends in the address space but got {nbytes} bytes at {:p}",
+                self.data
+            );
+            return Err(PyValueError::new_err(message));
+        }
         Ok(geometry)
     }
 
@@ -104,18 +113,28 @@ unsafe extern "C" {
 
 /// Calls what frees memory of another library, on whichever thread: if that has the interpreter's lock, so that objects go at
 /// once, and in a state without an exception, which the caller may be in the middle of raising.
+///
+/// After the end of the interpreter nothing of its is freed.
 pub(crate) fn release(free: impl FnOnce()) {
-    // SAFETY: may be asked on any thread.
-    if unsafe { PyGILState_Check() } != 1 {
-        return free();
+    // SAFETY: may be asked on any thread, at any time.
+    let (is_there, has_lock) = unsafe { (ffi::Py_IsInitialized() != 0, PyGILState_Check() == 1) };
+    if !is_there {
+        return mem::forget(free);
     }
-    Python::attach(|py| {
-        let raised = PyErr::take(py);
-        free();
-        if let Some(raised) = raised {
-            raised.restore(py);
-        }
+    let mut free = Some(free);
+    let mut run = || free.take().map(|free| free());
+    let attached = has_lock.then(|| {
+        Python::try_attach(|py| {
+            let raised = PyErr::take(py);
+            run();
+            if let Some(raised) = raised {
+                raised.restore(py);
+            }
+        })
     });
+    if attached.flatten().is_none() {
+        run();
+    }
 }
 
 /// Drops an object of Python's. Without the interpreter's lock that waits until somebody has it.
@@ -135,6 +154,8 @@ pub(crate) fn returned(foreign: &Foreign<'_>, storage: &Storage) -> Option<Tenso
 
 /// A tensor's elements, to be shown to another library: from now on they stay where they are.
 pub(crate) fn pinned(tensor: &Tensor) -> PyResult<*mut u8> {
-    tensor.impl_().storage().pin().map_err(raise)?;
-    Ok(tensor.data_ptr())
+    let storage = tensor.impl_().storage();
+    storage.pin().map_err(raise)?;
+    // Where there are no elements, the offset may be any number.
+    Ok(if tensor.numel() == 0 { storage.data_ptr() } else { tensor.data_ptr() })
 }

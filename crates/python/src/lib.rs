@@ -71,5 +71,7 @@ fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
     buffer::install(module)?;
     storage::install(module)?;
     serialization::install(module)?;
+    #[cfg(debug_assertions)]
+    module.add_function(wrap_pyfunction!(call::panic_detached, module)?)?;
     generated::BINDINGS.iter().try_for_each(|bindings| call::install(module, bindings))
 }

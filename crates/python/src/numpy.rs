@@ -7,6 +7,7 @@
 
 #![expect(unsafe_code, reason = "reads and makes the C struct by which NumPy exchanges arrays")]
 
+use crate::call::call;
 use crate::errors::raise;
 use crate::foreign::{Foreign, let_go, pinned, returned};
 use crate::tensor::{PyTensor, wrap};
@@ -55,15 +56,48 @@ const TYPES: [(ScalarType, u8); 9] = [
     (ScalarType::Bool, b'b'),
 ];
 
-/// The class of arrays, if the program has imported NumPy; if not, nothing is an array.
-fn array_class(py: Python<'_>) -> Option<&Bound<'_, PyType>> {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    if let Some(class) = CLASS.get(py) {
-        return Some(class.bind(py));
+/// The class of arrays and two of its attributes, as NumPy has written them: a subclass may say something else of its objects,
+/// and what is not of this class may say that it is.
+struct ArrayClass {
+    class: Py<PyType>,
+    interface: Py<PyAny>,
+    base: Py<PyAny>,
+}
+
+impl ArrayClass {
+    /// The one there is, if the program has imported NumPy; if not, nothing is an array.
+    fn find(py: Python<'_>) -> Option<&ArrayClass> {
+        static CLASS: PyOnceLock<ArrayClass> = PyOnceLock::new();
+        if let Some(class) = CLASS.get(py) {
+            return Some(class);
+        }
+        let numpy = py.import("sys").ok()?.getattr("modules").ok()?.get_item("numpy").ok()?;
+        let class = numpy.getattr("ndarray").ok()?.cast_into::<PyType>().ok()?;
+        let found = ArrayClass {
+            interface: written_in_c(&class, "__array_struct__")?,
+            base: written_in_c(&class, "base")?,
+            class: class.unbind(),
+        };
+        Some(CLASS.get_or_init(py, || found))
     }
-    let numpy = py.import("sys").ok()?.getattr("modules").ok()?.get_item("numpy").ok()?;
-    let class = numpy.getattr("ndarray").ok()?.cast_into::<PyType>().ok()?;
-    Some(CLASS.get_or_init(py, || class.unbind()).bind(py))
+
+    /// That of an array, which it has for certain.
+    fn of<'py>(array: &Object<'py>) -> PyResult<&'py ArrayClass> {
+        Self::find(array.py()).ok_or_else(|| PyTypeError::new_err("expected an array of NumPy's"))
+    }
+}
+
+/// An attribute of a class, unless it is Python code.
+fn written_in_c(class: &Bound<'_, PyType>, name: &str) -> Option<Py<PyAny>> {
+    let attribute = class.getattr(name).ok()?;
+    // SAFETY: the object lives; the type is compared by its address alone.
+    let is_in_c = unsafe { ptr::eq(ffi::Py_TYPE(attribute.as_ptr()), &raw const ffi::PyGetSetDescr_Type) };
+    is_in_c.then(|| attribute.unbind())
+}
+
+/// What an attribute of the class says of an object, which it refuses if that is of another class.
+fn read<'py>(attribute: &Py<PyAny>, object: &Object<'py>) -> PyResult<Object<'py>> {
+    attribute.bind(object.py()).call_method1("__get__", (object, object.get_type()))
 }
 
 pub(crate) fn is_array(value: &Object<'_>) -> bool {
@@ -71,7 +105,8 @@ pub(crate) fn is_array(value: &Object<'_>) -> bool {
         || value.is_exact_instance_of::<PyFloat>()
         || value.is_exact_instance_of::<PyInt>()
         || value.is_exact_instance_of::<PyTuple>();
-    !plain && array_class(value.py()).is_some_and(|class| value.is_instance(class).unwrap_or(false))
+    let of_class = |class: &ArrayClass| value.get_type().is_subclass(class.class.bind(value.py()));
+    !plain && ArrayClass::find(value.py()).is_some_and(|class| of_class(class).unwrap_or(false))
 }
 
 /// A tensor that shares the array's elements; `None` for what is no array.
@@ -84,8 +119,12 @@ pub(crate) fn to_be_copied(value: &Object<'_>) -> PyResult<Option<Tensor>> {
     if !is_array(value) {
         return Ok(None);
     }
-    let aligned: bool = value.getattr("flags")?.getattr("aligned")?.extract()?;
-    if aligned { import(value).map(Some) } else { import(&value.call_method0("copy")?).map(Some) }
+    let capsule = capsule_of(value)?;
+    if described(&capsule)?.flags & ALIGNED != 0 {
+        return import(value).map(Some);
+    }
+    let copy = ArrayClass::of(value)?.class.bind(value.py()).getattr("copy")?;
+    import(&call(&copy, (value,))?).map(Some)
 }
 
 /// A tensor that shares the elements of a NumPy array, which it keeps. Of a read-only array it is read-only.
@@ -98,16 +137,11 @@ fn from_numpy<'py>(array: &Object<'py>) -> PyResult<Object<'py>> {
 }
 
 fn import(array: &Object<'_>) -> PyResult<Tensor> {
-    let capsule = array.getattr("__array_struct__")?;
-    // SAFETY: the attribute of an array is a capsule without a name, with a struct that lives as long as the capsule.
-    let interface = unsafe {
-        let interface: *const ArrayInterface =
-            ffi::PyCapsule_GetPointer(capsule.as_ptr(), ptr::null()).cast();
-        interface.as_ref().ok_or_else(|| PyErr::fetch(array.py()))?
-    };
-    let nd = interface.nd as usize;
+    let capsule = capsule_of(array)?;
+    let interface = described(&capsule)?;
     // SAFETY: the struct says how many there are.
-    let (shape, strides) = unsafe { (extents(interface.shape, nd), extents(interface.strides, nd)) };
+    let (shape, strides) =
+        unsafe { (extents(interface.shape, interface.nd)?, extents(interface.strides, interface.nd)?) };
     let dtype = dtype_of_kind(array, interface)?;
     let sizes: DimVec = shape.iter().map(|size| *size as i64).collect();
     let foreign = Foreign {
@@ -121,8 +155,34 @@ fn import(array: &Object<'_>) -> PyResult<Tensor> {
     if let Some(tensor) = own(array, &foreign)? {
         return Ok(tensor);
     }
-    // SAFETY: (valid) an array's elements lie inside its memory, which it keeps; (shared) is the program's to see to.
-    unsafe { foreign.into_tensor(geometry, let_go(array.clone().unbind())) }
+    // The array has its memory, and the capsule has the array that it was made of.
+    let owners = PyTuple::new(array.py(), [array, &capsule])?.into_any();
+    // SAFETY: (valid) an array's elements lie inside its memory, which both keep; (shared) is the program's to see to.
+    unsafe { foreign.into_tensor(geometry, let_go(owners.unbind())) }
+}
+
+/// The capsule by which NumPy itself describes an array.
+fn capsule_of<'py>(array: &Object<'py>) -> PyResult<Object<'py>> {
+    read(&ArrayClass::of(array)?.interface, array)
+}
+
+/// The struct in a capsule, which has it for as long as it lives.
+fn described<'a>(capsule: &'a Object<'_>) -> PyResult<&'a ArrayInterface> {
+    // SAFETY: any object may be asked. A capsule without a name from an attribute of this name, written in C, has such a struct.
+    let interface: Option<&ArrayInterface> = unsafe {
+        ffi::PyCapsule_GetPointer(capsule.as_ptr(), ptr::null())
+            .cast_const()
+            .cast::<ArrayInterface>()
+            .as_ref()
+    };
+    let interface = interface.ok_or_else(|| PyErr::fetch(capsule.py()))?;
+    if interface.two != 2 {
+        return Err(PyValueError::new_err(format!(
+            "expected an array's description, which begins with 2, but got one that begins with {}",
+            interface.two
+        )));
+    }
+    Ok(interface)
 }
 
 /// A tensor of the same storage, if the array looks at a tensor's elements and may do with them what that may.
@@ -136,13 +196,14 @@ fn own(array: &Object<'_>, foreign: &Foreign<'_>) -> PyResult<Option<Tensor>> {
 /// Whose memory an array looks at: a view has the array it was made of, and that of a struct what made the struct, since
 /// NumPy 2.4 in a tuple with the capsule.
 fn owner<'py>(array: &Object<'py>) -> PyResult<Object<'py>> {
-    let mut owner = array.getattr("base")?;
+    let class = ArrayClass::of(array)?;
+    let mut owner = read(&class.base, array)?;
     while is_array(&owner) {
-        owner = owner.getattr("base")?;
+        owner = read(&class.base, &owner)?;
     }
     match owner.cast::<PyTuple>() {
-        Ok(pair) => pair.get_item(0),
-        Err(_) => Ok(owner),
+        Ok(pair) if !pair.is_empty() => pair.get_item(0),
+        _ => Ok(owner),
     }
 }
 
@@ -156,10 +217,14 @@ pub(crate) fn as_operand<'py>(value: &Object<'py>) -> PyResult<Object<'py>> {
 }
 
 /// # Safety
-/// - `count` numbers at `first`, which may be null where there are none.
-unsafe fn extents<'a>(first: *const isize, count: usize) -> &'a [isize] {
-    // SAFETY: as above.
-    if count == 0 { &[] } else { unsafe { slice::from_raw_parts(first, count) } }
+/// - `count` numbers at `first`, unless that is null or they are none.
+unsafe fn extents<'a>(first: *const isize, count: c_int) -> PyResult<&'a [isize]> {
+    match usize::try_from(count) {
+        Ok(0) => Ok(&[]),
+        // SAFETY: as above.
+        Ok(count) if !first.is_null() => Ok(unsafe { slice::from_raw_parts(first, count) }),
+        _ => Err(PyValueError::new_err(format!("expected the sizes of {count} dimensions but got none"))),
+    }
 }
 
 fn dtype_of_kind(array: &Object<'_>, interface: &ArrayInterface) -> PyResult<ScalarType> {
@@ -213,7 +278,7 @@ impl PyTensor {
         static ASARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let asarray =
             ASARRAY.get_or_try_init(py, || PyResult::Ok(py.import("numpy")?.getattr("asarray")?.unbind()))?;
-        asarray.bind(py).call1((Bound::new(py, Elements(tensor))?,))
+        call(asarray.bind(py), (Bound::new(py, Elements(tensor))?,))
     }
 }
 
@@ -292,7 +357,12 @@ impl Interface {
                 descr: ptr::null_mut(),
             },
             shape: tensor.sizes().iter().map(|size| *size as isize).collect(),
-            strides: tensor.strides().iter().map(|stride| *stride as isize * itemsize as isize).collect(),
+            // Where no element follows, a stride says nothing, and may be of any size.
+            strides: tensor
+                .strides()
+                .iter()
+                .map(|n| (*n as isize).saturating_mul(itemsize as isize))
+                .collect(),
         })
     }
 }

@@ -2,6 +2,7 @@
 //! the call over. Programs without such classes pay one look at a flag.
 
 use crate::arguments::{Given, Signature};
+use crate::call::call;
 use crate::tensor::{PyTensor, tensor_in};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -43,15 +44,17 @@ fn values<'a, 'py>(given: &Given<'a, 'py>) -> impl Iterator<Item = &'a Object<'p
 
 /// Whether it is a tensor of a class that is asked, or a list with one.
 fn is_asked(value: &Object<'_>) -> bool {
-    if value.get_type().is(PyTensor::type_object(value.py())) {
-        return false;
-    }
-    if tensor_in(value).is_some() {
-        return answers(value);
-    }
+    let is_plain = |value: &Object<'_>| value.get_type().is(PyTensor::type_object(value.py()));
+    let asked = |value: &Object<'_>| !is_plain(value) && tensor_in(value).is_some() && answers(value);
+    !is_plain(value) && (asked(value) || has_item(value, asked))
+}
+
+/// Whether an item of a list or tuple is such a one. Operators take lists of tensors and no lists of lists, and what a list of lists
+/// holds may be the list itself.
+fn has_item(value: &Object<'_>, is: impl Fn(&Object<'_>) -> bool) -> bool {
     match (value.cast::<PyList>(), value.cast::<PyTuple>()) {
-        (Ok(list), _) => list.iter().any(|item| is_asked(&item)),
-        (_, Ok(tuple)) => tuple.iter().any(|item| is_asked(&item)),
+        (Ok(list), _) => list.iter().any(|item| is(&item)),
+        (_, Ok(tuple)) => tuple.iter().any(|item| is(&item)),
         _ => false,
     }
 }
@@ -69,14 +72,8 @@ fn answers(value: &Object<'_>) -> bool {
 
 /// Whether an argument that is no tensor at all has an answer: asked where no overload fits.
 pub(crate) fn has_stranger(given: &Given<'_, '_>) -> bool {
-    fn is_stranger(value: &Object<'_>) -> bool {
-        match (value.cast::<PyList>(), value.cast::<PyTuple>()) {
-            (Ok(list), _) => list.iter().any(|item| is_stranger(&item)),
-            (_, Ok(tuple)) => tuple.iter().any(|item| is_stranger(&item)),
-            _ => tensor_in(value).is_none() && answers(value),
-        }
-    }
-    values(given).any(is_stranger)
+    let is_stranger = |value: &Object<'_>| tensor_in(value).is_none() && answers(value);
+    values(given).any(|value| is_stranger(value) || has_item(value, is_stranger))
 }
 
 /// What the classes of the arguments answer.
@@ -94,7 +91,7 @@ pub(crate) fn ask<'py>(signature: &Signature, given: &Given<'_, 'py>) -> PyResul
         named.set_item(name, value)?;
     }
     let name = PyString::new(py, signature.name);
-    ask.bind(py).call1((name, given.receiver.is_some(), arguments, named))
+    call(ask.bind(py), (name, given.receiver.is_some(), arguments, named))
 }
 
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {

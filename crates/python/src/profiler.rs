@@ -71,7 +71,7 @@ impl PyProfile {
         let values = |thread: usize, event: &Event| {
             let shapes = event.inputs.as_deref().map(shapes);
             let name = event.name.clone().into_owned();
-            let (begin, end) = (event.start - start, event.end - start);
+            let (begin, end) = (event.start.saturating_sub(start), event.end.saturating_sub(start));
             (thread, name, word(event.kind), begin, end, event.parent, shapes, event.sequence, event.bytes)
         };
         let threads = self.0.threads().iter();

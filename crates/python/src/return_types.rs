@@ -1,5 +1,6 @@
 //! Several results under names: tuples as `torch.return_types` has them, `x.max(0).values`.
 
+use crate::call::call;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
@@ -25,6 +26,6 @@ impl Names {
             let class = py.import("flambeau.return_types")?.call_method1("make", (self.operator, results))?;
             class.getattr("_make").map(Bound::unbind)
         })?;
-        make.bind(py).call1((values,))
+        call(make.bind(py), (values,))
     }
 }

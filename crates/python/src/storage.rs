@@ -64,8 +64,7 @@ impl PyStorage {
     fn tobytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         self.ensure_host()?;
         let guard = ReadGuard::acquire(&self.0).map_err(raise)?;
-        // SAFETY: guarded, and that long.
-        objects::bytes(py, unsafe { slice::from_raw_parts(guard.data_ptr(), self.0.nbytes()) })
+        objects::bytes(py, bytes_under(&guard, self.0.nbytes()))
     }
 
     /// A storage with a copy of `data`.
@@ -78,10 +77,7 @@ impl PyStorage {
     fn clone(&self) -> PyResult<Self> {
         self.ensure_host()?;
         let guard = ReadGuard::acquire(&self.0).map_err(raise)?;
-        // SAFETY: guarded, and that long.
-        Storage::from_bytes(unsafe { slice::from_raw_parts(guard.data_ptr(), self.0.nbytes()) })
-            .map(PyStorage)
-            .map_err(raise)
+        Storage::from_bytes(bytes_under(&guard, self.0.nbytes())).map(PyStorage).map_err(raise)
     }
 
     /// A tensor that looks at the bytes.
@@ -110,6 +106,12 @@ impl PyStorage {
     fn _cdata(&self) -> usize {
         self.identity()
     }
+}
+
+/// The bytes that a guard is of, `count` of them; what has none need have no address.
+fn bytes_under(guard: &ReadGuard, count: usize) -> &[u8] {
+    // SAFETY: guarded, and that long.
+    if count == 0 { &[] } else { unsafe { slice::from_raw_parts(guard.data_ptr(), count) } }
 }
 
 impl PyStorage {

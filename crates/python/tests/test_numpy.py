@@ -163,7 +163,7 @@ def test_tensor_copies_and_as_tensor_does_not():
     assert fl.tensor(array, requires_grad=True).requires_grad
     assert fl.tensor([np.array([1.0, 2.0]), np.array([3.0, 4.0])]).tolist() == [[1, 2], [3, 4]]
     assert fl.tensor([np.array(1.5), np.float32(2.5), 3]).tolist() == [1.5, 2.5, 3]
-    assert fl.tensor(np.float64(2)).item() == 2 and fl.tensor(np.int32(3)).dtype is fl.int64
+    assert fl.tensor(np.float64(2)).item() == 2 and fl.tensor(np.int32(3)).dtype is fl.int32
 
 
 def test_array_with_dtype_and_copy():

@@ -6,7 +6,7 @@ use crate::types::{
     PyDevice, PyDtype, PyGenerator, PyLayout, PyMemoryFormat, dtype_named, is_python_number_type,
 };
 use flambeau_autograd::Autograd;
-use flambeau_core::{Scalar, ScalarType};
+use flambeau_core::{Scalar, ScalarType, default_dtype};
 use flambeau_ops::Tensor;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -122,6 +122,18 @@ pub(crate) fn scalar_of(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
         None if value.is_instance_of::<PyFloat>() => value.extract().map(Scalar::Float),
         _ => value.extract().map(Scalar::Int),
     }
+}
+
+/// The type of element that a number asks for: NumPy's ask for their own.
+pub(crate) fn dtype_of_number(value: &Bound<'_, PyAny>, number: Scalar) -> ScalarType {
+    let plain = value.is_exact_instance_of::<PyFloat>() || value.is_exact_instance_of::<PyInt>();
+    let named = || dtype_named(numpy_name(value)?.trim_end_matches('_'));
+    let own = if plain { None } else { named() };
+    own.unwrap_or_else(|| match number {
+        Scalar::Bool(_) => ScalarType::Bool,
+        number if number.is_floating_point() => default_dtype(),
+        _ => ScalarType::I64,
+    })
 }
 
 /// The type of element that Python's own types of numbers are.

@@ -3,7 +3,7 @@
 
 use super::Object;
 use crate::arguments::type_name;
-use crate::call::IntoPython;
+use crate::call::{IntoPython, call};
 use crate::cycles::Object as Held;
 use crate::errors::{carry, raise};
 use crate::tensor::tensor_in;
@@ -82,7 +82,7 @@ impl PyFunction {
             return Err(PyRuntimeError::new_err("forward was called twice"));
         };
         self.tell_needs(context, |i| cx.needs_input_grad(i))?;
-        let returned = class.call_method1("_run_forward", (context, given.bind(py)))?;
+        let returned = call(&class.getattr("_run_forward")?, (context, given.bind(py)))?;
         let outputs = self.note_outputs(&returned)?;
         self.note_saved(context, cx)?;
         let marked = |name: &str| tensors_of(&context.getattr(name)?, name);
@@ -155,7 +155,7 @@ impl PyFunction {
         });
         let arguments: Vec<Object<'_>> =
             [Ok(context.clone())].into_iter().chain(grads).collect::<PyResult<_>>()?;
-        let made = class.call_method1("backward", PyTuple::new(py, arguments)?);
+        let made = call(&class.getattr("backward")?, PyTuple::new(py, arguments)?);
         context.setattr("_saved", py.None())?;
         self.read_gradients(&made?)
     }
@@ -171,7 +171,7 @@ impl PyFunction {
         });
         let arguments: Vec<Object<'_>> =
             [Ok(context.clone())].into_iter().chain(tangents).collect::<PyResult<_>>()?;
-        let made = class.call_method1("jvp", PyTuple::new(py, arguments)?);
+        let made = call(&class.getattr("jvp")?, PyTuple::new(py, arguments)?);
         context.setattr("_saved", py.None())?;
         context.setattr("_for_forward", PyTuple::empty(py))?;
         self.read_tangents(&made?)

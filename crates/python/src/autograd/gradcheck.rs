@@ -26,7 +26,7 @@ fn _gradcheck(
         Python::attach(|py| {
             let objects = inputs.iter().map(|input| crate::tensor::wrap(py, input.clone()));
             let arguments = PyTuple::new(py, objects.collect::<PyResult<Vec<_>>>()?)?;
-            outputs(&function.bind(py).call1(arguments)?)
+            outputs(&crate::call::call(function.bind(py), arguments)?)
         })
         .map_err(carry)
     };

@@ -1,7 +1,7 @@
 //! Nodes of the graph and hooks, as Python sees them.
 
 use super::Object;
-use crate::call::IntoPython;
+use crate::call::{IntoPython, call};
 use crate::cycles::{self, Object as Held};
 use crate::errors::carry;
 use crate::tensor::{tensor_in, wrap};
@@ -56,18 +56,18 @@ impl PyNode {
     /// Calls `hook(grad_inputs, grad_outputs)` after the node has run.
     fn register_hook(&self, hook: Py<PyAny>) -> PyHookHandle {
         let (hook, held) = cycles::held(hook);
-        let call = move |inputs: &[Option<Tensor>], outputs: &[Option<Tensor>]| {
-            replaced(|py| hook.bind(py).call1((tuple(py, inputs)?, tuple(py, outputs)?)))
+        let run = move |inputs: &[Option<Tensor>], outputs: &[Option<Tensor>]| {
+            replaced(|py| call(hook.bind(py), (tuple(py, inputs)?, tuple(py, outputs)?)))
         };
-        PyHookHandle(NodeHandle::register_hook(&self.0, call).holding(held))
+        PyHookHandle(NodeHandle::register_hook(&self.0, run).holding(held))
     }
 
     /// Calls `hook(grad_outputs)` before the node runs.
     fn register_prehook(&self, hook: Py<PyAny>) -> PyHookHandle {
         let (hook, held) = cycles::held(hook);
-        let call =
-            move |outputs: &[Option<Tensor>]| replaced(|py| hook.bind(py).call1((tuple(py, outputs)?,)));
-        PyHookHandle(self.0.register_prehook(call).holding(held))
+        let run =
+            move |outputs: &[Option<Tensor>]| replaced(|py| call(hook.bind(py), (tuple(py, outputs)?,)));
+        PyHookHandle(self.0.register_prehook(run).holding(held))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -103,7 +103,7 @@ fn replaced(call: impl for<'py> FnOnce(Python<'py>) -> PyResult<Object<'py>>) ->
 pub(super) fn gradient_hook(hook: Arc<Held>) -> impl Fn(&Tensor) -> Checked<Option<Tensor>> + Send + Sync {
     move |gradient: &Tensor| {
         Python::attach(|py| {
-            let returned = hook.bind(py).call1((wrap(py, gradient.clone())?,))?;
+            let returned = call(hook.bind(py), (wrap(py, gradient.clone())?,))?;
             match tensor_in(&returned) {
                 Some(tensor) => Ok(Some(tensor.clone())),
                 None if returned.is_none() => Ok(None),

@@ -1,7 +1,7 @@
 //! Hooks, written in Python, on the tensors that a graph saves.
 
 use super::Object;
-use crate::call::IntoPython;
+use crate::call::{IntoPython, call};
 use crate::cycles::Object as Held;
 use crate::errors::carry;
 use crate::tensor::tensor_in;
@@ -35,19 +35,19 @@ fn _leave_saved_tensors_hooks() -> PyResult<()> {
 }
 
 fn packed(pack: &Py<PyAny>, tensor: &Tensor) -> Result<Packed> {
-    let call = |py: Python<'_>| {
-        let made = pack.bind(py).call1((tensor.clone().into_python(py)?,))?;
+    let made = |py: Python<'_>| {
+        let made = call(pack.bind(py), (tensor.clone().into_python(py)?,))?;
         PyResult::Ok(Box::new(Held::new(made.unbind())) as Packed)
     };
-    Python::attach(call).map_err(carry)
+    Python::attach(made).map_err(carry)
 }
 
 fn unpacked(unpack: &Py<PyAny>, data: &(dyn Any + Send + Sync)) -> Result<Tensor> {
-    let call = |py: Python<'_>| {
+    let tensor = |py: Python<'_>| {
         let packed = data.downcast_ref::<Held>().map(|packed| packed.bind(py));
-        expected(unpack.bind(py).call1((packed,))?)
+        expected(call(unpack.bind(py), (packed,))?)
     };
-    Python::attach(call).map_err(carry)
+    Python::attach(tensor).map_err(carry)
 }
 
 fn expected(returned: Object<'_>) -> PyResult<Tensor> {

@@ -2,7 +2,7 @@
 
 use super::graph::{PyHookHandle, PyNode, gradient_hook};
 use super::{Object, run_backward};
-use crate::call::IntoPython;
+use crate::call::{IntoPython, call};
 use crate::cycles;
 use crate::errors::{carry, raise};
 use crate::tensor::{PyTensor, tensor_in, wrap};
@@ -89,10 +89,10 @@ impl PyTensor {
     /// Calls `hook` with this leaf whenever its gradient has been accumulated.
     fn register_post_accumulate_grad_hook(&self, hook: Py<PyAny>) -> PyResult<PyHookHandle> {
         let (hook, held) = cycles::held(hook);
-        let call = move |leaf: &Tensor| {
-            Python::attach(|py| hook.bind(py).call1((wrap(py, leaf.clone())?,)).map(drop)).map_err(carry)
+        let run = move |leaf: &Tensor| {
+            Python::attach(|py| call(hook.bind(py), (wrap(py, leaf.clone())?,)).map(drop)).map_err(carry)
         };
-        let handle = self.tensor().register_post_accumulate_grad_hook(call).map_err(raise)?;
+        let handle = self.tensor().register_post_accumulate_grad_hook(run).map_err(raise)?;
         Ok(PyHookHandle(handle.holding(held)))
     }
 

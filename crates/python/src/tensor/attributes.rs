@@ -1,11 +1,12 @@
 //! What a tensor is, as attributes and methods of the class.
 
 use super::PyTensor;
-use crate::call::IntoPython;
+use crate::call::{IntoPython, call};
 use crate::errors::raise;
 use crate::types::{PyDevice, PyDtype, PyLayout, PyMemoryFormat, dtype_object};
 use flambeau_core::{MemoryFormat, shape};
 use flambeau_ops::ops;
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
@@ -16,7 +17,7 @@ static SIZE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 /// Sizes as a `Size`.
 pub(crate) fn size_object<'py>(py: Python<'py>, sizes: &[i64]) -> PyResult<Bound<'py, PyAny>> {
     let class = SIZE.import(py, "flambeau._size", "Size")?;
-    class.call1((PyTuple::new(py, sizes)?,))
+    call(class.as_any(), (PyTuple::new(py, sizes)?,))
 }
 
 #[pymethods]
@@ -42,8 +43,10 @@ impl PyTensor {
         match dim {
             None => Ok(PyTuple::new(py, strides)?.into_any()),
             Some(dim) => {
-                let dim = shape::wrap_dim(dim, strides.len()).map_err(raise)?;
-                Ok(strides[dim].into_pyobject(py)?.into_any())
+                let at = shape::wrap_dim(dim, strides.len()).map_err(raise)?;
+                let none = || format!("stride: dimension specified as {dim} but tensor has no dimensions");
+                let stride = strides.get(at).ok_or_else(|| PyIndexError::new_err(none()))?;
+                Ok(stride.into_pyobject(py)?.into_any())
             }
         }
     }

@@ -1,15 +1,17 @@
 //! Tensors from Python's numbers and nested lists, and instances of subclasses.
 
 use super::{PyTensor, make_known, tensor_in, wrap};
-use crate::arguments::{device_of, dtype_of, is_number, scalar_of, type_name};
+use crate::arguments::{device_of, dtype_of, dtype_of_number, is_number, scalar_of, type_name};
+use crate::call::call;
 use crate::errors::raise;
 use crate::numpy;
 use flambeau_autograd::Autograd;
-use flambeau_core::{Device, Element, Scalar, ScalarType, default_dtype, fallible};
+use flambeau_core::sizes_and_strides::MAX_DIMS;
+use flambeau_core::{Device, DimVec, Element, Scalar, ScalarType, default_dtype, fallible, shape};
 use flambeau_ops::{Tensor, dispatch_all_types, ops};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use std::cell::Cell;
 
 type Object<'py> = Bound<'py, PyAny>;
@@ -53,7 +55,7 @@ impl PyTensor {
         data: &Bound<'py, PyTensor>,
         require_grad: bool,
     ) -> PyResult<Object<'py>> {
-        let object = PyTensor::type_object(cls.py()).getattr("__new__")?.call1((cls, data))?;
+        let object = call(&PyTensor::type_object(cls.py()).getattr("__new__")?, (cls, data))?;
         register(&object)?;
         if require_grad && let Some(tensor) = tensor_in(&object) {
             tensor.requires_grad_(true).map_err(raise)?;
@@ -77,7 +79,7 @@ pub(crate) fn hand_over<'py>(cls: &Object<'py>, tensor: &Bound<'py, PyTensor>) -
 pub(super) fn made_of<'py>(cls: &Object<'py>, tensor: Tensor) -> PyResult<Object<'py>> {
     let make = PyTensor::type_object(cls.py()).getattr("__new__")?;
     HANDED_OVER.set(Some(tensor));
-    let made = make.call1((cls,));
+    let made = call(&make, (cls,));
     HANDED_OVER.set(None);
     let object = made?;
     register(&object)?;
@@ -171,13 +173,11 @@ pub(super) fn from_data(
     dtype: Option<ScalarType>,
     device: Option<Device>,
 ) -> PyResult<Tensor> {
-    let mut sizes = vec![];
-    measure(data, &mut sizes)?;
-    let count = sizes.iter().fold(1usize, |product, size| product.saturating_mul(*size as usize));
-    let mut numbers = fallible::with_capacity(count).map_err(|e| raise(e.context("tensor")))?;
-    flatten(data, &sizes, &mut numbers)?;
-    let dtype = dtype.unwrap_or_else(|| inferred(&numbers));
-    let host = filled(&numbers, &sizes, dtype)?;
+    let sizes = measure(data)?;
+    let mut found = Found::with_room(shape::numel(&sizes).map_err(raise)?)?;
+    found.take(data, &sizes)?;
+    let dtype = dtype.unwrap_or_else(|| found.dtype.unwrap_or_else(default_dtype));
+    let host = filled(&found.numbers, &sizes, dtype)?;
     match device {
         None => Ok(host),
         Some(device) if device.is_cpu() => Ok(host),
@@ -185,22 +185,52 @@ pub(super) fn from_data(
     }
 }
 
-/// The sizes, as the first items tell them; the others are held against them.
-fn measure(data: &Object<'_>, sizes: &mut Vec<i64>) -> PyResult<()> {
-    if let Some(array) = numpy::to_be_copied(data)? {
-        sizes.extend_from_slice(array.sizes());
-        return Ok(());
+/// The sizes, as the first items tell them; the others are held against them. They are bounded, since a list may hold itself.
+fn measure(data: &Object<'_>) -> PyResult<DimVec> {
+    let mut sizes = DimVec::new();
+    let mut item = data.clone();
+    loop {
+        match found_in(&item)? {
+            Some(tensor) => {
+                sizes.extend_from_slice(tensor.sizes());
+                break;
+            }
+            None => match sequence_length(&item)? {
+                Some(length) => sizes.push(length as i64),
+                None => break,
+            },
+        }
+        if sizes.last() == Some(&0) || sizes.len() > MAX_DIMS {
+            break;
+        }
+        item = first_of(&item)?;
     }
-    if let Some(tensor) = tensor_in(data) {
-        sizes.extend_from_slice(tensor.sizes());
-        return Ok(());
+    if sizes.len() > MAX_DIMS {
+        return Err(PyValueError::new_err(format!(
+            "new(): too many dimensions '{}': expected at most {MAX_DIMS}, but the data is nested deeper",
+            type_name(data)
+        )));
     }
-    let Some(length) = sequence_length(data)? else { return Ok(()) };
-    sizes.push(length as i64);
-    if length == 0 { Ok(()) } else { measure(&data.get_item(0)?, sizes) }
+    Ok(sizes)
 }
 
-/// The length, if it is a sequence; text is none.
+fn first_of<'py>(sequence: &Object<'py>) -> PyResult<Object<'py>> {
+    match (sequence.cast::<PyList>(), sequence.cast::<PyTuple>()) {
+        (Ok(list), _) => list.get_item(0),
+        (_, Ok(tuple)) => tuple.get_item(0),
+        _ => call(&sequence.getattr("__getitem__")?, (0,)),
+    }
+}
+
+/// The tensor that an item of nested sequences is, or that shares the elements of an array.
+fn found_in(item: &Object<'_>) -> PyResult<Option<Tensor>> {
+    match tensor_in(item) {
+        Some(tensor) => Ok(Some(tensor.clone())),
+        None => numpy::to_be_copied(item),
+    }
+}
+
+/// The length, if it is a sequence; text is none, and neither is a mapping.
 fn sequence_length(data: &Object<'_>) -> PyResult<Option<usize>> {
     if let Ok(list) = data.cast::<PyList>() {
         return Ok(Some(list.len()));
@@ -208,27 +238,87 @@ fn sequence_length(data: &Object<'_>) -> PyResult<Option<usize>> {
     if let Ok(tuple) = data.cast::<PyTuple>() {
         return Ok(Some(tuple.len()));
     }
-    if is_number(data) {
+    if is_number(data) || data.is_instance_of::<PyDict>() {
         return Ok(None);
     }
     if data.is_instance_of::<PyString>() {
         return Err(PyTypeError::new_err(format!("new(): invalid data type '{}'", type_name(data))));
     }
-    Ok(data
-        .hasattr("__len__")?
-        .then(|| data.len())
-        .transpose()?
-        .filter(|_| data.hasattr("__getitem__").unwrap_or(false)))
+    if !data.hasattr("__getitem__")? || !data.hasattr("__len__")? {
+        return Ok(None);
+    }
+    call(&data.getattr("__len__")?, ())?.extract().map(Some)
 }
 
-fn flatten(data: &Object<'_>, sizes: &[i64], into: &mut Vec<Scalar>) -> PyResult<()> {
-    if let Some(tensor) = tensor_in(data) {
-        return flatten_tensor(tensor, sizes, into);
+/// The items of a sequence that Python code may make one by one, some hundred at a time.
+struct Items<'py> {
+    iterator: Object<'py>,
+    islice: Object<'py>,
+}
+
+impl<'py> Items<'py> {
+    fn of(sequence: &Object<'py>) -> PyResult<Self> {
+        let py = sequence.py();
+        let iterator = call(&py.import("builtins")?.getattr("iter")?, (sequence,))?;
+        Ok(Items { iterator, islice: py.import("itertools")?.getattr("islice")? })
     }
-    if let Some(array) = numpy::to_be_copied(data)? {
-        return flatten_tensor(&array, sizes, into);
+
+    /// The next ones, `most` at most; none where there are no more.
+    fn next(&mut self, most: usize) -> PyResult<Bound<'py, PyList>> {
+        let next = call(&self.islice, (&self.iterator, most.min(512)))?;
+        let list = call(next.py().get_type::<PyList>().as_any(), (next,))?;
+        Ok(list.cast_into::<PyList>()?)
     }
-    let [first, rest @ ..] = sizes else {
+}
+
+/// The numbers in nested sequences, and the type that they promote to; none where there are none.
+struct Found {
+    numbers: Vec<Scalar>,
+    dtype: Option<ScalarType>,
+}
+
+impl Found {
+    fn with_room(count: i64) -> PyResult<Self> {
+        let numbers = fallible::with_capacity(count as usize).map_err(|e| raise(e.context("tensor")))?;
+        Ok(Found { numbers, dtype: None })
+    }
+
+    /// Takes in data that must have these sizes.
+    fn take(&mut self, data: &Object<'_>, sizes: &[i64]) -> PyResult<()> {
+        if let Some(tensor) = found_in(data)? {
+            return self.take_tensor(&tensor, sizes);
+        }
+        let [first, rest @ ..] = sizes else { return self.take_number(data) };
+        let Some(length) = sequence_length(data)? else {
+            return Err(PyTypeError::new_err(format!(
+                "expected a sequence of length {first} but got a number"
+            )));
+        };
+        let wrong =
+            |length| PyValueError::new_err(format!("expected sequence of length {first} (got {length})"));
+        if length as i64 != *first {
+            return Err(wrong(length));
+        }
+        if let Ok(list) = data.cast::<PyList>() {
+            return list.iter().try_for_each(|item| self.take(&item, rest));
+        }
+        if let Ok(tuple) = data.cast::<PyTuple>() {
+            return tuple.iter_borrowed().try_for_each(|item| self.take(&item, rest));
+        }
+        let mut count = 0;
+        let mut items = Items::of(data)?;
+        while count < length {
+            let next = items.next(length - count)?;
+            if next.is_empty() {
+                return Err(wrong(count));
+            }
+            next.iter().try_for_each(|item| self.take(&item, rest))?;
+            count += next.len();
+        }
+        Ok(())
+    }
+
+    fn take_number(&mut self, data: &Object<'_>) -> PyResult<()> {
         if !is_number(data) {
             let class = type_name(data);
             return Err(match data.is_instance_of::<PyList>() || data.is_instance_of::<PyTuple>() {
@@ -239,41 +329,30 @@ fn flatten(data: &Object<'_>, sizes: &[i64], into: &mut Vec<Scalar>) -> PyResult
                 false => PyRuntimeError::new_err(format!("Could not infer dtype of {class}")),
             });
         }
-        fallible::push(into, scalar_of(data)?).map_err(raise)?;
-        return Ok(());
-    };
-    let Some(length) = sequence_length(data)? else {
-        return Err(PyTypeError::new_err(format!("expected a sequence of length {first} but got a number")));
-    };
-    if length as i64 != *first {
-        return Err(PyValueError::new_err(format!("expected sequence of length {first} (got {length})")));
+        let number = scalar_of(data)?;
+        self.note(dtype_of_number(data, number));
+        fallible::push(&mut self.numbers, number).map_err(raise)?;
+        Ok(())
     }
-    if let Ok(list) = data.cast::<PyList>() {
-        return list.iter().try_for_each(|item| flatten(&item, rest, into));
-    }
-    data.try_iter()?.try_for_each(|item| flatten(&item?, rest, into))
-}
 
-fn flatten_tensor(tensor: &Tensor, sizes: &[i64], into: &mut Vec<Scalar>) -> PyResult<()> {
-    if tensor.sizes() != sizes {
-        let message = format!("expected a tensor of sizes {sizes:?} but got {:?}", tensor.sizes());
-        return Err(PyValueError::new_err(message));
+    fn take_tensor(&mut self, tensor: &Tensor, sizes: &[i64]) -> PyResult<()> {
+        if tensor.sizes() != sizes {
+            let message = format!("expected a tensor of sizes {sizes:?} but got {:?}", tensor.sizes());
+            return Err(PyValueError::new_err(message));
+        }
+        self.note(tensor.dtype());
+        let flat = ops::reshape(&ops::detach(tensor).map_err(raise)?, &[-1]).map_err(raise)?;
+        for element in ops::unbind_int(&flat, 0).map_err(raise)? {
+            let number = element.item_scalar().map_err(raise)?;
+            fallible::push(&mut self.numbers, number).map_err(raise)?;
+        }
+        Ok(())
     }
-    let flat = ops::reshape(&ops::detach(tensor).map_err(raise)?, &[-1]).map_err(raise)?;
-    for element in ops::unbind_int(&flat, 0).map_err(raise)? {
-        fallible::push(into, element.item_scalar().map_err(raise)?).map_err(raise)?;
-    }
-    Ok(())
-}
 
-/// Floating point if any number is, else integers if any is, else bool; of nothing, the default type.
-fn inferred(numbers: &[Scalar]) -> ScalarType {
-    let floats = numbers.iter().any(|number| number.is_floating_point());
-    let bools = numbers.iter().all(|number| matches!(number, Scalar::Bool(_)));
-    match () {
-        () if floats || numbers.is_empty() => default_dtype(),
-        () if bools => ScalarType::Bool,
-        () => ScalarType::I64,
+    fn note(&mut self, dtype: ScalarType) {
+        if self.dtype != Some(dtype) {
+            self.dtype = self.dtype.map_or(Some(dtype), |before| before.promote(dtype).or(Some(dtype)));
+        }
     }
 }
 

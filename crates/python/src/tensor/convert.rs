@@ -2,7 +2,7 @@
 
 use super::{PyTensor, tensor_in, wrap};
 use crate::arguments::{LARGE, is_number};
-use crate::call::{IntoPython, run};
+use crate::call::{IntoPython, call, run};
 use crate::errors::raise;
 use crate::objects;
 use flambeau_core::{Error, ErrorKind, MemoryFormat, Result, Scalar, ScalarType, fallible};
@@ -68,7 +68,7 @@ impl PyTensor {
             return Err(PyTypeError::new_err("iteration over a 0-d tensor"));
         }
         let items = ops::unbind_int(&self.tensor, 0).map_err(raise)?.into_python(py)?;
-        items.call_method0("__iter__")
+        call(&items.getattr("__iter__")?, ())
     }
 
     fn __contains__(slf: &Bound<'_, Self>, value: &Object<'_>) -> PyResult<bool> {
@@ -79,7 +79,7 @@ impl PyTensor {
             )));
         }
         let equal = slf.as_any().rich_compare(value, pyo3::class::basic::CompareOp::Eq)?;
-        equal.call_method0("any")?.is_truthy()
+        call(&equal.getattr("any")?, ())?.is_truthy()
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

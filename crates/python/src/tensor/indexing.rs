@@ -64,6 +64,9 @@ impl Place {
                 tensor.dim()
             )));
         }
+        if items.iter_borrowed().filter(|item| item.is(index.py().Ellipsis())).count() > 1 {
+            return Err(PyIndexError::new_err("an index can only have a single ellipsis ('...')"));
+        }
         for item in items.iter_borrowed() {
             place.apply(&item, tensor.dim() as i64 - used)?;
         }

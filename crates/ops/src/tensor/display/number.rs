@@ -3,6 +3,9 @@
 use super::PrintOptions;
 use flambeau_core::{Scalar, ScalarType};
 
+/// The most digits behind the point: no f64 has more that differ from 0, and `format!` takes no width past 2^16.
+const MOST_DIGITS: usize = 1074;
+
 /// How a floating point number is written.
 #[derive(Clone, Copy, PartialEq)]
 enum Notation {
@@ -23,7 +26,8 @@ pub(super) struct Numbers {
 
 impl Numbers {
     pub(super) fn new(values: &[Scalar], dtype: ScalarType, options: &PrintOptions) -> Self {
-        let mut numbers = Numbers { notation: Notation::Whole, precision: options.precision, width: 1 };
+        let precision = options.precision.min(MOST_DIGITS);
+        let mut numbers = Numbers { notation: Notation::Whole, precision, width: 1 };
         // Zeros, infinities and NaN have no say in notation and width, as in PyTorch: they may stick out.
         let telling =
             |s: &&Scalar| !dtype.is_floating_point() || (s.to_f64().is_finite() && s.to_f64() != 0.0);

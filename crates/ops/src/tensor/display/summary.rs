@@ -22,7 +22,7 @@ struct Shown {
 
 impl Shown {
     fn new(size: usize, summarize: bool, edge: usize) -> Self {
-        if summarize && size > 2 * edge {
+        if summarize && size > edge.saturating_mul(2) {
             Shown { count: 2 * edge, gap: Some(edge) }
         } else {
             Shown { count: size, gap: None }
