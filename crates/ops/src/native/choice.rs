@@ -1,6 +1,6 @@
 //! Choices by a condition: `where`, `masked_fill`.
 
-use crate::tensor_iterator::{Config, TensorIterator};
+use crate::tensor_iterator::{Config, TensorIterator, result_type_of};
 use crate::{Tensor, loops, ops};
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, bail, ensure};
 
@@ -30,14 +30,22 @@ pub fn where_self(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor, _: &Ten
     loops::select_kernel(iter)
 }
 
+/// A number that is chosen beside the elements of a tensor, and must be one of theirs where it is brought to their type.
+fn number_beside(tensor: &Tensor, number: Scalar) -> Result<Tensor> {
+    if result_type_of(tensor, number)? == tensor.dtype() {
+        number.check_range(tensor.dtype()).map_err(|e| e.context("where"))?;
+    }
+    Tensor::wrapped_number(number)
+}
+
 /// A number where the condition holds, `other` elsewhere.
 pub fn where_scalar_self(condition: &Tensor, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    ops::where_self(condition, &Tensor::wrapped_number(self_)?, other)
+    ops::where_self(condition, &number_beside(other, self_)?, other)
 }
 
 /// `self_` where the condition holds, a number elsewhere.
 pub fn where_scalar_other(condition: &Tensor, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    ops::where_self(condition, self_, &Tensor::wrapped_number(other)?)
+    ops::where_self(condition, self_, &number_beside(self_, other)?)
 }
 
 /// One of two numbers.

@@ -4,7 +4,7 @@ use crate::loops;
 use crate::tensor_iterator::{Config, TensorIterator};
 use crate::vectorized::Vector;
 use crate::{Tensor, ops};
-use flambeau_core::{Result, Scalar, bail, ensure};
+use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
 
 type MaskOf<V> = <V as Vector>::Mask;
 
@@ -60,12 +60,26 @@ pub fn signbit(iter: &mut TensorIterator<'_>, self_: &Tensor) -> Result<()> {
     if iter.common_dtype().is_floating_point() { has_sign(iter, self_) } else { is_negative(iter, self_) }
 }
 
+/// Shape and type of a comparison with a number. One beyond the range of the elements' type is compared as the number it is: it
+/// takes part in promotion as a tensor of the same rank would.
+fn build_comparison_with<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, other: Scalar) -> Result<()> {
+    let changes_type = other.is_floating_point() && !self_.is_floating_point();
+    if changes_type || self_.dtype() == ScalarType::Bool || other.is_in_range(self_.dtype()) {
+        return iter.build_number_op(self_, other, Config::COMPARE);
+    }
+    let sizes: &[i64] = if self_.dim() > 0 { &[1] } else { &[] };
+    let wide = if self_.is_floating_point() { ScalarType::F64 } else { ScalarType::I64 };
+    iter.add_input(self_);
+    iter.add_owned_input(ops::full(sizes, other, Some(wide), None, Some(self_.device()), None)?);
+    iter.build(Config::COMPARE)
+}
+
 /// Comparisons with a number.
 macro_rules! comparisons_with_numbers {
     ($($name:ident, $meta:ident = $of_tensors:ident;)*) => {$(
         #[doc = concat!("Shape and type of [`", stringify!($name), "`].")]
         pub fn $meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, other: Scalar) -> Result<()> {
-            iter.build_number_op(self_, other, Config::COMPARE)
+            build_comparison_with(iter, self_, other)
         }
 
         #[doc = concat!("[`", stringify!($of_tensors), "`] with a number.")]

@@ -23,8 +23,8 @@ fn check_vectors(name: &str, tensor: &Tensor, p: f64) -> Result<()> {
     Ok(())
 }
 
-/// The p-norms of all differences of a row of `x1` and a row of `x2`. Where both are long, Euclidean distances come from
-/// a matrix product, unless `compute_mode` is 2; they do always where it is 1.
+/// The p-norms of all differences of a row of `x1` and a row of `x2`. Where one is long, Euclidean distances of points that lie
+/// far enough apart come from a matrix product, unless `compute_mode` is 2; they do always where it is 1.
 pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>) -> Result<Tensor> {
     const NAME: &str = "cdist";
     for (name, x) in [("X1", x1), ("X2", x2)] {
@@ -58,16 +58,46 @@ pub fn _local_scalar_dense(self_: &Tensor) -> Result<Scalar> {
     self_.item_scalar()
 }
 
-/// Euclidean distances as `|a|^2 + |b|^2 - 2ab`, in one matrix product; those of 0 have no gradient.
+/// What part of `|a|^2 + |b|^2` a squared distance must be to come from a matrix product: of a smaller one, rounding these sums has
+/// taken more than three bits.
+const LEAST_PART: f64 = 0.1;
+
+/// Euclidean distances as `|a|^2 + |b|^2 - 2ab`, in one matrix product, and by differences where points lie closer together than that
+/// can tell; those of 0 have no gradient.
 pub fn euclidean_dist(x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
+    let wide = computing_type(x1.dtype());
+    if wide != x1.dtype() {
+        return euclidean_dist(&x1.to(wide)?, &x2.to(wide)?)?.to(x1.dtype());
+    }
     let squared = |x: &Tensor| x.square()?.sum_dim_intlist(Some(&[-1]), true);
     let (a, b) = (squared(x1)?, squared(x2)?);
     let left =
         ops::cat(&[x1.mul_scalar(-2)?, a.clone(), ops::ones_like(&a, None, None, None, None, None)?], -1)?;
-    let right = ops::cat(&[x2.clone(), ops::ones_like(&b, None, None, None, None, None)?, b], -1)?;
+    let right = ops::cat(&[x2.clone(), ops::ones_like(&b, None, None, None, None, None)?, b.clone()], -1)?;
     let squares = left.matmul(&right.mT()?)?;
-    let zero = squares.le_scalar(0)?;
-    squares.masked_fill(&zero, 1)?.sqrt()?.masked_fill(&zero, 0)
+    // Of what is not finite too, where the sums say nothing.
+    let near = squares.gt(&a.add(&b.mT()?)?.mul_scalar(LEAST_PART)?)?.logical_not()?;
+    let distances = squares.masked_fill(&near, 1)?.sqrt()?;
+    if near.device().is_meta() {
+        return Ok(distances);
+    }
+    let pairs = ops::unbind_int(&ops::nonzero(&near)?, 1)?;
+    if pairs.first().is_none_or(|of_first| of_first.numel() == 0) {
+        return Ok(distances);
+    }
+    let difference = points(x1, &near, &pairs, -2)?.sub(&points(x2, &near, &pairs, -1)?)?;
+    let apart = ops::linalg_vector_norm(&difference, Scalar::Float(2.0), Some(&[-1]), false, None)?;
+    distances.masked_scatter(&near, &apart)
+}
+
+/// The points of pairs, given by their places in a batch of matrices: those that dimension `dim` of these counts.
+fn points(x: &Tensor, matrices: &Tensor, pairs: &[Tensor], dim: i64) -> Result<Tensor> {
+    let batch = pairs.len() - 2;
+    let mut sizes = DimVec::from_slice(&matrices.sizes()[..batch]);
+    sizes.extend([matrices.size(dim)?, x.size(-1)?]);
+    let at = if dim == -1 { batch + 1 } else { batch };
+    let indices: Vec<Option<Tensor>> = pairs[..batch].iter().chain([&pairs[at]]).cloned().map(Some).collect();
+    ops::index_tensor(&ops::expand(x, &sizes, false)?, &indices)
 }
 
 /// The p-norms of the differences of each two rows, in the order of the pairs.

@@ -108,6 +108,9 @@ pub fn pow_scalar_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, exp
         "{}: Integers to negative integer powers are not allowed.",
         iter.name()
     );
+    if self_.dtype() != ScalarType::Bool && exponent.is_integral(true) {
+        exponent.check_range(self_.dtype()).map_err(|e| e.context(iter.name()))?;
+    }
     build_with_numbers(iter, self_, [exponent])
 }
 

@@ -200,7 +200,7 @@ pub fn multinomial(
     let all = probabilities(self_)?;
     for row in 0..rows {
         let weights = &all[row * places..(row + 1) * places];
-        check_weights(weights)?;
+        check_weights(weights, if replacement { 1 } else { draws })?;
         let uniform = |i: usize| (philox.word64((row * per_row + i) as u64) >> 11) as f64 * 2f64.powi(-53);
         if replacement {
             draw_with_replacement(weights, draws, uniform, &mut chosen)?;
@@ -236,7 +236,7 @@ fn check_multinomial(self_: &Tensor, num_samples: i64, replacement: bool) -> Res
     Ok(())
 }
 
-fn check_weights(weights: &[f64]) -> Result<()> {
+fn check_weights(weights: &[f64], drawn: usize) -> Result<()> {
     ensure!(
         weights.iter().all(|w| *w >= 0.0 && w.is_finite()),
         InvalidArgument,
@@ -246,6 +246,13 @@ fn check_weights(weights: &[f64]) -> Result<()> {
         weights.iter().sum::<f64>() > 0.0,
         InvalidArgument,
         "multinomial: invalid multinomial distribution (sum of probabilities <= 0)"
+    );
+    let possible = weights.iter().filter(|w| **w > 0.0).count();
+    ensure!(
+        drawn <= possible,
+        InvalidArgument,
+        "multinomial: invalid multinomial distribution (with replacement=False, not enough non-negative category to sample: \
+         expected at least {drawn} weights above 0 but got {possible})"
     );
     Ok(())
 }

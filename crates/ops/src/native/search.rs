@@ -131,7 +131,13 @@ pub fn searchsorted_scalar(
         false,
         None,
     )?;
-    ops::searchsorted_tensor(sorted_sequence, &value, out_int32, right, side, sorter)
+    if self_.is_in_range(sorted_sequence.dtype()) {
+        return ops::searchsorted_tensor(sorted_sequence, &value, out_int32, right, side, sorter);
+    }
+    // Beyond the range of the boundaries' type it is compared as the number it is, which one dimension keeps it.
+    let found =
+        ops::searchsorted_tensor(sorted_sequence, &value.reshape(&[1])?, out_int32, right, side, sorter)?;
+    found.reshape(&[])
 }
 
 /// For each value the number of the interval between `boundaries` that it lies in.
