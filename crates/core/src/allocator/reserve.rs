@@ -228,7 +228,9 @@ mod tests {
                 }
             }
             kept.into_iter().for_each(give_back);
-            assert_eq!((BLOCKS.lock().used, BLOCKS.lock().cut), (0, 0));
+            let blocks = BLOCKS.lock();
+            assert_eq!((blocks.used, blocks.cut), (0, 0));
+            drop(blocks);
         }
     }
 
