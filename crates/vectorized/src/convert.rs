@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use half::{bf16, f16};
 
-use super::isa::{EveryLanes, Isa, Kernel, Placed, dispatch};
+use super::isa::{EveryLanes, Isa, Kernel, Placed, Scalar, dispatch};
 use super::lanes::{Lanes, Vector};
 use super::scalar::{round_to_bf16, widen_bf16};
 
@@ -53,18 +53,6 @@ pub trait Convert: EveryLanes {
     fn to_f32(self) -> f32;
     /// As f64.
     fn to_f64(self) -> f64;
-
-    /// Reads one element.
-    ///
-    /// # Safety
-    ///
-    /// - `from` is valid for reading one element; for `bool`, of any byte.
-    #[doc(hidden)]
-    #[inline(always)]
-    unsafe fn read(from: *const Self) -> Self {
-        // SAFETY: this function's condition.
-        unsafe { from.read_unaligned() }
-    }
 }
 
 macro_rules! convert_integer {
@@ -218,11 +206,17 @@ impl Convert for bool {
     fn to_f64(self) -> f64 {
         f64::from(self.to_u8())
     }
-    #[inline(always)]
-    unsafe fn read(from: *const Self) -> Self {
-        // SAFETY: `from` is valid for reading a byte, whatever it holds.
-        unsafe { from.cast::<u8>().read() != 0 }
-    }
+}
+
+/// Reads one element, aligned or not: [`Lanes::load_one`] outside of kernels.
+///
+/// # Safety
+///
+/// - `from` is valid for reading one element; for `bool`, of any byte.
+#[inline(always)]
+pub unsafe fn load_one<T: EveryLanes>(from: *const T) -> T {
+    // SAFETY: this function's condition.
+    unsafe { <T as Lanes<Scalar>>::load_one(from) }
 }
 
 /// Converts `count` elements that lie side by side.
@@ -322,7 +316,7 @@ where
 unsafe fn each<From: Convert, To: Convert>(from: *const From, to: *mut To, count: usize) {
     for i in 0..count {
         // SAFETY: `i < count`.
-        unsafe { to.add(i).write_unaligned(From::read(from.add(i)).convert()) };
+        unsafe { to.add(i).write_unaligned(load_one(from.add(i)).convert()) };
     }
 }
 

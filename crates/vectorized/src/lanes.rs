@@ -131,6 +131,27 @@ pub trait Number:
     fn maximum(self, other: Self) -> Self {
         Self::select(self.ne(self), self, self.max(other))
     }
+    /// [`Number::min`], which takes -0 for less than 0, as IEEE 754-2019 does.
+    #[inline(always)]
+    fn min_of_signed(self, other: Self) -> Self {
+        // Of equal numbers only zeros may differ; of two, this sum is -0 where either is.
+        signed_zeros(self, other, self.min(other), -((-self) - other))
+    }
+    /// [`Number::max`], which takes 0 for greater than -0, as IEEE 754-2019 does.
+    #[inline(always)]
+    fn max_of_signed(self, other: Self) -> Self {
+        signed_zeros(self, other, self.max(other), self + other)
+    }
+}
+
+/// `zero` where both are zeros that may have a sign, else `other_than_zero`.
+#[inline(always)]
+fn signed_zeros<V: Number>(a: V, b: V, other_than_zero: V, zero: V) -> V {
+    use flambeau_core::Element;
+    if !<V::Element as Element>::SCALAR_TYPE.is_floating_point() {
+        return other_than_zero;
+    }
+    V::select(a.eq(V::zero()) & b.eq(V::zero()), zero, other_than_zero)
 }
 
 /// Operations of the integers (and of `bool`, where `!` is logical). Nothing here panics.
@@ -406,6 +427,18 @@ pub trait Lanes<I: Isa>: Copy + 'static {
 
     /// A lane's value as an element, rounded as [`Lanes::store`] rounds.
     fn narrow(value: <Self::Vector as Vector>::Element) -> Self;
+
+    /// Reads one element, aligned or not: the one way to an element of a type that is not named, since memory of `bool` may hold
+    /// any byte, of which all but 0 are true.
+    ///
+    /// # Safety
+    ///
+    /// - `from` is valid for reading one element.
+    #[inline(always)]
+    unsafe fn load_one(from: *const Self) -> Self {
+        // SAFETY: this function's condition; any bytes are a value of every type but `bool`, which has a way of its own.
+        unsafe { from.read_unaligned() }
+    }
 
     /// Reads `Vector::LANES` elements.
     ///

@@ -78,7 +78,7 @@ mod scalar;
 #[cfg(test)]
 mod tests;
 
-pub use convert::{Convert, convert_slice};
+pub use convert::{Convert, convert_slice, load_one};
 #[cfg(target_arch = "x86_64")]
 pub use isa::Avx512;
 pub use isa::{

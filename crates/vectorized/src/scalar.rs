@@ -54,6 +54,11 @@ macro_rules! bool_lanes {
                 value
             }
             #[inline(always)]
+            unsafe fn load_one(from: *const Self) -> Self {
+                // SAFETY: `from` is valid for reading a byte, whatever it holds.
+                unsafe { from.cast::<u8>().read() != 0 }
+            }
+            #[inline(always)]
             unsafe fn load(from: *const Self) -> Self::Vector {
                 // SAFETY: `from` is valid for reading `LANES` elements.
                 unsafe { load_bools(from, $lanes) }

@@ -6,17 +6,19 @@ use super::tiles::{StridedConvert, copy_strided};
 use super::turned;
 use crate::gemm::{self, Squares};
 use crate::tensor_iterator::{Along, Pointers, TensorIterator};
-use flambeau_core::Result;
+use flambeau_core::{Result, ScalarType};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// Copies the input of an iterator of one output and one input, converting where types differ.
+/// Copies the input of an iterator of one output and one input, converting where types differ. Truth values are converted too: their
+/// bytes are 0 or 1 in a result, whatever they were.
 ///
 /// # Errors
 /// `Busy` or `Aliasing` where an operand may not be touched.
 pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
     let (to, from) = (iter.operands()[0].dtype(), iter.operands()[1].dtype());
     let convert = StridedConvert::new(from, to)?;
+    let moves = from == to && to != ScalarType::Bool;
     let turned_dim = turned::turned_dim(iter);
     // A block that is turned writes a few lines in each of many rows, for which the processor cannot ask ahead: it gains sooner.
     let sooner = if turned_dim.is_some() { 2 } else { 1 };
@@ -30,21 +32,21 @@ pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
         let along = if streams { Along::Rows } else { Along::Columns };
         return iter.with_pointers(|data| {
             let result = &iter.operands()[0];
-            if let Some(columns) = turned::squares(result, data[0]).filter(|_| streams && from == to) {
+            if let Some(columns) = turned::squares(result, data[0]).filter(|_| streams && moves) {
                 return iter.for_each_block(data, dim, [columns, usize::MAX], Along::Rows, &|p, n, rows| {
                     stream_squares(&p, n, rows, to.size());
                     streaming::fence(streams);
                 });
             }
             iter.for_each_block(data, dim, [turned::COLUMNS, rows], along, &|p, n, rows| {
-                copy_turned(&p, n, rows, [from.size(), to.size()], (from != to).then_some(convert), streams);
+                copy_turned(&p, n, rows, [from.size(), to.size()], (!moves).then_some(convert), streams);
                 streaming::fence(streams);
             });
         });
     }
     iter.with_pointers(|data| {
         iter.for_each(data, |p, n, rows| {
-            if to == from {
+            if moves {
                 copy_rows(&p, n, rows, to.size(), streams);
             } else {
                 convert_rows(&p, n, rows, [from.size(), to.size()], convert, streams);

@@ -307,7 +307,7 @@ where
         for i in 0..N {
             if repeated[i] {
                 let full = (&raw mut spread[i]).cast::<T>();
-                T::store(T::Vector::splat(from[i].cast::<T>().read_unaligned().widen()), full);
+                T::store(T::Vector::splat(T::load_one(from[i].cast()).widen()), full);
                 (from[i], step[i]) = (full.cast_const().cast(), 0);
             }
         }

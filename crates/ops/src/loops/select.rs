@@ -12,15 +12,16 @@ use std::marker::PhantomData;
 
 /// Writes `yes` where the condition holds and `no` elsewhere: an iterator of one output, a bool condition and two inputs.
 ///
-/// Bits are moved and never computed with, so one loop serves every type of a size.
+/// Bits are moved and never computed with, so one loop serves every type of a size; but what bool chooses from may be any byte.
 ///
 /// # Errors
 /// `Busy` or `Aliasing` where an operand may not be touched.
 pub fn select_kernel(iter: &TensorIterator<'_>) -> Result<()> {
-    match iter.common_dtype().size() {
-        1 => run::<u8>(iter),
-        2 => run::<i16>(iter),
-        4 => run::<f32>(iter),
+    match (iter.common_dtype(), iter.common_dtype().size()) {
+        (ScalarType::Bool, _) => run::<bool>(iter),
+        (_, 1) => run::<u8>(iter),
+        (_, 2) => run::<i16>(iter),
+        (_, 4) => run::<f32>(iter),
         _ => run::<f64>(iter),
     }
 }
@@ -104,7 +105,7 @@ unsafe fn condition<I: Isa, T: Lanes<I>>(
     type MaskOf<V> = <V as Vector>::Mask;
     if rows.repeated[0] {
         // SAFETY: a byte that is there, whatever it holds.
-        let holds = unsafe { rows.from[0].read() } != 0;
+        let holds = unsafe { rows.from[0].cast::<u8>().read() } != 0;
         return MaskOf::<T::Vector>::first(if holds { count } else { 0 });
     }
     // SAFETY: by this function's condition.
@@ -121,7 +122,7 @@ unsafe fn value<I: Isa, T: Lanes<I>>(rows: &Rows<3>, i: usize, at: usize, count:
     // SAFETY: by this function's condition.
     unsafe {
         if rows.repeated[i] {
-            T::Vector::splat(from.read_unaligned().widen())
+            T::Vector::splat(T::load_one(from).widen())
         } else {
             T::load_up_to(from.add(at), count)
         }

@@ -336,7 +336,8 @@ unsafe fn fill(from: *const u8, stride: i64, count: usize, port: Port, tile: &mu
     let mut gathered: Tile = [MaybeUninit::uninit(); TILE];
     // SAFETY: sizes are at most eight bytes, so a tile holds `count` elements of either type.
     unsafe {
-        if port.memory == port.kernel {
+        // A tile of truth values holds no other bytes than 0 and 1.
+        if port.memory == port.kernel && port.memory != ScalarType::Bool {
             return copy_strided(from, stride, to, size as i64, count, size);
         }
         let source = if dense {
@@ -389,15 +390,21 @@ pub(super) unsafe fn copy_strided(
     size: usize,
 ) {
     /// # Safety
-    /// As the enclosing function, with `size` that of `T`.
+    /// As the enclosing function, with `size` that of `Bits`.
     #[inline(always)]
-    unsafe fn steps<T: Copy>(from: *const u8, from_stride: i64, to: *mut u8, to_stride: i64, count: usize) {
-        if from_stride == 0 && to_stride == size_of::<T>() as i64 && count > 0 {
+    unsafe fn steps<Bits: Copy>(
+        from: *const u8,
+        from_stride: i64,
+        to: *mut u8,
+        to_stride: i64,
+        count: usize,
+    ) {
+        if from_stride == 0 && to_stride == size_of::<Bits>() as i64 && count > 0 {
             // SAFETY: one element, and room for `count`.
             unsafe {
-                let value = from.cast::<T>().read_unaligned();
+                let value = from.cast::<Bits>().read_unaligned();
                 for i in 0..count {
-                    to.cast::<T>().add(i).write_unaligned(value);
+                    to.cast::<Bits>().add(i).write_unaligned(value);
                 }
             }
             return;
@@ -405,8 +412,8 @@ pub(super) unsafe fn copy_strided(
         for i in 0..count as i64 {
             // SAFETY: element `i` is inside both sides.
             unsafe {
-                let value = from.offset((i * from_stride) as isize).cast::<T>().read_unaligned();
-                to.offset((i * to_stride) as isize).cast::<T>().write_unaligned(value);
+                let value = from.offset((i * from_stride) as isize).cast::<Bits>().read_unaligned();
+                to.offset((i * to_stride) as isize).cast::<Bits>().write_unaligned(value);
             }
         }
     }

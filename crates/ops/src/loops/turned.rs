@@ -72,9 +72,9 @@ pub(super) unsafe fn turn(
     tile: &mut Tile,
 ) {
     /// # Safety
-    /// As the enclosing function, with `size` that of `T`.
+    /// As the enclosing function, with `size` that of `Bits`.
     #[inline(always)]
-    unsafe fn columns<T: Copy, const ROWS: usize>(
+    unsafe fn columns<Bits: Copy, const ROWS: usize>(
         from: *const u8,
         step: i64,
         n: usize,
@@ -82,18 +82,18 @@ pub(super) unsafe fn turn(
         to: *mut u8,
     ) {
         for column in 0..n {
-            let line = from.wrapping_offset((column as i64 * step) as isize).cast::<T>();
-            let to = to.cast::<T>().wrapping_add(column);
+            let line = from.wrapping_offset((column as i64 * step) as isize).cast::<Bits>();
+            let to = to.cast::<Bits>().wrapping_add(column);
             // SAFETY: the column has `rows` elements side by side, and each row of the tile takes one.
             unsafe {
                 if rows == ROWS {
-                    let whole = line.cast::<[T; ROWS]>().read_unaligned();
+                    let whole = line.cast::<[Bits; ROWS]>().read_unaligned();
                     for (row, value) in whole.into_iter().enumerate() {
                         to.add(row * COLUMNS).write(value);
                     }
                 } else {
                     for row in 0..rows {
-                        to.add(row * COLUMNS).write(line.add(row).read_unaligned());
+                        to.add(row * COLUMNS).write(line.add(row).cast::<Bits>().read_unaligned());
                     }
                 }
             }

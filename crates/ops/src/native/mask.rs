@@ -1,7 +1,7 @@
 //! Elements named by truth values, and the places of those that are not zero.
 
 use super::slices::{apart, with_slices};
-use super::stored::{Numeric, Stored};
+use super::stored::{Moved, Numeric, Stored};
 use super::walk::Walk;
 use super::{copy, gather, places, view};
 use crate::structured::TensorSpec;
@@ -89,7 +89,7 @@ pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
             let mut chosen = Vec::new();
             walk.each(|[at, mask_at]| {
                 if mask[mask_at as usize] != 0 {
-                    scratch::push(&mut chosen, values[at as usize]);
+                    scratch::push(&mut chosen, values[at as usize].settled());
                 }
             });
             Ok(chosen)
@@ -132,16 +132,20 @@ pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result
     let walk = Walk::new(self_.sizes(), [self_.strides(), mask.strides()]);
     dispatch_all_types!(all, self_.dtype(), NAME, T => {
         type B = <T as Stored>::Bits;
-        with_slices(NAME, &[&mask, &source], &[self_], |s| {
-            let (mask, from, to) = (s.read::<u8>(0)?, s.read::<B>(1)?, s.write::<B>(0)?);
-            let mut wanted = 0;
-            walk.each(|[_, mask_at]| wanted += usize::from(mask[mask_at as usize] != 0));
+        // Counted before the guard for writing, which counts as a write.
+        with_slices(NAME, &[&mask], &[], |s| {
+            let (mask, mut wanted) = (s.read::<u8>(0)?, 0);
+            walk.each(|[_, mask_at]| wanted += i64::from(mask[mask_at as usize] != 0));
             ensure!(
-                wanted <= from.len(),
+                wanted <= source.numel(),
                 InvalidArgument,
                 "{NAME}: Number of elements of source < number of ones in mask ({} < {wanted})",
-                from.len()
+                source.numel()
             );
+            Ok(())
+        })?;
+        with_slices(NAME, &[&mask, &source], &[self_], |s| {
+            let (mask, from, to) = (s.read::<u8>(0)?, s.read::<B>(1)?, s.write::<B>(0)?);
             let mut from = from.iter();
             walk.each(|[at, mask_at]| {
                 if mask[mask_at as usize] != 0 && let Some(value) = from.next() {

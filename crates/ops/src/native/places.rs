@@ -6,7 +6,7 @@ pub(super) use put::{Combine, in_wide, widened};
 
 use super::copy;
 use super::slices::{Slices, fill, with_slices};
-use super::stored::Stored;
+use super::stored::{Moved, Stored};
 use super::walk::Walk;
 use crate::loops::streaming;
 use crate::parallel::parallel_for;
@@ -110,11 +110,11 @@ impl Soon {
 }
 
 /// `row[j] = line[index[j] * stride]`; meanwhile asks for what is met `soon`.
-fn pick_line<B: bytemuck::Pod>(row: &mut [B], line: &[B], index: &[i64], stride: i64, mut soon: Soon) {
+fn pick_line<B: Moved>(row: &mut [B], line: &[B], index: &[i64], stride: i64, mut soon: Soon) {
     for (row, index) in row.chunks_mut(LINE).zip(index.chunks(LINE)) {
         soon.ask();
         for (to, i) in row.iter_mut().zip(index) {
-            *to = line[(i * stride) as usize];
+            *to = line[(i * stride) as usize].settled();
         }
     }
 }
@@ -158,7 +158,7 @@ impl Places<'_> {
         })
     }
 
-    fn pick_bits<B: bytemuck::Pod + Send + Sync>(&self, s: &Slices<'_>) -> Result<()> {
+    fn pick_bits<B: Moved>(&self, s: &Slices<'_>) -> Result<()> {
         let (from, index, out) = (s.read::<B>(0)?, s.read::<i64>(1)?, s.write::<B>(0)?);
         let walk = Walk::new(self.sizes, [self.strides, self.index_strides]);
         let ([step, index_step], stride) = (walk.steps(), self.stride);
@@ -168,6 +168,7 @@ impl Places<'_> {
             fill(out, width, |range, part| {
                 let first = range.start / width;
                 streaming::copy_rows(part, width, streams, |r| named(first + r));
+                B::settle(part);
             });
             return Ok(());
         }
@@ -178,7 +179,8 @@ impl Places<'_> {
                 part = rest;
                 if index_step == 0 && step == 1 {
                     let start = (at + index[index_at as usize] * stride) as usize;
-                    return row.copy_from_slice(&from[start..start + n]);
+                    row.copy_from_slice(&from[start..start + n]);
+                    return B::settle(row);
                 }
                 if index_step == 1 && step == 0 {
                     let (line, index) = (&from[at as usize..], &index[index_at as usize..][..n]);
@@ -190,7 +192,7 @@ impl Places<'_> {
                 }
                 for (to, j) in row.iter_mut().zip(0i64..) {
                     let place = at + j * step + index[(index_at + j * index_step) as usize] * stride;
-                    *to = from[place as usize];
+                    *to = from[place as usize].settled();
                 }
             });
         });

@@ -2,7 +2,7 @@
 
 use super::factory::dense_strides;
 use super::slices::{fill, with_slices};
-use super::stored::Stored;
+use super::stored::{Moved, Stored};
 use super::view::wrap_dims;
 use super::walk::Walk;
 use super::{copy, view};
@@ -163,6 +163,7 @@ pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
                             row.iter_mut().zip(0..).for_each(|(to, j)| *to = from[(first as i64 + j * step) as usize]);
                         }
                     }
+                    <T as Stored>::Bits::settle(row);
                 });
             });
             Ok(())

@@ -182,7 +182,9 @@ fn sorted_into(
         "{name}: rows of more than {} elements are not implemented",
         u32::MAX
     );
-    let rows = if rows.is_contiguous() { rows } else { copy::clone(&rows, Some(MemoryFormat::Contiguous))? };
+    // A copy of truth values has no other bytes than 0 and 1, of which the result is made.
+    let as_it_is = rows.is_contiguous() && rows.dtype() != ScalarType::Bool;
+    let rows = if as_it_is { rows } else { copy::clone(&rows, Some(MemoryFormat::Contiguous))? };
     into_dense(&values, |values| {
         into_dense(&indices, |indices| {
             dispatch_all_types!(all, self_.dtype(), name, T => {

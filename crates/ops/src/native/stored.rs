@@ -7,13 +7,25 @@ use half::{bf16, f16};
 /// An element type and what stands for it: any bytes are a value of these.
 pub(super) trait Stored: Element {
     /// As many bytes, to be moved only.
-    type Bits: Pod + Send + Sync;
+    type Bits: Moved;
     /// The same as a number.
     type Number: Numeric;
 }
 
+/// What is moved from place to place: of a result all bytes but 0 and 1 are kept out where they stand for truth values.
+pub(super) trait Moved: Pod + Send + Sync {
+    /// The value as a result holds it.
+    #[inline(always)]
+    fn settled(self) -> Self {
+        self
+    }
+    /// The same for elements that have been moved.
+    #[inline(always)]
+    fn settle(_moved: &mut [Self]) {}
+}
+
 /// What is added, multiplied and ordered.
-pub(super) trait Numeric: Pod + Send + Sync {
+pub(super) trait Numeric: Moved {
     /// Whether some values are no numbers.
     const HAS_NAN: bool;
     /// The scalar, converted as a tensor of the type is filled.
@@ -33,6 +45,26 @@ pub(super) trait Numeric: Pod + Send + Sync {
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(transparent)]
 pub(super) struct Truth(u8);
+
+impl Moved for Truth {
+    #[inline(always)]
+    fn settled(self) -> Self {
+        Truth(u8::from(self.0 != 0))
+    }
+    #[inline(always)]
+    fn settle(moved: &mut [Self]) {
+        moved.iter_mut().for_each(|value| *value = value.settled());
+    }
+}
+
+/// Numbers, and the bytes of all types but bool.
+macro_rules! moved_as_they_are {
+    ($($type:ty)*) => {$(
+        impl Moved for $type {}
+    )*};
+}
+
+moved_as_they_are! { u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 }
 
 impl Numeric for Truth {
     const HAS_NAN: bool = false;
@@ -54,7 +86,7 @@ impl Numeric for Truth {
 }
 
 impl Stored for bool {
-    type Bits = u8;
+    type Bits = Truth;
     type Number = Truth;
 }
 

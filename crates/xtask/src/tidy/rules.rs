@@ -21,6 +21,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
             found.extend(generated(file));
             found.extend(pointwise(file, &code));
             found.extend(addresses(file, &code));
+            found.extend(elements(file, &code));
             found.extend(lengths(file));
             found.extend(growing_lists(file, &code));
         }
@@ -185,6 +186,21 @@ fn repeats(inside: &str) -> bool {
     false
 }
 
+/// In loops an element of a type that has no name there may be bool, of which memory may hold any byte: it is read by `load_one`. A
+/// line that reads otherwise says as what: `cast::<u8>()`, `cast::<[f32; N]>()`, `cast::<Bits>()` for what is moved.
+fn elements(file: &File, code: &str) -> Vec<Finding> {
+    if !file.path.starts_with("crates/ops/src/loops/") {
+        return vec![];
+    }
+    let names_it =
+        |line: &str| line.contains("cast::<") && !line.contains("cast::<T>") && !line.contains("cast::<[T;");
+    let reads = |line: &str| line.contains(".read()") || line.contains(".read_unaligned()");
+    lines(code)
+        .filter(|(_, line)| reads(line) && !names_it(line))
+        .map(|(number, _)| file.error(number, "an element is read by `load_one`, since it may be bool"))
+        .collect()
+}
+
 /// Long files and functions are not wrong, but every reader pays for them.
 fn lengths(file: &File) -> Vec<Finding> {
     if file.is_generated() {
@@ -304,6 +320,17 @@ mod tests {
                 "2: a pointwise",
             ),
         ];
+        let faulty: Vec<_> = faulty
+            .iter()
+            .chain(&[
+                ("crates/ops/src/loops/rows.rs", "//! Rows.\nlet x = from.read();\n", "2: an element"),
+                (
+                    "crates/ops/src/loops/rows.rs",
+                    "//! Rows.\nlet x = p.cast::<T>().read_unaligned();\n",
+                    "2: an element",
+                ),
+            ])
+            .collect();
         for (path, text, message) in faulty {
             let errors = errors(path, text);
             assert!(errors.iter().any(|error| error.starts_with(message)), "{path}: {errors:?}");

@@ -11,7 +11,9 @@ use crate::loops::reduce::{BLOCK, computing_type, four, total};
 use crate::loops::rows::Rows;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{DimMask, GRAIN};
-use crate::vectorized::{EveryIsa, Float, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector, dispatch};
+use crate::vectorized::{
+    EveryIsa, Float, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector, dispatch, load_one,
+};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar};
 
@@ -43,7 +45,11 @@ unsafe fn load<I: Isa, T: FloatLanes<I>>(
 ) -> T::Vector {
     // SAFETY: this function's condition.
     unsafe {
-        if repeated { T::Vector::splat(from.read().widen()) } else { T::load_up_to(from.add(at), count) }
+        if repeated {
+            T::Vector::splat(T::load_one(from).widen())
+        } else {
+            T::load_up_to(from.add(at), count)
+        }
     }
 }
 
@@ -121,7 +127,7 @@ pub(crate) fn layer_norm_backward_lines(
             let body = |line: usize, grad: Argument<T>, x: *const T, to: *mut T, n: usize| {
                 // SAFETY: lines of `n` elements, room for as many, and a statistic of each kind for this line.
                 unsafe {
-                    let statistic = |shared: &Shared| shared.get().cast::<T>().add(line).read().to_scalar().to_f64();
+                    let statistic = |shared: &Shared| load_one(shared.get().cast::<T>().add(line)).to_scalar().to_f64();
                     let (mean, rstd) = (means.as_ref().map_or(0.0, statistic), statistic(&rstds));
                     let weight = parameter(weight, &one);
                     let [plain, normal] = dispatch(Sums { grad, x, weight, n, mean, rstd });
@@ -215,9 +221,9 @@ unsafe fn add_lines<I: Isa, T: FloatLanes<I>, const COUNT: usize>(work: &AddUp<T
     unsafe {
         for i in 0..COUNT {
             if let Some(means) = work.mean {
-                mean[i] = T::Vector::splat(means.add(first + i).read().widen());
+                mean[i] = T::Vector::splat(T::load_one(means.add(first + i)).widen());
             }
-            rstd[i] = T::Vector::splat(work.rstd.add(first + i).read().widen());
+            rstd[i] = T::Vector::splat(T::load_one(work.rstd.add(first + i)).widen());
         }
         for at in (0..work.n).step_by(lanes) {
             let count = lanes.min(work.n - at);

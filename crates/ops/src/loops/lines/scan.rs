@@ -6,7 +6,7 @@
 
 use super::map_lines;
 use crate::tensor_iterator::DimMask;
-use crate::vectorized::{Isa, Kernel, Placed, dispatch};
+use crate::vectorized::{Convert, Isa, Kernel, Placed, dispatch, load_one};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Result, ScalarType};
 use std::ops::Range;
@@ -21,7 +21,7 @@ pub(crate) enum Scan {
 }
 
 /// A type that there are scans of.
-trait ScanElement: Copy {
+trait ScanElement: Convert {
     type Running: Copy;
     fn start(scan: Scan) -> Self::Running;
     fn next(running: Self::Running, x: Self, scan: Scan) -> Self::Running;
@@ -92,7 +92,7 @@ unsafe fn one_by_one<T: ScanElement>(
     for i in range {
         // SAFETY: this function's condition.
         unsafe {
-            running = T::next(running, from.add(i).read_unaligned(), scan);
+            running = T::next(running, load_one(from.add(i)), scan);
             to.add(i).write_unaligned(T::value(running));
         }
     }

@@ -8,7 +8,7 @@ use crate::loops::reduce::{BLOCK, Exponentials, Greatest, LineFloat, computing_t
 use crate::loops::rows::Rows;
 use crate::loops::rows::{Floats, RowKernel, dispatch_rows_of};
 use crate::tensor_iterator::DimMask;
-use crate::vectorized::{EveryIsa, Float};
+use crate::vectorized::{EveryIsa, Float, load_one};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar};
 
@@ -204,7 +204,7 @@ pub(crate) fn share_lines(input: &Tensor, out: &Tensor, lines: &[ShareOf]) -> Re
                 }
                 write_row::<T, _, 1>(row([from], to, n), Share(a, b, amount), streams);
                 if place < n {
-                    let x = from.add(place).read().to_scalar().to_f64();
+                    let x = load_one(from.add(place)).to_scalar().to_f64();
                     let share = ((x - a - b).exp() - 1.0) * amount;
                     to.add(place).write(T::from_scalar(Scalar::Float(share)));
                 }

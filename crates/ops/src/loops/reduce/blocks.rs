@@ -6,7 +6,7 @@ use super::{BLOCK, CHUNK, Finish, FloatFold, NumberFold};
 use crate::loops::ahead::Asking;
 use crate::loops::rows::touch_middle;
 use crate::vectorized::{
-    Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, Placed, Vector, dispatch,
+    Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, Placed, Vector, dispatch, load_one,
 };
 use flambeau_core::{Element, Scalar};
 use std::marker::PhantomData;
@@ -90,7 +90,7 @@ where
     fn combine(&self, a: Accumulator, b: Accumulator) -> Accumulator {
         // SAFETY: accumulators of this fold hold elements of `T`.
         unsafe {
-            let pair = [a, b].map(|acc| acc.as_ptr().cast::<T>().read_unaligned());
+            let pair = [a, b].map(|acc| load_one(acc.as_ptr().cast::<T>()));
             let (from, mut result) = (pair.as_ptr(), self.identity);
             let to = &raw mut result;
             dispatch(FoldLines { pairs: true, ..self.one_line(from, 2, to) });
@@ -110,7 +110,7 @@ where
         for i in 0..n {
             // SAFETY: `from` holds `n` accumulators, and each address takes a result.
             unsafe {
-                let value = from.cast::<T>().add(i).read_unaligned();
+                let value = load_one(from.cast::<T>().add(i));
                 to.offset(i as isize * stride).cast::<T>().write_unaligned(self.finish.apply(value));
             }
         }
@@ -199,7 +199,7 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldLines<T, F> {
             // SAFETY: each line holds `n` elements, and `to` takes one of each.
             unsafe {
                 let acc = if self.pairs {
-                    let [a, b] = [0, 1].map(|i| T::Vector::splat(from.add(i).read_unaligned().widen()));
+                    let [a, b] = [0, 1].map(|i| T::Vector::splat(T::load_one(from.add(i)).widen()));
                     self.lanes.combine(a, b)
                 } else {
                     fold_lanes::<I, T, F>(from, self.n, self.asking, self.lanes)

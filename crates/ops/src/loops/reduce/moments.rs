@@ -8,7 +8,7 @@ use super::{BLOCK, Cascade, LineFold, Sum, line_fold};
 use crate::loops::ahead::Asking;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{
-    Convert, Float, FloatElement, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector, dispatch,
+    Convert, Float, FloatElement, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector, dispatch, load_one,
 };
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar};
@@ -35,7 +35,10 @@ impl Moments {
         let delta = other.mean - self.mean;
         let share = other.count / count;
         let squares = self.squares + other.squares + delta * delta * self.count * share;
-        Moments { count, mean: self.mean + delta * share, squares }
+        // The difference says nothing of means that are not finite, or are further apart than the greatest number.
+        let apart = || self.mean * (self.count / count) + other.mean * share;
+        let mean = if delta.is_finite() { self.mean + delta * share } else { apart() };
+        Moments { count, mean, squares }
     }
 
     /// The sum of squares over `count - correction`, which counts as 0 where it is negative.
@@ -129,6 +132,20 @@ pub(crate) trait MomentElement: Element + Convert + FloatElement {
     unsafe fn block(from: *const Self, n: usize, asking: Asking) -> Moments;
 }
 
+/// The moments of numbers of which some are not finite, or so large that their sum or squares are not: in f64, one by one.
+///
+/// # Safety
+/// - `from` is valid for reading `n` elements.
+#[cold]
+unsafe fn of_any<T: MomentElement>(from: *const T, n: usize) -> Moments {
+    let count = n as f64;
+    // SAFETY: this function's condition.
+    let numbers = || (0..n).map(|i| unsafe { load_one(from.add(i)) }.to_scalar().to_f64());
+    let mean: f64 = numbers().map(|x| x / count).sum();
+    let squares = numbers().map(|x| (x - mean) * (x - mean)).sum();
+    Moments { count, mean, squares }
+}
+
 macro_rules! moment_element {
     ($($float:ident)*) => {$(
         impl MomentElement for $float {
@@ -141,6 +158,10 @@ macro_rules! moment_element {
                 // SAFETY: this function's condition.
                 let [centre, off, squares] = unsafe { dispatch(Distances { from, n, asking }) };
                 let squares = squares - off * off / count;
+                if !(centre.is_finite() && squares.is_finite()) {
+                    // SAFETY: this function's condition.
+                    return unsafe { of_any(from, n) };
+                }
                 // Not `max`, which would take a NaN for nothing.
                 Moments { count, mean: centre + off / count, squares: if squares < 0.0 { 0.0 } else { squares } }
             }

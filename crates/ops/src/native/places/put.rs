@@ -5,7 +5,7 @@
 use super::{Ahead, LINE, Places, Soon, copy};
 use crate::loops::streaming::ask_for_bytes;
 use crate::native::slices::{Slices, apart, with_slices};
-use crate::native::stored::{Numeric, Stored};
+use crate::native::stored::{Moved, Numeric, Stored};
 use crate::native::walk::Walk;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::GRAIN;
@@ -204,6 +204,10 @@ impl Places<'_> {
         fresh: bool,
     ) -> Result<()> {
         let (index, from) = (apart(index, to)?, apart(from, to)?);
+        if !fresh {
+            // Before the guard for writing, which counts as a write; and again under it, since the index may be written meanwhile.
+            with_slices(self.name, &[&index], &[], |s| self.check(s.read::<i64>(0)?))?;
+        }
         dispatch_all_types!(all, to.dtype(), self.name, T => {
             with_slices(self.name, &[&from, &index], &[to], |s| {
                 if !fresh {
@@ -211,11 +215,11 @@ impl Places<'_> {
                 }
                 type N = <T as Stored>::Number;
                 let all_inside = match how {
-                    Combine::Assign => self.place_numbers::<N>(s, from_strides, |_, new| new),
+                    Combine::Assign => self.place_numbers::<N>(s, from_strides, |_, new| new.settled()),
                     Combine::Add => self.place_numbers::<N>(s, from_strides, N::plus),
                     Combine::Multiply => self.place_numbers::<N>(s, from_strides, N::times),
-                    Combine::Greatest => self.place_numbers::<N>(s, from_strides, greatest),
-                    Combine::Least => self.place_numbers::<N>(s, from_strides, least),
+                    Combine::Greatest => self.place_numbers::<N>(s, from_strides, |a, b| greatest(a, b).settled()),
+                    Combine::Least => self.place_numbers::<N>(s, from_strides, |a, b| least(a, b).settled()),
                 }?;
                 if !all_inside {
                     self.check(s.read::<i64>(1)?)?;

@@ -98,7 +98,7 @@ impl<I: Isa, T: Lanes<I>> Kernel<I, Found> for First<T> {
 unsafe fn find<I: Isa, T: Lanes<I>, const DESCENDING: bool>(work: First<T>) -> Found {
     let First { from, next, n, bound, .. } = work;
     // SAFETY: this function's condition.
-    let bound = T::Vector::splat(unsafe { bound.read() }.widen());
+    let bound = T::Vector::splat(unsafe { T::load_one(bound) }.widen());
     if DESCENDING && bound.ne(bound).any() {
         return Found { first: n, count: 0, before: [false; MOST] }; // Nothing comes before NaN.
     }
