@@ -90,7 +90,14 @@ const FROM: &[(&str, &[&str])] = &[
     ("crate::snapshot", &[]),
     (
         "crate::structured",
-        &["convert_to_out", "copy_each_to_out", "copy_to_out", "copy_to_self", "ensure_same_device"],
+        &[
+            "convert_to_out",
+            "copy_all_to_out",
+            "copy_each_to_out",
+            "copy_to_out",
+            "copy_to_self",
+            "ensure_same_device",
+        ],
     ),
     ("crate::tensor_iterator", &["TensorIterator"]),
     ("crate", &["Tensor", "native"]),

@@ -97,7 +97,7 @@ fn with_iterator(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
         Some(Variant::Out) => {
             let outs: Vec<String> = schema.out.iter().map(calls::name).collect();
             let more = outs[1..].iter().map(|out| format!("{iter}.add_output(Some({out}));\n")).collect();
-            (format!("TensorIterator::out({name:?}, {})", outs[0]), more, format!("{iter}.finish()"))
+            (format!("TensorIterator::out({name:?}, {})", outs[0]), more, format!("{iter}.finish_out()"))
         }
         _ => {
             let more = vec![format!("{iter}.add_output(None);\n"); outputs - 1];
@@ -238,6 +238,11 @@ fn composed(operator: &Operator<'_>, kernel: &OperatorKernel, derived: Variant) 
         _ if converts => "convert_to_out",
         _ => "copy_to_out",
     };
+    if let [_, _, ..] = schema.out.as_slice() {
+        let pair = |(result, out): (&String, &Argument)| format!("(&{result}, {})", calls::name(out));
+        let pairs: Vec<String> = results.iter().zip(&schema.out).map(pair).collect();
+        return format!("{made}copy_all_to_out(&[{}])", pairs.join(", "));
+    }
     let mut copies: Vec<String> = results
         .iter()
         .zip(&schema.out)

@@ -22,9 +22,9 @@ pub use select::{all_true, select_kernel};
 pub(crate) use summed::sum_few;
 
 use crate::dispatch_all_types;
-use crate::tensor_iterator::TensorIterator;
+use crate::tensor_iterator::{Operand, TensorIterator};
 use crate::vectorized::{EveryIsa, Float, Integer, Number, Vector};
-use flambeau_core::{Element, Result, ScalarType, ensure};
+use flambeau_core::{Element, Result, Scalar, ScalarType, ensure};
 use reduce::computing_type;
 use rows::{Compares, Divides, FloatCompares, Floats, Integers, Numbers, RowKernel, Rows};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,13 +129,23 @@ pub fn comparison_kernel<const N: usize>(
 /// Evaluates a formula of two integers that has no value where the second is 0; bool is refused.
 ///
 /// # Errors
-/// `InvalidArgument`, PyTorch's `ZeroDivisionError`, where an element of the second input is 0: what was computed by then
-/// stands in the output. Others as [`float_kernel`].
+/// `InvalidArgument`, PyTorch's `ZeroDivisionError`, where an element of the second input is 0. Others as [`float_kernel`].
 pub fn division_kernel(iter: &TensorIterator<'_>, formula: impl IntegerFormula<2>) -> Result<()> {
-    let by_zero = AtomicBool::new(false);
+    let by_zero = AtomicBool::new(!iter.writes_new() && has_zero(iter)?);
+    ensure!(!by_zero.load(Ordering::Relaxed), InvalidArgument, "{}: ZeroDivisionError", iter.name());
     dispatch_all_types!(integers, iter.common_dtype(), iter.name(), T => run::<T, _, 2>(iter, Divides(formula, &by_zero), T::SCALAR_TYPE))?;
     ensure!(!by_zero.load(Ordering::Relaxed), InvalidArgument, "{}: ZeroDivisionError", iter.name());
     Ok(())
+}
+
+/// Whether an element of the second input is 0 in the type computed in. Asked before others can see what is written.
+fn has_zero(iter: &TensorIterator<'_>) -> Result<bool> {
+    let Some(divisor) = iter.operands().get(2).and_then(Operand::tensor) else { return Ok(false) };
+    let divisor = divisor.to(iter.common_dtype())?;
+    if divisor.numel() == 1 {
+        return Ok(divisor.item_scalar()?.to_i64() == 0);
+    }
+    Ok(!all_true(&crate::ops::ne_scalar(&divisor, Scalar::Int(0))?)?)
 }
 
 /// Answers a question about floating point inputs; the output is bool.

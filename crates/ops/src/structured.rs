@@ -112,11 +112,12 @@ impl TensorSpec {
         made.map_err(|e| e.context(name))
     }
 
-    /// Where an `out=` call should write: `out` itself, resized if need be, or a new tensor to be copied into `out` where
-    /// types differ or `out` shares memory with an input.
+    /// Where an `out=` call should write: `out` itself, or a new tensor to be copied into `out` where sizes or types differ or `out`
+    /// shares memory with an input.
     ///
     /// # Errors
-    /// `Dtype` where the result cannot be cast to `out`, `Device` where it is elsewhere, `Aliasing` where `out` overlaps itself.
+    /// `Dtype` where the result cannot be cast to `out`, `Device` where it is elsewhere, `Aliasing` where `out` overlaps itself or is
+    /// read-only, `InvalidArgument` where it cannot be resized.
     pub fn for_out(&self, name: &str, out: &Tensor, inputs: &[&Tensor]) -> Result<Target> {
         ensure!(
             out.device() == self.device,
@@ -144,12 +145,10 @@ impl TensorSpec {
                 out.dtype()
             ),
         }
+        ensure_takes(out, &self.sizes, self.device).map_err(|e| e.context(name))?;
         if out.sizes() != self.sizes.as_slice() {
-            if inputs.iter().any(|input| input.is_same(out)) {
-                // Other sizes would be the input's too, which has yet to be read.
-                return Ok(Target { tensor: self.allocate(name)?, direct: false });
-            }
-            resize_out(out, &self.sizes).map_err(|e| e.context(name))?;
+            // Resized once the result is there: a call that fails changes nothing.
+            return Ok(Target { tensor: self.allocate(name)?, direct: false });
         }
         self.target(name, out, inputs)
     }
@@ -203,13 +202,7 @@ impl Target {
 
     /// Brings the values to `out` where they are not there yet.
     pub fn finish(self, out: &Tensor) -> Result<()> {
-        if self.direct {
-            return Ok(());
-        }
-        if out.sizes() != self.tensor.sizes() {
-            resize_out(out, self.tensor.sizes())?;
-        }
-        crate::ops::copy_(out, &self.tensor, false)
+        if self.direct { Ok(()) } else { put_into(&self.tensor, out) }
     }
 }
 
@@ -236,11 +229,37 @@ pub fn resize(tensor: &Tensor, sizes: &[i64], format: MemoryFormat) -> Result<()
     tensor.impl_().set_geometry(geometry)
 }
 
-/// Copies a result into `out`, resized to fit: what an `out=` sibling of an operator without a structured kernel does.
+/// Refuses an `out` that cannot take a result of these sizes, before anything is done to it.
 ///
 /// # Errors
-/// `Dtype` where `out` is of another type, `Aliasing` where it overlaps itself, and those of [`resize_out`].
-pub fn copy_to_out(result: &Tensor, out: &Tensor) -> Result<()> {
+/// `Device` where it is elsewhere, `Aliasing` where it may not be written, or overlaps itself, `InvalidArgument` where it would have to
+/// grow and cannot.
+pub(crate) fn ensure_takes(out: &Tensor, sizes: &[i64], device: Device) -> Result<()> {
+    ensure!(out.device() == device, Device, "expected `out` on {device} but got {}", out.device());
+    let storage = out.storage();
+    ensure!(!storage.is_read_only(), Aliasing, "expected memory that may be written but it is read-only");
+    if out.sizes() == sizes {
+        return ensure_written_once(out);
+    }
+    let strides = shape::strides_for(sizes, MemoryFormat::Contiguous)?;
+    let needed = Geometry::strided(sizes, &strides, out.storage_offset())?.nbytes(out.dtype())?;
+    ensure!(
+        needed <= storage.nbytes() || storage.is_resizable(),
+        InvalidArgument,
+        "Trying to resize storage that is not resizable: its memory is foreign, or shared with another library"
+    );
+    Ok(())
+}
+
+/// The last step of a call that writes an `out` which [takes](ensure_takes) the result: other sizes, then the values.
+pub(crate) fn put_into(result: &Tensor, out: &Tensor) -> Result<()> {
+    if out.sizes() != result.sizes() {
+        resize_out(out, result.sizes())?;
+    }
+    crate::ops::copy_(out, result, false)
+}
+
+fn ensure_out(result: &Tensor, out: &Tensor) -> Result<()> {
     ensure!(
         result.dtype() == out.dtype(),
         Dtype,
@@ -248,11 +267,24 @@ pub fn copy_to_out(result: &Tensor, out: &Tensor) -> Result<()> {
         result.dtype(),
         out.dtype()
     );
-    if out.sizes() != result.sizes() {
-        resize_out(out, result.sizes())?;
-    }
-    ensure_written_once(out)?;
-    crate::ops::copy_(out, result, false)
+    ensure_takes(out, result.sizes(), result.device())
+}
+
+/// Copies a result into `out`, resized to fit: what an `out=` sibling of an operator without a structured kernel does.
+///
+/// # Errors
+/// `Dtype` where `out` is of another type, `Aliasing` where it overlaps itself, and those of [`resize_out`].
+pub fn copy_to_out(result: &Tensor, out: &Tensor) -> Result<()> {
+    copy_all_to_out(&[(result, out)])
+}
+
+/// The same for several results, none of which is copied unless all can be.
+///
+/// # Errors
+/// Those of [`copy_to_out`].
+pub fn copy_all_to_out(results: &[(&Tensor, &Tensor)]) -> Result<()> {
+    results.iter().try_for_each(|(result, out)| ensure_out(result, out))?;
+    results.iter().try_for_each(|(result, out)| put_into(result, out))
 }
 
 /// The same for a list of results.
@@ -267,7 +299,7 @@ pub fn copy_each_to_out(results: &[Tensor], out: &[Tensor]) -> Result<()> {
         results.len(),
         out.len()
     );
-    results.iter().zip(out).try_for_each(|(result, out)| copy_to_out(result, out))
+    copy_all_to_out(&results.iter().zip(out).collect::<Vec<_>>())
 }
 
 /// The same for an `out` of any type that the result can be cast to.

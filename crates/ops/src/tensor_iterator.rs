@@ -126,10 +126,29 @@ impl<'a> TensorIterator<'a> {
         }
     }
 
-    /// Ends an in-place or `out=` call. Leaves the iterator where it is, as [`take_result`](Self::take_result) does.
+    /// Ends an in-place call. Leaves the iterator where it is, as [`take_result`](Self::take_result) does.
     #[inline]
     pub fn finish(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// Ends an `out=` call: an output that had other sizes than the result is resized and gets the values.
+    ///
+    /// # Errors
+    /// `OutOfMemory` where it cannot grow.
+    pub fn finish_out(&self) -> Result<()> {
+        for operand in self.operands.iter().take(self.outputs) {
+            operand.put_into_given().map_err(|e| e.context(self.name))?;
+        }
+        Ok(())
+    }
+
+    /// Whether what is written is new, so that nobody sees it if the call fails.
+    pub(crate) fn writes_new(&self) -> bool {
+        match &self.plain {
+            Some(plain) => plain.is_fresh(),
+            None => self.operands.iter().take(self.outputs).all(Operand::is_fresh),
+        }
     }
 
     /// Outputs first.

@@ -127,7 +127,7 @@ fn sub_out_cpu(
     let mut iter = TensorIterator::out("sub.out", out);
     native::binary::sub_meta(&mut iter, self_, other, alpha)?;
     native::binary::sub(&mut iter, self_, other, alpha)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sub_out_meta(
@@ -139,7 +139,7 @@ fn sub_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("sub.out", out);
     native::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sub_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

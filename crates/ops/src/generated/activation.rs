@@ -123,13 +123,13 @@ fn relu_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     let mut iter = TensorIterator::out("relu.out", out);
     native::activation::relu_meta(&mut iter, self_)?;
     native::activation::relu(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn relu_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("relu.out", out);
     native::activation::relu_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn relu_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -255,7 +255,7 @@ fn threshold_out_cpu(
     let mut iter = TensorIterator::out("threshold.out", out);
     native::activation::threshold_meta(&mut iter, self_, threshold, value)?;
     native::activation::threshold(&mut iter, self_, threshold, value)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn threshold_out_meta(
@@ -267,7 +267,7 @@ fn threshold_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("threshold.out", out);
     native::activation::threshold_meta(&mut iter, self_, threshold, value)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn threshold_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -441,13 +441,13 @@ fn gelu_out_cpu(_keys: DispatchKeySet, self_: &Tensor, approximate: &str, out: &
     let mut iter = TensorIterator::out("gelu.out", out);
     native::activation::gelu_meta(&mut iter, self_, approximate)?;
     native::activation::gelu(&mut iter, self_, approximate)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn gelu_out_meta(_keys: DispatchKeySet, self_: &Tensor, approximate: &str, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("gelu.out", out);
     native::activation::gelu_meta(&mut iter, self_, approximate)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn gelu_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -619,13 +619,13 @@ fn silu_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     let mut iter = TensorIterator::out("silu.out", out);
     native::activation::silu_meta(&mut iter, self_)?;
     native::activation::silu(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn silu_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("silu.out", out);
     native::activation::silu_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn silu_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -787,13 +787,13 @@ fn mish_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     let mut iter = TensorIterator::out("mish.out", out);
     native::activation::mish_meta(&mut iter, self_)?;
     native::activation::mish(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn mish_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("mish.out", out);
     native::activation::mish_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn mish_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -919,7 +919,7 @@ fn softplus_out_cpu(
     let mut iter = TensorIterator::out("softplus.out", out);
     native::activation::softplus_meta(&mut iter, self_, beta, threshold)?;
     native::activation::softplus(&mut iter, self_, beta, threshold)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn softplus_out_meta(
@@ -931,7 +931,7 @@ fn softplus_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("softplus.out", out);
     native::activation::softplus_meta(&mut iter, self_, beta, threshold)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn softplus_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1117,7 +1117,7 @@ fn leaky_relu_out_cpu(
     let mut iter = TensorIterator::out("leaky_relu.out", out);
     native::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
     native::activation::leaky_relu(&mut iter, self_, negative_slope)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn leaky_relu_out_meta(
@@ -1128,7 +1128,7 @@ fn leaky_relu_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("leaky_relu.out", out);
     native::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn leaky_relu_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1359,7 +1359,7 @@ fn elu_out_cpu(
     let mut iter = TensorIterator::out("elu.out", out);
     native::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
     native::activation::elu(&mut iter, self_, alpha, scale, input_scale)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn elu_out_meta(
@@ -1372,7 +1372,7 @@ fn elu_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("elu.out", out);
     native::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn elu_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -128,7 +128,7 @@ fn add_out_cpu(
     let mut iter = TensorIterator::out("add.out", out);
     native::binary::add_meta(&mut iter, self_, other, alpha)?;
     native::binary::add(&mut iter, self_, other, alpha)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn add_out_meta(
@@ -140,7 +140,7 @@ fn add_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("add.out", out);
     native::binary::add_meta(&mut iter, self_, other, alpha)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn add_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -376,7 +376,7 @@ fn sub_out_cpu(
     let mut iter = TensorIterator::out("sub.out", out);
     native::binary::sub_meta(&mut iter, self_, other, alpha)?;
     native::binary::sub(&mut iter, self_, other, alpha)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sub_out_meta(
@@ -388,7 +388,7 @@ fn sub_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("sub.out", out);
     native::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sub_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -772,13 +772,13 @@ fn mul_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tens
     let mut iter = TensorIterator::out("mul.out", out);
     native::binary::mul_meta(&mut iter, self_, other)?;
     native::binary::mul(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn mul_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("mul.out", out);
     native::binary::mul_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn mul_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1084,13 +1084,13 @@ fn div_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tens
     let mut iter = TensorIterator::out("div.out", out);
     native::binary::div_meta(&mut iter, self_, other)?;
     native::binary::div(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn div_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("div.out", out);
     native::binary::div_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn div_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1270,13 +1270,13 @@ fn maximum_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &
     let mut iter = TensorIterator::out("maximum.out", out);
     native::binary::maximum_meta(&mut iter, self_, other)?;
     native::binary::maximum(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn maximum_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("maximum.out", out);
     native::binary::maximum_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn maximum_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1354,13 +1354,13 @@ fn minimum_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &
     let mut iter = TensorIterator::out("minimum.out", out);
     native::binary::minimum_meta(&mut iter, self_, other)?;
     native::binary::minimum(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn minimum_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("minimum.out", out);
     native::binary::minimum_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn minimum_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1438,13 +1438,13 @@ fn fmax_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Ten
     let mut iter = TensorIterator::out("fmax.out", out);
     native::binary::fmax_meta(&mut iter, self_, other)?;
     native::binary::fmax(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn fmax_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("fmax.out", out);
     native::binary::fmax_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn fmax_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1522,13 +1522,13 @@ fn fmin_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Ten
     let mut iter = TensorIterator::out("fmin.out", out);
     native::binary::fmin_meta(&mut iter, self_, other)?;
     native::binary::fmin(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn fmin_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("fmin.out", out);
     native::binary::fmin_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn fmin_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1648,13 +1648,13 @@ fn atan2_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Te
     let mut iter = TensorIterator::out("atan2.out", out);
     native::binary::atan2_meta(&mut iter, self_, other)?;
     native::binary::atan2(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn atan2_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("atan2.out", out);
     native::binary::atan2_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn atan2_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1774,13 +1774,13 @@ fn hypot_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Te
     let mut iter = TensorIterator::out("hypot.out", out);
     native::binary::hypot_meta(&mut iter, self_, other)?;
     native::binary::hypot(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn hypot_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("hypot.out", out);
     native::binary::hypot_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn hypot_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1900,13 +1900,13 @@ fn copysign_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: 
     let mut iter = TensorIterator::out("copysign.out", out);
     native::binary::copysign_meta(&mut iter, self_, other)?;
     native::binary::copysign(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn copysign_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("copysign.out", out);
     native::binary::copysign_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn copysign_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -130,7 +130,7 @@ fn where_self_out_cpu(
     let mut iter = TensorIterator::out("where.self_out", out);
     native::choice::where_self_meta(&mut iter, condition, self_, other)?;
     native::choice::where_self(&mut iter, condition, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn where_self_out_meta(
@@ -142,7 +142,7 @@ fn where_self_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("where.self_out", out);
     native::choice::where_self_meta(&mut iter, condition, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn where_self_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

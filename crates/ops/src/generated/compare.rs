@@ -121,13 +121,13 @@ fn eq_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out:
     let mut iter = TensorIterator::out("eq.Tensor_out", out);
     native::compare::eq_meta(&mut iter, self_, other)?;
     native::compare::eq(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn eq_tensor_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("eq.Tensor_out", out);
     native::compare::eq_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn eq_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -247,13 +247,13 @@ fn eq_scalar_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: 
     let mut iter = TensorIterator::out("eq.Scalar_out", out);
     native::compare::eq_scalar_meta(&mut iter, self_, other)?;
     native::compare::eq_scalar(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn eq_scalar_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("eq.Scalar_out", out);
     native::compare::eq_scalar_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn eq_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -373,13 +373,13 @@ fn ne_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out:
     let mut iter = TensorIterator::out("ne.Tensor_out", out);
     native::compare::ne_meta(&mut iter, self_, other)?;
     native::compare::ne(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn ne_tensor_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("ne.Tensor_out", out);
     native::compare::ne_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn ne_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -499,13 +499,13 @@ fn ne_scalar_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: 
     let mut iter = TensorIterator::out("ne.Scalar_out", out);
     native::compare::ne_scalar_meta(&mut iter, self_, other)?;
     native::compare::ne_scalar(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn ne_scalar_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("ne.Scalar_out", out);
     native::compare::ne_scalar_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn ne_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -625,13 +625,13 @@ fn lt_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out:
     let mut iter = TensorIterator::out("lt.Tensor_out", out);
     native::compare::lt_meta(&mut iter, self_, other)?;
     native::compare::lt(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn lt_tensor_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("lt.Tensor_out", out);
     native::compare::lt_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn lt_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -751,13 +751,13 @@ fn lt_scalar_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: 
     let mut iter = TensorIterator::out("lt.Scalar_out", out);
     native::compare::lt_scalar_meta(&mut iter, self_, other)?;
     native::compare::lt_scalar(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn lt_scalar_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("lt.Scalar_out", out);
     native::compare::lt_scalar_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn lt_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -877,13 +877,13 @@ fn le_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out:
     let mut iter = TensorIterator::out("le.Tensor_out", out);
     native::compare::le_meta(&mut iter, self_, other)?;
     native::compare::le(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn le_tensor_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("le.Tensor_out", out);
     native::compare::le_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn le_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1003,13 +1003,13 @@ fn le_scalar_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: 
     let mut iter = TensorIterator::out("le.Scalar_out", out);
     native::compare::le_scalar_meta(&mut iter, self_, other)?;
     native::compare::le_scalar(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn le_scalar_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("le.Scalar_out", out);
     native::compare::le_scalar_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn le_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1129,13 +1129,13 @@ fn gt_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out:
     let mut iter = TensorIterator::out("gt.Tensor_out", out);
     native::compare::gt_meta(&mut iter, self_, other)?;
     native::compare::gt(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn gt_tensor_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("gt.Tensor_out", out);
     native::compare::gt_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn gt_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1255,13 +1255,13 @@ fn gt_scalar_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: 
     let mut iter = TensorIterator::out("gt.Scalar_out", out);
     native::compare::gt_scalar_meta(&mut iter, self_, other)?;
     native::compare::gt_scalar(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn gt_scalar_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("gt.Scalar_out", out);
     native::compare::gt_scalar_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn gt_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1381,13 +1381,13 @@ fn ge_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out:
     let mut iter = TensorIterator::out("ge.Tensor_out", out);
     native::compare::ge_meta(&mut iter, self_, other)?;
     native::compare::ge(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn ge_tensor_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("ge.Tensor_out", out);
     native::compare::ge_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn ge_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1507,13 +1507,13 @@ fn ge_scalar_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: 
     let mut iter = TensorIterator::out("ge.Scalar_out", out);
     native::compare::ge_scalar_meta(&mut iter, self_, other)?;
     native::compare::ge_scalar(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn ge_scalar_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("ge.Scalar_out", out);
     native::compare::ge_scalar_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn ge_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1591,13 +1591,13 @@ fn isnan_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
     let mut iter = TensorIterator::out("isnan.out", out);
     native::compare::isnan_meta(&mut iter, self_)?;
     native::compare::isnan(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn isnan_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("isnan.out", out);
     native::compare::isnan_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn isnan_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1717,13 +1717,13 @@ fn isinf_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
     let mut iter = TensorIterator::out("isinf.out", out);
     native::compare::isinf_meta(&mut iter, self_)?;
     native::compare::isinf(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn isinf_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("isinf.out", out);
     native::compare::isinf_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn isinf_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1801,13 +1801,13 @@ fn signbit_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Resul
     let mut iter = TensorIterator::out("signbit.out", out);
     native::compare::signbit_meta(&mut iter, self_)?;
     native::compare::signbit(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn signbit_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("signbit.out", out);
     native::compare::signbit_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn signbit_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2026,13 +2026,13 @@ fn isposinf_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Resu
     let mut iter = TensorIterator::out("isposinf.out", out);
     native::compare::isposinf_meta(&mut iter, self_)?;
     native::compare::isposinf(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn isposinf_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("isposinf.out", out);
     native::compare::isposinf_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn isposinf_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2110,13 +2110,13 @@ fn isneginf_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Resu
     let mut iter = TensorIterator::out("isneginf.out", out);
     native::compare::isneginf_meta(&mut iter, self_)?;
     native::compare::isneginf(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn isneginf_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("isneginf.out", out);
     native::compare::isneginf_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn isneginf_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

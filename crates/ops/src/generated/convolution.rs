@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::{copy_to_out, ensure_same_device};
+use crate::structured::{copy_all_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -1212,9 +1212,7 @@ fn convolution_backward_out_cpu(
         groups,
         output_mask,
     )?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
 fn convolution_backward_out_meta(
@@ -1267,9 +1265,7 @@ fn convolution_backward_out_meta(
         groups,
         output_mask,
     )?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
 fn convolution_backward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

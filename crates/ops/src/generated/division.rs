@@ -150,7 +150,7 @@ fn div_out_mode_cpu(
     let mut iter = TensorIterator::out("div.out_mode", out);
     native::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
     native::division::div_mode(&mut iter, self_, other, rounding_mode)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn div_out_mode_meta(
@@ -162,7 +162,7 @@ fn div_out_mode_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("div.out_mode", out);
     native::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn div_out_mode_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -415,13 +415,13 @@ fn floor_divide_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, o
     let mut iter = TensorIterator::out("floor_divide.out", out);
     native::division::floor_divide_meta(&mut iter, self_, other)?;
     native::division::floor_divide(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn floor_divide_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("floor_divide.out", out);
     native::division::floor_divide_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn floor_divide_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -838,7 +838,7 @@ fn remainder_tensor_out_cpu(
     let mut iter = TensorIterator::out("remainder.Tensor_out", out);
     native::division::remainder_meta(&mut iter, self_, other)?;
     native::division::remainder(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn remainder_tensor_out_meta(
@@ -849,7 +849,7 @@ fn remainder_tensor_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("remainder.Tensor_out", out);
     native::division::remainder_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn remainder_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1156,13 +1156,13 @@ fn fmod_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, ou
     let mut iter = TensorIterator::out("fmod.Tensor_out", out);
     native::division::fmod_meta(&mut iter, self_, other)?;
     native::division::fmod(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn fmod_tensor_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("fmod.Tensor_out", out);
     native::division::fmod_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn fmod_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

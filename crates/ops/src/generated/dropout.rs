@@ -5,7 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
-use crate::structured::copy_to_out;
+use crate::structured::copy_all_to_out;
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -88,8 +88,7 @@ fn native_dropout_out_composite(
     out1: &Tensor,
 ) -> Result<()> {
     let (result0, result1) = native::dropout::native_dropout(input, p, train)?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1)])
 }
 
 fn native_dropout_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -122,13 +122,13 @@ fn erfinv_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result
     let mut iter = TensorIterator::out("erfinv.out", out);
     native::each::erfinv_meta(&mut iter, self_)?;
     native::each::erfinv(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn erfinv_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("erfinv.out", out);
     native::each::erfinv_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn erfinv_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -206,13 +206,13 @@ fn special_ndtri_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) ->
     let mut iter = TensorIterator::out("special_ndtri.out", out);
     native::each::ndtri_meta(&mut iter, self_)?;
     native::each::ndtri(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_ndtri_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_ndtri.out", out);
     native::each::ndtri_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_ndtri_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -332,13 +332,13 @@ fn lgamma_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result
     let mut iter = TensorIterator::out("lgamma.out", out);
     native::each::lgamma_meta(&mut iter, self_)?;
     native::each::lgamma(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn lgamma_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("lgamma.out", out);
     native::each::lgamma_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn lgamma_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -458,13 +458,13 @@ fn digamma_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Resul
     let mut iter = TensorIterator::out("digamma.out", out);
     native::each::digamma_meta(&mut iter, self_)?;
     native::each::digamma(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn digamma_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("digamma.out", out);
     native::each::digamma_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn digamma_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -542,13 +542,13 @@ fn polygamma_out_cpu(_keys: DispatchKeySet, n: i64, self_: &Tensor, out: &Tensor
     let mut iter = TensorIterator::out("polygamma.out", out);
     native::each::polygamma_meta(&mut iter, n, self_)?;
     native::each::polygamma(&mut iter, n, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn polygamma_out_meta(_keys: DispatchKeySet, n: i64, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("polygamma.out", out);
     native::each::polygamma_meta(&mut iter, n, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn polygamma_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -755,13 +755,13 @@ fn special_zeta_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, o
     let mut iter = TensorIterator::out("special_zeta.out", out);
     native::each::zeta_meta(&mut iter, self_, other)?;
     native::each::zeta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_zeta_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_zeta.out", out);
     native::each::zeta_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_zeta_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1044,13 +1044,13 @@ fn i0_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()>
     let mut iter = TensorIterator::out("i0.out", out);
     native::each::i0_meta(&mut iter, self_)?;
     native::each::i0(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn i0_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("i0.out", out);
     native::each::i0_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn i0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1128,13 +1128,13 @@ fn special_i0e_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> R
     let mut iter = TensorIterator::out("special_i0e.out", out);
     native::each::i0e_meta(&mut iter, self_)?;
     native::each::i0e(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_i0e_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_i0e.out", out);
     native::each::i0e_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_i0e_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1212,13 +1212,13 @@ fn special_i1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Re
     let mut iter = TensorIterator::out("special_i1.out", out);
     native::each::i1_meta(&mut iter, self_)?;
     native::each::i1(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_i1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_i1.out", out);
     native::each::i1_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_i1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1296,13 +1296,13 @@ fn special_i1e_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> R
     let mut iter = TensorIterator::out("special_i1e.out", out);
     native::each::i1e_meta(&mut iter, self_)?;
     native::each::i1e(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_i1e_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_i1e.out", out);
     native::each::i1e_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_i1e_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1422,13 +1422,13 @@ fn igamma_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &T
     let mut iter = TensorIterator::out("igamma.out", out);
     native::each::igamma_meta(&mut iter, self_, other)?;
     native::each::igamma(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn igamma_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("igamma.out", out);
     native::each::igamma_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn igamma_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1548,13 +1548,13 @@ fn igammac_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &
     let mut iter = TensorIterator::out("igammac.out", out);
     native::each::igammac_meta(&mut iter, self_, other)?;
     native::each::igammac(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn igammac_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("igammac.out", out);
     native::each::igammac_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn igammac_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1644,7 +1644,7 @@ fn special_chebyshev_polynomial_t_out_cpu(
     let mut iter = TensorIterator::out("special_chebyshev_polynomial_t.out", out);
     native::each::chebyshev_polynomial_t_meta(&mut iter, x, n)?;
     native::each::chebyshev_polynomial_t(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_chebyshev_polynomial_t_out_meta(
@@ -1655,7 +1655,7 @@ fn special_chebyshev_polynomial_t_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("special_chebyshev_polynomial_t.out", out);
     native::each::chebyshev_polynomial_t_meta(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_chebyshev_polynomial_t_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1916,7 +1916,7 @@ fn special_chebyshev_polynomial_u_out_cpu(
     let mut iter = TensorIterator::out("special_chebyshev_polynomial_u.out", out);
     native::each::chebyshev_polynomial_u_meta(&mut iter, x, n)?;
     native::each::chebyshev_polynomial_u(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_chebyshev_polynomial_u_out_meta(
@@ -1927,7 +1927,7 @@ fn special_chebyshev_polynomial_u_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("special_chebyshev_polynomial_u.out", out);
     native::each::chebyshev_polynomial_u_meta(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_chebyshev_polynomial_u_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2188,7 +2188,7 @@ fn special_chebyshev_polynomial_v_out_cpu(
     let mut iter = TensorIterator::out("special_chebyshev_polynomial_v.out", out);
     native::each::chebyshev_polynomial_v_meta(&mut iter, x, n)?;
     native::each::chebyshev_polynomial_v(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_chebyshev_polynomial_v_out_meta(
@@ -2199,7 +2199,7 @@ fn special_chebyshev_polynomial_v_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("special_chebyshev_polynomial_v.out", out);
     native::each::chebyshev_polynomial_v_meta(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_chebyshev_polynomial_v_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2460,7 +2460,7 @@ fn special_chebyshev_polynomial_w_out_cpu(
     let mut iter = TensorIterator::out("special_chebyshev_polynomial_w.out", out);
     native::each::chebyshev_polynomial_w_meta(&mut iter, x, n)?;
     native::each::chebyshev_polynomial_w(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_chebyshev_polynomial_w_out_meta(
@@ -2471,7 +2471,7 @@ fn special_chebyshev_polynomial_w_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("special_chebyshev_polynomial_w.out", out);
     native::each::chebyshev_polynomial_w_meta(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_chebyshev_polynomial_w_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2750,7 +2750,7 @@ fn special_shifted_chebyshev_polynomial_t_out_cpu(
     let mut iter = TensorIterator::out("special_shifted_chebyshev_polynomial_t.out", out);
     native::each::shifted_chebyshev_polynomial_t_meta(&mut iter, x, n)?;
     native::each::shifted_chebyshev_polynomial_t(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_shifted_chebyshev_polynomial_t_out_meta(
@@ -2761,7 +2761,7 @@ fn special_shifted_chebyshev_polynomial_t_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("special_shifted_chebyshev_polynomial_t.out", out);
     native::each::shifted_chebyshev_polynomial_t_meta(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_shifted_chebyshev_polynomial_t_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3066,7 +3066,7 @@ fn special_shifted_chebyshev_polynomial_u_out_cpu(
     let mut iter = TensorIterator::out("special_shifted_chebyshev_polynomial_u.out", out);
     native::each::shifted_chebyshev_polynomial_u_meta(&mut iter, x, n)?;
     native::each::shifted_chebyshev_polynomial_u(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_shifted_chebyshev_polynomial_u_out_meta(
@@ -3077,7 +3077,7 @@ fn special_shifted_chebyshev_polynomial_u_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("special_shifted_chebyshev_polynomial_u.out", out);
     native::each::shifted_chebyshev_polynomial_u_meta(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_shifted_chebyshev_polynomial_u_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3382,7 +3382,7 @@ fn special_shifted_chebyshev_polynomial_v_out_cpu(
     let mut iter = TensorIterator::out("special_shifted_chebyshev_polynomial_v.out", out);
     native::each::shifted_chebyshev_polynomial_v_meta(&mut iter, x, n)?;
     native::each::shifted_chebyshev_polynomial_v(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_shifted_chebyshev_polynomial_v_out_meta(
@@ -3393,7 +3393,7 @@ fn special_shifted_chebyshev_polynomial_v_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("special_shifted_chebyshev_polynomial_v.out", out);
     native::each::shifted_chebyshev_polynomial_v_meta(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_shifted_chebyshev_polynomial_v_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3698,7 +3698,7 @@ fn special_shifted_chebyshev_polynomial_w_out_cpu(
     let mut iter = TensorIterator::out("special_shifted_chebyshev_polynomial_w.out", out);
     native::each::shifted_chebyshev_polynomial_w_meta(&mut iter, x, n)?;
     native::each::shifted_chebyshev_polynomial_w(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_shifted_chebyshev_polynomial_w_out_meta(
@@ -3709,7 +3709,7 @@ fn special_shifted_chebyshev_polynomial_w_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("special_shifted_chebyshev_polynomial_w.out", out);
     native::each::shifted_chebyshev_polynomial_w_meta(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_shifted_chebyshev_polynomial_w_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3993,7 +3993,7 @@ fn special_hermite_polynomial_h_out_cpu(
     let mut iter = TensorIterator::out("special_hermite_polynomial_h.out", out);
     native::each::hermite_polynomial_h_meta(&mut iter, x, n)?;
     native::each::hermite_polynomial_h(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_hermite_polynomial_h_out_meta(
@@ -4004,7 +4004,7 @@ fn special_hermite_polynomial_h_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("special_hermite_polynomial_h.out", out);
     native::each::hermite_polynomial_h_meta(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_hermite_polynomial_h_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -4263,7 +4263,7 @@ fn special_hermite_polynomial_he_out_cpu(
     let mut iter = TensorIterator::out("special_hermite_polynomial_he.out", out);
     native::each::hermite_polynomial_he_meta(&mut iter, x, n)?;
     native::each::hermite_polynomial_he(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_hermite_polynomial_he_out_meta(
@@ -4274,7 +4274,7 @@ fn special_hermite_polynomial_he_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("special_hermite_polynomial_he.out", out);
     native::each::hermite_polynomial_he_meta(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_hermite_polynomial_he_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -4535,7 +4535,7 @@ fn special_laguerre_polynomial_l_out_cpu(
     let mut iter = TensorIterator::out("special_laguerre_polynomial_l.out", out);
     native::each::laguerre_polynomial_l_meta(&mut iter, x, n)?;
     native::each::laguerre_polynomial_l(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_laguerre_polynomial_l_out_meta(
@@ -4546,7 +4546,7 @@ fn special_laguerre_polynomial_l_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("special_laguerre_polynomial_l.out", out);
     native::each::laguerre_polynomial_l_meta(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_laguerre_polynomial_l_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -4807,7 +4807,7 @@ fn special_legendre_polynomial_p_out_cpu(
     let mut iter = TensorIterator::out("special_legendre_polynomial_p.out", out);
     native::each::legendre_polynomial_p_meta(&mut iter, x, n)?;
     native::each::legendre_polynomial_p(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_legendre_polynomial_p_out_meta(
@@ -4818,7 +4818,7 @@ fn special_legendre_polynomial_p_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("special_legendre_polynomial_p.out", out);
     native::each::legendre_polynomial_p_meta(&mut iter, x, n)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_legendre_polynomial_p_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -5067,13 +5067,13 @@ fn special_bessel_j0_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor
     let mut iter = TensorIterator::out("special_bessel_j0.out", out);
     native::each::bessel_j0_meta(&mut iter, self_)?;
     native::each::bessel_j0(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_bessel_j0_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_bessel_j0.out", out);
     native::each::bessel_j0_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_bessel_j0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -5151,13 +5151,13 @@ fn special_bessel_j1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor
     let mut iter = TensorIterator::out("special_bessel_j1.out", out);
     native::each::bessel_j1_meta(&mut iter, self_)?;
     native::each::bessel_j1(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_bessel_j1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_bessel_j1.out", out);
     native::each::bessel_j1_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_bessel_j1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -5235,13 +5235,13 @@ fn special_bessel_y0_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor
     let mut iter = TensorIterator::out("special_bessel_y0.out", out);
     native::each::bessel_y0_meta(&mut iter, self_)?;
     native::each::bessel_y0(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_bessel_y0_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_bessel_y0.out", out);
     native::each::bessel_y0_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_bessel_y0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -5319,13 +5319,13 @@ fn special_bessel_y1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor
     let mut iter = TensorIterator::out("special_bessel_y1.out", out);
     native::each::bessel_y1_meta(&mut iter, self_)?;
     native::each::bessel_y1(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_bessel_y1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_bessel_y1.out", out);
     native::each::bessel_y1_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_bessel_y1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -5403,13 +5403,13 @@ fn special_modified_bessel_k0_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out
     let mut iter = TensorIterator::out("special_modified_bessel_k0.out", out);
     native::each::modified_bessel_k0_meta(&mut iter, self_)?;
     native::each::modified_bessel_k0(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_modified_bessel_k0_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_modified_bessel_k0.out", out);
     native::each::modified_bessel_k0_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_modified_bessel_k0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -5487,13 +5487,13 @@ fn special_modified_bessel_k1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out
     let mut iter = TensorIterator::out("special_modified_bessel_k1.out", out);
     native::each::modified_bessel_k1_meta(&mut iter, self_)?;
     native::each::modified_bessel_k1(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_modified_bessel_k1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_modified_bessel_k1.out", out);
     native::each::modified_bessel_k1_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_modified_bessel_k1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -5584,13 +5584,13 @@ fn special_scaled_modified_bessel_k0_out_cpu(_keys: DispatchKeySet, x: &Tensor, 
     let mut iter = TensorIterator::out("special_scaled_modified_bessel_k0.out", out);
     native::each::scaled_modified_bessel_k0_meta(&mut iter, x)?;
     native::each::scaled_modified_bessel_k0(&mut iter, x)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_scaled_modified_bessel_k0_out_meta(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_scaled_modified_bessel_k0.out", out);
     native::each::scaled_modified_bessel_k0_meta(&mut iter, x)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_scaled_modified_bessel_k0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -5682,13 +5682,13 @@ fn special_scaled_modified_bessel_k1_out_cpu(_keys: DispatchKeySet, x: &Tensor, 
     let mut iter = TensorIterator::out("special_scaled_modified_bessel_k1.out", out);
     native::each::scaled_modified_bessel_k1_meta(&mut iter, x)?;
     native::each::scaled_modified_bessel_k1(&mut iter, x)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_scaled_modified_bessel_k1_out_meta(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_scaled_modified_bessel_k1.out", out);
     native::each::scaled_modified_bessel_k1_meta(&mut iter, x)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_scaled_modified_bessel_k1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -5767,13 +5767,13 @@ fn special_spherical_bessel_j0_out_cpu(_keys: DispatchKeySet, x: &Tensor, out: &
     let mut iter = TensorIterator::out("special_spherical_bessel_j0.out", out);
     native::each::spherical_bessel_j0_meta(&mut iter, x)?;
     native::each::spherical_bessel_j0(&mut iter, x)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_spherical_bessel_j0_out_meta(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_spherical_bessel_j0.out", out);
     native::each::spherical_bessel_j0_meta(&mut iter, x)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_spherical_bessel_j0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -5851,13 +5851,13 @@ fn special_airy_ai_out_cpu(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> R
     let mut iter = TensorIterator::out("special_airy_ai.out", out);
     native::each::airy_ai_meta(&mut iter, x)?;
     native::each::airy_ai(&mut iter, x)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_airy_ai_out_meta(_keys: DispatchKeySet, x: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_airy_ai.out", out);
     native::each::airy_ai_meta(&mut iter, x)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_airy_ai_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -5935,13 +5935,13 @@ fn special_modified_bessel_i0_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out
     let mut iter = TensorIterator::out("special_modified_bessel_i0.out", out);
     native::each::i0_meta(&mut iter, self_)?;
     native::each::i0(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_modified_bessel_i0_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_modified_bessel_i0.out", out);
     native::each::i0_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_modified_bessel_i0_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -6019,13 +6019,13 @@ fn special_modified_bessel_i1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out
     let mut iter = TensorIterator::out("special_modified_bessel_i1.out", out);
     native::each::i1_meta(&mut iter, self_)?;
     native::each::i1(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_modified_bessel_i1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_modified_bessel_i1.out", out);
     native::each::i1_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_modified_bessel_i1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

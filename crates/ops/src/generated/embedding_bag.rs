@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::{copy_to_out, ensure_same_device};
+use crate::structured::{copy_all_to_out, copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -490,10 +490,7 @@ fn _embedding_bag_out_cpu(
         include_last_offset,
         padding_idx,
     )?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)?;
-    copy_to_out(&result3, out3)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2), (&result3, out3)])
 }
 
 fn _embedding_bag_out_meta(
@@ -552,10 +549,7 @@ fn _embedding_bag_out_meta(
         include_last_offset,
         padding_idx,
     )?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)?;
-    copy_to_out(&result3, out3)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2), (&result3, out3)])
 }
 
 fn _embedding_bag_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -784,10 +778,7 @@ fn _embedding_bag_forward_only_out_composite(
         include_last_offset,
         padding_idx,
     )?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)?;
-    copy_to_out(&result3, out3)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2), (&result3, out3)])
 }
 
 fn _embedding_bag_forward_only_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

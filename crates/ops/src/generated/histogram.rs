@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_all_to_out, copy_to_out};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
 
@@ -248,8 +248,7 @@ fn histogram_bins_tensor_out_cpu(
         );
     }
     let (result0, result1) = native::histogram::histogram_edges(self_, bins, weight, density)?;
-    copy_to_out(&result0, hist)?;
-    copy_to_out(&result1, bin_edges)
+    copy_all_to_out(&[(&result0, hist), (&result1, bin_edges)])
 }
 
 fn histogram_bins_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -384,8 +383,7 @@ fn histogram_bin_ct_out_cpu(
         );
     }
     let (result0, result1) = native::histogram::histogram_count(self_, bins, range, weight, density)?;
-    copy_to_out(&result0, hist)?;
-    copy_to_out(&result1, bin_edges)
+    copy_all_to_out(&[(&result0, hist), (&result1, bin_edges)])
 }
 
 fn histogram_bin_ct_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -122,13 +122,13 @@ fn gcd_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tens
     let mut iter = TensorIterator::out("gcd.out", out);
     native::integer::gcd_meta(&mut iter, self_, other)?;
     native::integer::gcd(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn gcd_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("gcd.out", out);
     native::integer::gcd_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn gcd_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -248,13 +248,13 @@ fn lcm_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tens
     let mut iter = TensorIterator::out("lcm.out", out);
     native::integer::lcm_meta(&mut iter, self_, other)?;
     native::integer::lcm(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn lcm_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("lcm.out", out);
     native::integer::lcm_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn lcm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -380,7 +380,7 @@ fn bitwise_left_shift_tensor_out_cpu(
     let mut iter = TensorIterator::out("bitwise_left_shift.Tensor_out", out);
     native::integer::left_shift_meta(&mut iter, self_, other)?;
     native::integer::left_shift(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn bitwise_left_shift_tensor_out_meta(
@@ -391,7 +391,7 @@ fn bitwise_left_shift_tensor_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("bitwise_left_shift.Tensor_out", out);
     native::integer::left_shift_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn bitwise_left_shift_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -718,7 +718,7 @@ fn __lshift___tensor_out_cpu(
     let mut iter = TensorIterator::out("__lshift__.Tensor_out", out);
     native::integer::left_shift_meta(&mut iter, self_, other)?;
     native::integer::left_shift(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn __lshift___tensor_out_meta(
@@ -729,7 +729,7 @@ fn __lshift___tensor_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("__lshift__.Tensor_out", out);
     native::integer::left_shift_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn __lshift___tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -965,7 +965,7 @@ fn bitwise_right_shift_tensor_out_cpu(
     let mut iter = TensorIterator::out("bitwise_right_shift.Tensor_out", out);
     native::integer::right_shift_meta(&mut iter, self_, other)?;
     native::integer::right_shift(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn bitwise_right_shift_tensor_out_meta(
@@ -976,7 +976,7 @@ fn bitwise_right_shift_tensor_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("bitwise_right_shift.Tensor_out", out);
     native::integer::right_shift_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn bitwise_right_shift_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1306,7 +1306,7 @@ fn __rshift___tensor_out_cpu(
     let mut iter = TensorIterator::out("__rshift__.Tensor_out", out);
     native::integer::right_shift_meta(&mut iter, self_, other)?;
     native::integer::right_shift(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn __rshift___tensor_out_meta(
@@ -1317,7 +1317,7 @@ fn __rshift___tensor_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("__rshift__.Tensor_out", out);
     native::integer::right_shift_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn __rshift___tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

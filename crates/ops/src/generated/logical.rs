@@ -122,13 +122,13 @@ fn logical_not_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> R
     let mut iter = TensorIterator::out("logical_not.out", out);
     native::logical::logical_not_meta(&mut iter, self_)?;
     native::logical::logical_not(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn logical_not_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("logical_not.out", out);
     native::logical::logical_not_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn logical_not_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -248,13 +248,13 @@ fn logical_and_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, ou
     let mut iter = TensorIterator::out("logical_and.out", out);
     native::logical::logical_and_meta(&mut iter, self_, other)?;
     native::logical::logical_and(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn logical_and_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("logical_and.out", out);
     native::logical::logical_and_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn logical_and_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -375,13 +375,13 @@ fn logical_or_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out
     let mut iter = TensorIterator::out("logical_or.out", out);
     native::logical::logical_or_meta(&mut iter, self_, other)?;
     native::logical::logical_or(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn logical_or_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("logical_or.out", out);
     native::logical::logical_or_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn logical_or_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -501,13 +501,13 @@ fn logical_xor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, ou
     let mut iter = TensorIterator::out("logical_xor.out", out);
     native::logical::logical_xor_meta(&mut iter, self_, other)?;
     native::logical::logical_xor(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn logical_xor_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("logical_xor.out", out);
     native::logical::logical_xor_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn logical_xor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -628,13 +628,13 @@ fn bitwise_not_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> R
     let mut iter = TensorIterator::out("bitwise_not.out", out);
     native::logical::bitwise_not_meta(&mut iter, self_)?;
     native::logical::bitwise_not(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn bitwise_not_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("bitwise_not.out", out);
     native::logical::bitwise_not_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn bitwise_not_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -759,7 +759,7 @@ fn bitwise_and_tensor_out_cpu(
     let mut iter = TensorIterator::out("bitwise_and.Tensor_out", out);
     native::logical::bitwise_and_meta(&mut iter, self_, other)?;
     native::logical::bitwise_and(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn bitwise_and_tensor_out_meta(
@@ -770,7 +770,7 @@ fn bitwise_and_tensor_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("bitwise_and.Tensor_out", out);
     native::logical::bitwise_and_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn bitwise_and_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1047,7 +1047,7 @@ fn bitwise_or_tensor_out_cpu(
     let mut iter = TensorIterator::out("bitwise_or.Tensor_out", out);
     native::logical::bitwise_or_meta(&mut iter, self_, other)?;
     native::logical::bitwise_or(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn bitwise_or_tensor_out_meta(
@@ -1058,7 +1058,7 @@ fn bitwise_or_tensor_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("bitwise_or.Tensor_out", out);
     native::logical::bitwise_or_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn bitwise_or_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1332,7 +1332,7 @@ fn bitwise_xor_tensor_out_cpu(
     let mut iter = TensorIterator::out("bitwise_xor.Tensor_out", out);
     native::logical::bitwise_xor_meta(&mut iter, self_, other)?;
     native::logical::bitwise_xor(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn bitwise_xor_tensor_out_meta(
@@ -1343,7 +1343,7 @@ fn bitwise_xor_tensor_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("bitwise_xor.Tensor_out", out);
     native::logical::bitwise_xor_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn bitwise_xor_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::{copy_to_out, ensure_same_device};
+use crate::structured::{copy_all_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -237,9 +237,7 @@ fn native_layer_norm_out_cpu(
     }
     let (result0, result1, result2) =
         native::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
 fn native_layer_norm_out_meta(
@@ -272,9 +270,7 @@ fn native_layer_norm_out_meta(
     )?;
     let (result0, result1, result2) =
         native::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
 fn native_layer_norm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -550,9 +546,7 @@ fn native_layer_norm_backward_out_cpu(
         bias,
         output_mask,
     )?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
 fn native_layer_norm_backward_out_meta(
@@ -609,9 +603,7 @@ fn native_layer_norm_backward_out_meta(
         bias,
         output_mask,
     )?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
 fn native_layer_norm_backward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -892,9 +884,7 @@ fn native_group_norm_out_cpu(
     }
     let (result0, result1, result2) =
         native::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
 fn native_group_norm_out_meta(
@@ -933,9 +923,7 @@ fn native_group_norm_out_meta(
     )?;
     let (result0, result1, result2) =
         native::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
 fn native_group_norm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1232,9 +1220,7 @@ fn native_group_norm_backward_out_cpu(
         group,
         output_mask,
     )?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
 fn native_group_norm_backward_out_meta(
@@ -1292,9 +1278,7 @@ fn native_group_norm_backward_out_meta(
         group,
         output_mask,
     )?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
 fn native_group_norm_backward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1659,9 +1643,7 @@ fn native_batch_norm_out_cpu(
         momentum,
         eps,
     )?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
 fn native_batch_norm_out_meta(
@@ -1719,9 +1701,7 @@ fn native_batch_norm_out_meta(
         momentum,
         eps,
     )?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
 fn native_batch_norm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2067,9 +2047,7 @@ fn native_batch_norm_backward_out_cpu(
         eps,
         output_mask,
     )?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
 fn native_batch_norm_backward_out_meta(
@@ -2136,9 +2114,7 @@ fn native_batch_norm_backward_out_meta(
         eps,
         output_mask,
     )?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
 fn native_batch_norm_backward_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2330,9 +2306,7 @@ fn _native_batch_norm_legit_out_composite(
         momentum,
         eps,
     )?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
 fn _native_batch_norm_legit_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2489,9 +2463,7 @@ fn _native_batch_norm_legit_no_stats_out_composite(
     let (result0, result1, result2) = native::normalization::_native_batch_norm_legit_no_stats(
         input, weight, bias, training, momentum, eps,
     )?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
 fn _native_batch_norm_legit_no_stats_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2671,9 +2643,7 @@ fn _native_batch_norm_legit_no_training_out_composite(
         momentum,
         eps,
     )?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)?;
-    copy_to_out(&result2, out2)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
 fn _native_batch_norm_legit_no_training_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

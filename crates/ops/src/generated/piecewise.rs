@@ -81,13 +81,13 @@ fn hardshrink_out_cpu(_keys: DispatchKeySet, self_: &Tensor, lambd: Scalar, out:
     let mut iter = TensorIterator::out("hardshrink.out", out);
     native::piecewise::hardshrink_meta(&mut iter, self_, lambd)?;
     native::piecewise::hardshrink(&mut iter, self_, lambd)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn hardshrink_out_meta(_keys: DispatchKeySet, self_: &Tensor, lambd: Scalar, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("hardshrink.out", out);
     native::piecewise::hardshrink_meta(&mut iter, self_, lambd)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn hardshrink_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -218,13 +218,13 @@ fn softshrink_out_cpu(_keys: DispatchKeySet, self_: &Tensor, lambd: Scalar, out:
     let mut iter = TensorIterator::out("softshrink.out", out);
     native::piecewise::softshrink_meta(&mut iter, self_, lambd)?;
     native::piecewise::softshrink(&mut iter, self_, lambd)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn softshrink_out_meta(_keys: DispatchKeySet, self_: &Tensor, lambd: Scalar, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("softshrink.out", out);
     native::piecewise::softshrink_meta(&mut iter, self_, lambd)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn softshrink_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -397,13 +397,13 @@ fn hardsigmoid_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> R
     let mut iter = TensorIterator::out("hardsigmoid.out", out);
     native::piecewise::hardsigmoid_meta(&mut iter, self_)?;
     native::piecewise::hardsigmoid(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn hardsigmoid_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("hardsigmoid.out", out);
     native::piecewise::hardsigmoid_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn hardsigmoid_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -565,13 +565,13 @@ fn hardswish_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Res
     let mut iter = TensorIterator::out("hardswish.out", out);
     native::piecewise::hardswish_meta(&mut iter, self_)?;
     native::piecewise::hardswish(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn hardswish_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("hardswish.out", out);
     native::piecewise::hardswish_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn hardswish_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -126,7 +126,7 @@ fn pow_tensor_scalar_out_cpu(
     let mut iter = TensorIterator::out("pow.Tensor_Scalar_out", out);
     native::power::pow_scalar_meta(&mut iter, self_, exponent)?;
     native::power::pow_scalar(&mut iter, self_, exponent)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn pow_tensor_scalar_out_meta(
@@ -137,7 +137,7 @@ fn pow_tensor_scalar_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("pow.Tensor_Scalar_out", out);
     native::power::pow_scalar_meta(&mut iter, self_, exponent)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn pow_tensor_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -264,7 +264,7 @@ fn pow_tensor_tensor_out_cpu(
     let mut iter = TensorIterator::out("pow.Tensor_Tensor_out", out);
     native::power::pow_meta(&mut iter, self_, exponent)?;
     native::power::pow(&mut iter, self_, exponent)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn pow_tensor_tensor_out_meta(
@@ -275,7 +275,7 @@ fn pow_tensor_tensor_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("pow.Tensor_Tensor_out", out);
     native::power::pow_meta(&mut iter, self_, exponent)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn pow_tensor_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -354,13 +354,13 @@ fn pow_scalar_out_cpu(_keys: DispatchKeySet, self_: Scalar, exponent: &Tensor, o
     let mut iter = TensorIterator::out("pow.Scalar_out", out);
     native::power::pow_of_scalar_meta(&mut iter, self_, exponent)?;
     native::power::pow_of_scalar(&mut iter, self_, exponent)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn pow_scalar_out_meta(_keys: DispatchKeySet, self_: Scalar, exponent: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("pow.Scalar_out", out);
     native::power::pow_of_scalar_meta(&mut iter, self_, exponent)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn pow_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::{convert_to_out, copy_to_out, ensure_same_device};
+use crate::structured::{convert_to_out, copy_all_to_out, copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar, ScalarType};
 
@@ -3128,8 +3128,7 @@ fn var_mean_correction_out_kernel(
         );
     }
     let (result0, result1) = native::reduce::var_mean(self_, dim, correction, keepdim)?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1)])
 }
 
 fn var_mean_correction_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3594,8 +3593,7 @@ fn std_mean_correction_out_kernel(
         );
     }
     let (result0, result1) = native::reduce::std_mean(self_, dim, correction, keepdim)?;
-    copy_to_out(&result0, out0)?;
-    copy_to_out(&result1, out1)
+    copy_all_to_out(&[(&result0, out0), (&result1, out1)])
 }
 
 fn std_mean_correction_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

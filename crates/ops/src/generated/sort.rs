@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::{copy_to_out, ensure_same_device};
+use crate::structured::{copy_all_to_out, copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -93,8 +93,7 @@ fn sort_values_kernel(
         return sort_values_kernel(_keys, &self_.snapshot(), dim, descending, values, indices);
     }
     let (result0, result1) = native::sort::sort_default(self_, dim, descending)?;
-    copy_to_out(&result0, values)?;
-    copy_to_out(&result1, indices)
+    copy_all_to_out(&[(&result0, values), (&result1, indices)])
 }
 
 fn sort_values_boxed(given: &[Value]) -> Result<Vec<Value>> {

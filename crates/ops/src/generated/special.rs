@@ -6,7 +6,7 @@ use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
 use crate::snapshot::Snapshot;
-use crate::structured::copy_to_out;
+use crate::structured::{copy_all_to_out, copy_to_out};
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
@@ -155,13 +155,13 @@ fn sinc_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     let mut iter = TensorIterator::out("sinc.out", out);
     native::special::sinc_meta(&mut iter, self_)?;
     native::special::sinc(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sinc_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sinc.out", out);
     native::special::sinc_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sinc_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -281,13 +281,13 @@ fn logit_out_cpu(_keys: DispatchKeySet, self_: &Tensor, eps: Option<f64>, out: &
     let mut iter = TensorIterator::out("logit.out", out);
     native::special::logit_meta(&mut iter, self_, eps)?;
     native::special::logit(&mut iter, self_, eps)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn logit_out_meta(_keys: DispatchKeySet, self_: &Tensor, eps: Option<f64>, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("logit.out", out);
     native::special::logit_meta(&mut iter, self_, eps)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn logit_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -408,13 +408,13 @@ fn xlogy_outtensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, ou
     let mut iter = TensorIterator::out("xlogy.OutTensor", out);
     native::special::xlogy_meta(&mut iter, self_, other)?;
     native::special::xlogy(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn xlogy_outtensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("xlogy.OutTensor", out);
     native::special::xlogy_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn xlogy_outtensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -684,7 +684,7 @@ fn special_xlog1py_out_cpu(
     let mut iter = TensorIterator::out("special_xlog1py.out", out);
     native::special::xlog1py_meta(&mut iter, self_, other)?;
     native::special::xlog1py(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_xlog1py_out_meta(
@@ -695,7 +695,7 @@ fn special_xlog1py_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("special_xlog1py.out", out);
     native::special::xlog1py_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_xlog1py_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -936,13 +936,13 @@ fn logaddexp_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out:
     let mut iter = TensorIterator::out("logaddexp.out", out);
     native::special::logaddexp_meta(&mut iter, self_, other)?;
     native::special::logaddexp(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn logaddexp_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("logaddexp.out", out);
     native::special::logaddexp_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn logaddexp_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1020,13 +1020,13 @@ fn logaddexp2_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out
     let mut iter = TensorIterator::out("logaddexp2.out", out);
     native::special::logaddexp2_meta(&mut iter, self_, other)?;
     native::special::logaddexp2(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn logaddexp2_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("logaddexp2.out", out);
     native::special::logaddexp2_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn logaddexp2_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1146,13 +1146,13 @@ fn heaviside_out_cpu(_keys: DispatchKeySet, self_: &Tensor, values: &Tensor, out
     let mut iter = TensorIterator::out("heaviside.out", out);
     native::special::heaviside_meta(&mut iter, self_, values)?;
     native::special::heaviside(&mut iter, self_, values)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn heaviside_out_meta(_keys: DispatchKeySet, self_: &Tensor, values: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("heaviside.out", out);
     native::special::heaviside_meta(&mut iter, self_, values)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn heaviside_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1272,13 +1272,13 @@ fn nextafter_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out:
     let mut iter = TensorIterator::out("nextafter.out", out);
     native::special::nextafter_meta(&mut iter, self_, other)?;
     native::special::nextafter(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn nextafter_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("nextafter.out", out);
     native::special::nextafter_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn nextafter_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1398,13 +1398,13 @@ fn ldexp_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Te
     let mut iter = TensorIterator::out("ldexp.out", out);
     native::special::ldexp_meta(&mut iter, self_, other)?;
     native::special::ldexp(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn ldexp_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("ldexp.out", out);
     native::special::ldexp_meta(&mut iter, self_, other)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn ldexp_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1483,8 +1483,7 @@ fn frexp_tensor_out_kernel(
         return frexp_tensor_out_kernel(_keys, &self_.snapshot(), mantissa, exponent);
     }
     let (result0, result1) = native::special::frexp(self_)?;
-    copy_to_out(&result0, mantissa)?;
-    copy_to_out(&result1, exponent)
+    copy_all_to_out(&[(&result0, mantissa), (&result1, exponent)])
 }
 
 fn frexp_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1660,7 +1659,7 @@ fn nan_to_num_out_cpu(
     let mut iter = TensorIterator::out("nan_to_num.out", out);
     native::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
     native::special::nan_to_num(&mut iter, self_, nan, posinf, neginf)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn nan_to_num_out_meta(
@@ -1673,7 +1672,7 @@ fn nan_to_num_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("nan_to_num.out", out);
     native::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn nan_to_num_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2100,13 +2099,13 @@ fn special_entr_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> 
     let mut iter = TensorIterator::out("special_entr.out", out);
     native::special::entr_meta(&mut iter, self_)?;
     native::special::entr(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_entr_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_entr.out", out);
     native::special::entr_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_entr_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2184,13 +2183,13 @@ fn special_ndtr_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> 
     let mut iter = TensorIterator::out("special_ndtr.out", out);
     native::special::ndtr_meta(&mut iter, self_)?;
     native::special::ndtr(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_ndtr_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_ndtr.out", out);
     native::special::ndtr_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_ndtr_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2268,13 +2267,13 @@ fn special_log_ndtr_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor)
     let mut iter = TensorIterator::out("special_log_ndtr.out", out);
     native::special::log_ndtr_meta(&mut iter, self_)?;
     native::special::log_ndtr(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_log_ndtr_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_log_ndtr.out", out);
     native::special::log_ndtr_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_log_ndtr_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2352,13 +2351,13 @@ fn special_erfcx_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) ->
     let mut iter = TensorIterator::out("special_erfcx.out", out);
     native::special::erfcx_meta(&mut iter, self_)?;
     native::special::erfcx(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_erfcx_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_erfcx.out", out);
     native::special::erfcx_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn special_erfcx_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

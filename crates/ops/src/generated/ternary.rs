@@ -128,7 +128,7 @@ fn lerp_tensor_out_cpu(
     let mut iter = TensorIterator::out("lerp.Tensor_out", out);
     native::ternary::lerp_meta(&mut iter, self_, end, weight)?;
     native::ternary::lerp(&mut iter, self_, end, weight)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn lerp_tensor_out_meta(
@@ -140,7 +140,7 @@ fn lerp_tensor_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("lerp.Tensor_out", out);
     native::ternary::lerp_meta(&mut iter, self_, end, weight)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn lerp_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -267,7 +267,7 @@ fn lerp_scalar_out_cpu(
     let mut iter = TensorIterator::out("lerp.Scalar_out", out);
     native::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
     native::ternary::lerp_scalar(&mut iter, self_, end, weight)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn lerp_scalar_out_meta(
@@ -279,7 +279,7 @@ fn lerp_scalar_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("lerp.Scalar_out", out);
     native::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn lerp_scalar_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -440,7 +440,7 @@ fn addcmul_out_cpu(
     let mut iter = TensorIterator::out("addcmul.out", out);
     native::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
     native::ternary::addcmul(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn addcmul_out_meta(
@@ -453,7 +453,7 @@ fn addcmul_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("addcmul.out", out);
     native::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn addcmul_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -620,7 +620,7 @@ fn addcdiv_out_cpu(
     let mut iter = TensorIterator::out("addcdiv.out", out);
     native::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
     native::ternary::addcdiv(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn addcdiv_out_meta(
@@ -633,7 +633,7 @@ fn addcdiv_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("addcdiv.out", out);
     native::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn addcdiv_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -783,7 +783,7 @@ fn clamp_out_cpu(
     let mut iter = TensorIterator::out("clamp.out", out);
     native::ternary::clamp_meta(&mut iter, self_, min, max)?;
     native::ternary::clamp(&mut iter, self_, min, max)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn clamp_out_meta(
@@ -795,7 +795,7 @@ fn clamp_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("clamp.out", out);
     native::ternary::clamp_meta(&mut iter, self_, min, max)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn clamp_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -956,7 +956,7 @@ fn clamp_tensor_out_cpu(
     let mut iter = TensorIterator::out("clamp.Tensor_out", out);
     native::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
     native::ternary::clamp_tensor(&mut iter, self_, min, max)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn clamp_tensor_out_meta(
@@ -968,7 +968,7 @@ fn clamp_tensor_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("clamp.Tensor_out", out);
     native::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn clamp_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1094,13 +1094,13 @@ fn clamp_min_out_cpu(_keys: DispatchKeySet, self_: &Tensor, min: Scalar, out: &T
     let mut iter = TensorIterator::out("clamp_min.out", out);
     native::ternary::clamp_min_meta(&mut iter, self_, min)?;
     native::ternary::clamp_min(&mut iter, self_, min)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn clamp_min_out_meta(_keys: DispatchKeySet, self_: &Tensor, min: Scalar, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("clamp_min.out", out);
     native::ternary::clamp_min_meta(&mut iter, self_, min)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn clamp_min_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1220,7 +1220,7 @@ fn clamp_min_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, min: &Tensor,
     let mut iter = TensorIterator::out("clamp_min.Tensor_out", out);
     native::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
     native::ternary::clamp_min_tensor(&mut iter, self_, min)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn clamp_min_tensor_out_meta(
@@ -1231,7 +1231,7 @@ fn clamp_min_tensor_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("clamp_min.Tensor_out", out);
     native::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn clamp_min_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1352,13 +1352,13 @@ fn clamp_max_out_cpu(_keys: DispatchKeySet, self_: &Tensor, max: Scalar, out: &T
     let mut iter = TensorIterator::out("clamp_max.out", out);
     native::ternary::clamp_max_meta(&mut iter, self_, max)?;
     native::ternary::clamp_max(&mut iter, self_, max)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn clamp_max_out_meta(_keys: DispatchKeySet, self_: &Tensor, max: Scalar, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("clamp_max.out", out);
     native::ternary::clamp_max_meta(&mut iter, self_, max)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn clamp_max_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1478,7 +1478,7 @@ fn clamp_max_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, max: &Tensor,
     let mut iter = TensorIterator::out("clamp_max.Tensor_out", out);
     native::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
     native::ternary::clamp_max_tensor(&mut iter, self_, max)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn clamp_max_tensor_out_meta(
@@ -1489,7 +1489,7 @@ fn clamp_max_tensor_out_meta(
 ) -> Result<()> {
     let mut iter = TensorIterator::out("clamp_max.Tensor_out", out);
     native::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn clamp_max_tensor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -121,13 +121,13 @@ fn tril_out_cpu(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tens
     let mut iter = TensorIterator::out("tril.out", out);
     native::triangular::tril_meta(&mut iter, self_, diagonal)?;
     native::triangular::tril(&mut iter, self_, diagonal)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn tril_out_meta(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("tril.out", out);
     native::triangular::tril_meta(&mut iter, self_, diagonal)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn tril_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -247,13 +247,13 @@ fn triu_out_cpu(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tens
     let mut iter = TensorIterator::out("triu.out", out);
     native::triangular::triu_meta(&mut iter, self_, diagonal)?;
     native::triangular::triu(&mut iter, self_, diagonal)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn triu_out_meta(_keys: DispatchKeySet, self_: &Tensor, diagonal: i64, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("triu.out", out);
     native::triangular::triu_meta(&mut iter, self_, diagonal)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn triu_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

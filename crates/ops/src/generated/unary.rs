@@ -122,13 +122,13 @@ fn neg_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()
     let mut iter = TensorIterator::out("neg.out", out);
     native::unary::neg_meta(&mut iter, self_)?;
     native::unary::neg(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn neg_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("neg.out", out);
     native::unary::neg_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn neg_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -248,13 +248,13 @@ fn abs_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()
     let mut iter = TensorIterator::out("abs.out", out);
     native::unary::abs_meta(&mut iter, self_)?;
     native::unary::abs(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn abs_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("abs.out", out);
     native::unary::abs_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn abs_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -374,13 +374,13 @@ fn sign_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     let mut iter = TensorIterator::out("sign.out", out);
     native::unary::sign_meta(&mut iter, self_)?;
     native::unary::sign(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sign_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sign.out", out);
     native::unary::sign_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sign_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -500,13 +500,13 @@ fn sgn_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()
     let mut iter = TensorIterator::out("sgn.out", out);
     native::unary::sign_meta(&mut iter, self_)?;
     native::unary::sign(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sgn_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sgn.out", out);
     native::unary::sign_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sgn_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -626,13 +626,13 @@ fn exp_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()
     let mut iter = TensorIterator::out("exp.out", out);
     native::unary::exp_meta(&mut iter, self_)?;
     native::unary::exp(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn exp_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("exp.out", out);
     native::unary::exp_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn exp_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -752,13 +752,13 @@ fn exp2_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     let mut iter = TensorIterator::out("exp2.out", out);
     native::unary::exp2_meta(&mut iter, self_)?;
     native::unary::exp2(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn exp2_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("exp2.out", out);
     native::unary::exp2_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn exp2_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -878,13 +878,13 @@ fn expm1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
     let mut iter = TensorIterator::out("expm1.out", out);
     native::unary::expm1_meta(&mut iter, self_)?;
     native::unary::expm1(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn expm1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("expm1.out", out);
     native::unary::expm1_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn expm1_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1004,13 +1004,13 @@ fn log_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()
     let mut iter = TensorIterator::out("log.out", out);
     native::unary::log_meta(&mut iter, self_)?;
     native::unary::log(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn log_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("log.out", out);
     native::unary::log_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn log_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1130,13 +1130,13 @@ fn log1p_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
     let mut iter = TensorIterator::out("log1p.out", out);
     native::unary::log1p_meta(&mut iter, self_)?;
     native::unary::log1p(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn log1p_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("log1p.out", out);
     native::unary::log1p_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn log1p_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1256,13 +1256,13 @@ fn log2_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     let mut iter = TensorIterator::out("log2.out", out);
     native::unary::log2_meta(&mut iter, self_)?;
     native::unary::log2(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn log2_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("log2.out", out);
     native::unary::log2_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn log2_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1382,13 +1382,13 @@ fn log10_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
     let mut iter = TensorIterator::out("log10.out", out);
     native::unary::log10_meta(&mut iter, self_)?;
     native::unary::log10(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn log10_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("log10.out", out);
     native::unary::log10_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn log10_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1508,13 +1508,13 @@ fn sqrt_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     let mut iter = TensorIterator::out("sqrt.out", out);
     native::unary::sqrt_meta(&mut iter, self_)?;
     native::unary::sqrt(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sqrt_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sqrt.out", out);
     native::unary::sqrt_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sqrt_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1634,13 +1634,13 @@ fn rsqrt_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
     let mut iter = TensorIterator::out("rsqrt.out", out);
     native::unary::rsqrt_meta(&mut iter, self_)?;
     native::unary::rsqrt(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn rsqrt_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("rsqrt.out", out);
     native::unary::rsqrt_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn rsqrt_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1760,13 +1760,13 @@ fn reciprocal_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Re
     let mut iter = TensorIterator::out("reciprocal.out", out);
     native::unary::reciprocal_meta(&mut iter, self_)?;
     native::unary::reciprocal(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn reciprocal_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("reciprocal.out", out);
     native::unary::reciprocal_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn reciprocal_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1983,13 +1983,13 @@ fn sin_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()
     let mut iter = TensorIterator::out("sin.out", out);
     native::unary::sin_meta(&mut iter, self_)?;
     native::unary::sin(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sin_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sin.out", out);
     native::unary::sin_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sin_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2109,13 +2109,13 @@ fn cos_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()
     let mut iter = TensorIterator::out("cos.out", out);
     native::unary::cos_meta(&mut iter, self_)?;
     native::unary::cos(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn cos_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("cos.out", out);
     native::unary::cos_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn cos_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2235,13 +2235,13 @@ fn tan_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()
     let mut iter = TensorIterator::out("tan.out", out);
     native::unary::tan_meta(&mut iter, self_)?;
     native::unary::tan(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn tan_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("tan.out", out);
     native::unary::tan_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn tan_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2361,13 +2361,13 @@ fn asin_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     let mut iter = TensorIterator::out("asin.out", out);
     native::unary::asin_meta(&mut iter, self_)?;
     native::unary::asin(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn asin_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("asin.out", out);
     native::unary::asin_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn asin_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2487,13 +2487,13 @@ fn acos_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     let mut iter = TensorIterator::out("acos.out", out);
     native::unary::acos_meta(&mut iter, self_)?;
     native::unary::acos(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn acos_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("acos.out", out);
     native::unary::acos_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn acos_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2613,13 +2613,13 @@ fn atan_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     let mut iter = TensorIterator::out("atan.out", out);
     native::unary::atan_meta(&mut iter, self_)?;
     native::unary::atan(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn atan_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("atan.out", out);
     native::unary::atan_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn atan_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2739,13 +2739,13 @@ fn sinh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     let mut iter = TensorIterator::out("sinh.out", out);
     native::unary::sinh_meta(&mut iter, self_)?;
     native::unary::sinh(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sinh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sinh.out", out);
     native::unary::sinh_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sinh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2865,13 +2865,13 @@ fn cosh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     let mut iter = TensorIterator::out("cosh.out", out);
     native::unary::cosh_meta(&mut iter, self_)?;
     native::unary::cosh(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn cosh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("cosh.out", out);
     native::unary::cosh_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn cosh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2991,13 +2991,13 @@ fn tanh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     let mut iter = TensorIterator::out("tanh.out", out);
     native::unary::tanh_meta(&mut iter, self_)?;
     native::unary::tanh(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn tanh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("tanh.out", out);
     native::unary::tanh_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn tanh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3117,13 +3117,13 @@ fn sigmoid_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Resul
     let mut iter = TensorIterator::out("sigmoid.out", out);
     native::unary::sigmoid_meta(&mut iter, self_)?;
     native::unary::sigmoid(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sigmoid_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sigmoid.out", out);
     native::unary::sigmoid_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn sigmoid_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3243,13 +3243,13 @@ fn erf_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()
     let mut iter = TensorIterator::out("erf.out", out);
     native::unary::erf_meta(&mut iter, self_)?;
     native::unary::erf(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn erf_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("erf.out", out);
     native::unary::erf_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn erf_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3369,13 +3369,13 @@ fn erfc_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     let mut iter = TensorIterator::out("erfc.out", out);
     native::unary::erfc_meta(&mut iter, self_)?;
     native::unary::erfc(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn erfc_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("erfc.out", out);
     native::unary::erfc_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn erfc_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3495,13 +3495,13 @@ fn floor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
     let mut iter = TensorIterator::out("floor.out", out);
     native::unary::floor_meta(&mut iter, self_)?;
     native::unary::floor(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn floor_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("floor.out", out);
     native::unary::floor_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn floor_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3621,13 +3621,13 @@ fn ceil_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     let mut iter = TensorIterator::out("ceil.out", out);
     native::unary::ceil_meta(&mut iter, self_)?;
     native::unary::ceil(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn ceil_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("ceil.out", out);
     native::unary::ceil_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn ceil_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3747,13 +3747,13 @@ fn round_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
     let mut iter = TensorIterator::out("round.out", out);
     native::unary::round_meta(&mut iter, self_)?;
     native::unary::round(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn round_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("round.out", out);
     native::unary::round_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn round_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3873,13 +3873,13 @@ fn round_decimals_out_cpu(_keys: DispatchKeySet, self_: &Tensor, decimals: i64, 
     let mut iter = TensorIterator::out("round.decimals_out", out);
     native::unary::round_decimals_meta(&mut iter, self_, decimals)?;
     native::unary::round_decimals(&mut iter, self_, decimals)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn round_decimals_out_meta(_keys: DispatchKeySet, self_: &Tensor, decimals: i64, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("round.decimals_out", out);
     native::unary::round_decimals_meta(&mut iter, self_, decimals)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn round_decimals_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -4000,13 +4000,13 @@ fn trunc_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
     let mut iter = TensorIterator::out("trunc.out", out);
     native::unary::trunc_meta(&mut iter, self_)?;
     native::unary::trunc(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn trunc_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("trunc.out", out);
     native::unary::trunc_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn trunc_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -4126,13 +4126,13 @@ fn frac_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<(
     let mut iter = TensorIterator::out("frac.out", out);
     native::unary::frac_meta(&mut iter, self_)?;
     native::unary::frac(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn frac_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("frac.out", out);
     native::unary::frac_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn frac_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -4252,13 +4252,13 @@ fn deg2rad_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Resul
     let mut iter = TensorIterator::out("deg2rad.out", out);
     native::unary::deg2rad_meta(&mut iter, self_)?;
     native::unary::deg2rad(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn deg2rad_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("deg2rad.out", out);
     native::unary::deg2rad_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn deg2rad_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -4336,13 +4336,13 @@ fn angle_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
     let mut iter = TensorIterator::out("angle.out", out);
     native::unary::angle_meta(&mut iter, self_)?;
     native::unary::angle(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn angle_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("angle.out", out);
     native::unary::angle_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn angle_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -4462,13 +4462,13 @@ fn rad2deg_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Resul
     let mut iter = TensorIterator::out("rad2deg.out", out);
     native::unary::rad2deg_meta(&mut iter, self_)?;
     native::unary::rad2deg(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn rad2deg_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("rad2deg.out", out);
     native::unary::rad2deg_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn rad2deg_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -4588,13 +4588,13 @@ fn asinh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
     let mut iter = TensorIterator::out("asinh.out", out);
     native::unary::asinh_meta(&mut iter, self_)?;
     native::unary::asinh(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn asinh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("asinh.out", out);
     native::unary::asinh_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn asinh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -4714,13 +4714,13 @@ fn acosh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
     let mut iter = TensorIterator::out("acosh.out", out);
     native::unary::acosh_meta(&mut iter, self_)?;
     native::unary::acosh(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn acosh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("acosh.out", out);
     native::unary::acosh_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn acosh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -4840,13 +4840,13 @@ fn atanh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<
     let mut iter = TensorIterator::out("atanh.out", out);
     native::unary::atanh_meta(&mut iter, self_)?;
     native::unary::atanh(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn atanh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("atanh.out", out);
     native::unary::atanh_meta(&mut iter, self_)?;
-    iter.finish()
+    iter.finish_out()
 }
 
 fn atanh_out_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -92,7 +92,10 @@ fn pointwise<const N: usize>(
 ) -> Result<()> {
     let mut iter = TensorIterator::out(name, out);
     iter.build_from(&args, Config::PROMOTE)?;
-    if iter.is_meta() { Ok(()) } else { loops::float_kernel(&iter, formula) }
+    if !iter.is_meta() {
+        loops::float_kernel(&iter, formula)?;
+    }
+    iter.finish_out()
 }
 
 /// Evaluates the formula of a loss and reduces it into `out`.

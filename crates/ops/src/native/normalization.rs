@@ -32,7 +32,10 @@ fn scale_and_shift(name: &'static str, [x, scale, shift, out]: [&Tensor; 4]) -> 
     let mut iter = TensorIterator::out(name, out);
     [x, scale, shift].into_iter().for_each(|input| iter.add_input(input));
     iter.build(Config::PROMOTE)?;
-    if iter.is_meta() { Ok(()) } else { loops::float_kernel(&iter, Formula) }
+    if !iter.is_meta() {
+        loops::float_kernel(&iter, Formula)?;
+    }
+    iter.finish_out()
 }
 
 /// `1 / sqrt(variance + eps)`.

@@ -254,6 +254,13 @@ pub fn rrelu_with_noise_(
     if !training {
         return ops::leaky_relu_(self_, middle);
     }
+    ensure!(
+        self_.dtype() == noise.dtype(),
+        Dtype,
+        "rrelu_with_noise_: expected `noise` of {} but got {}",
+        self_.dtype(),
+        noise.dtype()
+    );
     draw_slopes(self_, noise, (lower, upper), generator)?;
     ops::mul__tensor(self_, noise)
 }

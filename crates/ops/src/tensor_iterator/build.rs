@@ -176,7 +176,8 @@ impl<'a> TensorIterator<'a> {
         Ok(())
     }
 
-    /// An output that was given takes the shape of the result, or has it already.
+    /// An output that was given has the shape of the result, or gets it from [`finish_out`](Self::finish_out), with the values: until
+    /// then a new tensor takes its place.
     fn mark_outputs(&mut self) -> Result<()> {
         for operand in &mut self.operands[..self.outputs] {
             let sizes = operand.geometry().map(Geometry::sizes).unwrap_or_default();
@@ -188,13 +189,8 @@ impl<'a> TensorIterator<'a> {
                     self.sizes
                 ),
                 Some(Output::Given(t)) if sizes != self.sizes.as_slice() => {
-                    crate::structured::resize_out(t, &self.sizes)?;
-                    operand.look_again();
-                    ensure!(
-                        operand.geometry().is_some_and(|g| g.sizes() == self.sizes.as_slice()),
-                        Busy,
-                        "expected sizes of `out` that stay as they are but another thread has changed them"
-                    );
+                    crate::structured::ensure_takes(t, &self.sizes, t.device())?;
+                    operand.handle = Handle::None;
                 }
                 _ => {}
             }

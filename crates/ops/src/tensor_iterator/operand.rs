@@ -101,19 +101,20 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// Another look at the tensor, which this call itself has given other sizes.
-    pub(super) fn look_again(&mut self) {
-        if let Handle::Borrowed(tensor, geometry) = &mut self.handle {
-            *geometry = tensor.geometry();
-        }
-    }
-
     #[inline]
     pub(super) fn take_tensor(&mut self, name: &str) -> Result<Tensor> {
         match std::mem::replace(&mut self.handle, Handle::None) {
             Handle::Owned(t) => Ok(t),
             Handle::Borrowed(t, _) => Ok(t.clone()),
             Handle::None => Err(not_built(name)),
+        }
+    }
+
+    /// Brings the values of the tensor that stands for a given one to it.
+    pub(super) fn put_into_given(&self) -> Result<()> {
+        match (&self.output, &self.handle) {
+            (Some(Output::Given(given)), Handle::Owned(made)) => crate::structured::put_into(made, given),
+            _ => Ok(()),
         }
     }
 

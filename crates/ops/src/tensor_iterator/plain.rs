@@ -229,7 +229,7 @@ impl<'a> Plain<'a> {
     }
 
     #[inline]
-    fn is_fresh(&self) -> bool {
+    pub(super) fn is_fresh(&self) -> bool {
         matches!(self.output, Handle::Owned(_))
     }
 
