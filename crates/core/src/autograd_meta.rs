@@ -13,6 +13,11 @@ use std::ptr::NonNull;
 pub trait AutogradMeta: Any + Send + Sync {
     /// Whether a gradient is asked for, directly or through history.
     fn requires_grad(&self) -> bool;
+
+    /// Called when the tensor gets another geometry; says whether those that have saved it must hear of it, by its version.
+    fn geometry_changed(&self) -> bool {
+        false
+    }
 }
 
 /// A `Box<dyn AutogradMeta>` whose memory comes from the thread's free list: every recorded result and every view has one.

@@ -467,6 +467,9 @@ impl TensorImpl {
             Box::new(Replacements { current, all: Mutex::new(vec![first]) })
         });
         let mut all = replacements.all.lock();
+        if *self.geometry() != geometry && self.autograd_meta().is_some_and(AutogradMeta::geometry_changed) {
+            self.storage.note_other_geometry();
+        }
         let place = match all.iter().position(|old| **old == geometry) {
             Some(place) => place,
             None => {
@@ -476,6 +479,11 @@ impl TensorImpl {
         };
         replacements.current.store((&raw const *all[place]).cast_mut(), Ordering::Release);
         Ok(())
+    }
+
+    /// What it was made with.
+    pub fn first_geometry(&self) -> &Geometry {
+        &self.geometry
     }
 
     /// Whether it was ever given [another geometry](Self::set_geometry) than it was made with.

@@ -1,12 +1,12 @@
 //! The node of a leaf, which adds the gradient that arrives to the leaf's `grad`; and tensors with history that keep theirs.
 #![expect(unsafe_code, reason = "says that its node begins with the header")]
 
-use super::meta::{Variable, variable};
+use super::meta::{ASKED, Variable, variable};
 use crate::graph::gradients::Gradients;
 use crate::graph::hooks::{NodeHooks, Retaining};
 use crate::graph::node::{Context, Node, NodeHeader, NodePtr, new_node};
 use crate::handle;
-use flambeau_core::{IntrusivePtr, Result, Scalar, TensorImpl, WeakIntrusivePtr, shape};
+use flambeau_core::{Geometry, IntrusivePtr, Result, Scalar, TensorImpl, WeakIntrusivePtr, ensure, shape};
 use flambeau_ops::native::accumulate::accumulate_;
 use flambeau_ops::{Tensor, ops};
 use std::sync::Arc;
@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub(crate) struct AccumulateGrad {
     header: NodeHeader,
     leaf: WeakIntrusivePtr<TensorImpl>,
+    /// The geometry of the leaf that it takes gradients for, where it is not the leaf's first.
+    geometry: Option<Box<Geometry>>,
 }
 
 impl AccumulateGrad {
@@ -29,8 +31,35 @@ impl AccumulateGrad {
     }
 
     fn with_header(leaf: &Tensor, header: NodeHeader) -> NodePtr {
+        let geometry = leaf.impl_().was_resized().then(|| Box::new(leaf.geometry().clone()));
         let leaf = IntrusivePtr::downgrade(leaf.impl_());
-        new_node(AccumulateGrad { header, leaf })
+        new_node(AccumulateGrad { header, leaf, geometry })
+    }
+
+    /// Whether the leaf has the geometry that gradients are taken for.
+    pub(crate) fn fits(&self, leaf: &Tensor) -> bool {
+        self.geometry.as_deref().unwrap_or(leaf.impl_().first_geometry()) == leaf.geometry()
+    }
+
+    /// Whether a leaf is asked for its gradient that has another geometry than it began with. Refuses a gradient for it as it was: in
+    /// the geometry that it has now that would be one of other elements.
+    #[cold]
+    fn is_asked_later(&self, leaf: &Tensor, variable: &Variable) -> Result<bool> {
+        if !variable.is_asked() {
+            return Ok(false);
+        }
+        let before = self.geometry.as_deref().unwrap_or(leaf.impl_().first_geometry());
+        let now = leaf.geometry();
+        ensure!(
+            before == now,
+            Autograd,
+            "AccumulateGrad: a leaf that the graph was recorded with has been given another geometry by an inplace operation: it              had sizes {:?} with strides {:?}, and has sizes {:?} with strides {:?} now",
+            before.sizes(),
+            before.strides(),
+            now.sizes(),
+            now.strides()
+        );
+        Ok(true)
     }
 }
 
@@ -46,7 +75,7 @@ unsafe impl Node for AccumulateGrad {
         let leaf = self.leaf.upgrade().map(Tensor::from_impl);
         if let (Some(grad), Some(leaf)) = (grad, leaf)
             && let Some(variable) = variable(&leaf)
-            && variable.is_asked()
+            && (variable.asked() == ASKED || self.is_asked_later(&leaf, variable)?)
         {
             accumulate(&leaf, variable, grad, cx.create_graph())?;
             self.header.hooks().map_or(Ok(()), |hooks| hooks.run_post_accumulate(&leaf))?;

@@ -11,23 +11,25 @@ use crate::graph::hooks::NodeHooks;
 use crate::graph::node::{Context, Edge, Edges, NodePtr};
 use crate::graph::operator::GraphNode;
 use crate::graph::spares;
-use flambeau_core::{Result, shape};
+use flambeau_core::Result;
 use flambeau_ops::Tensor;
 use smallvec::smallvec;
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Variable {
     /// The accumulator of the leaf `tensor`, made now if there was none; another one for the same hooks where the leaf was
-    /// given other sizes since.
+    /// given another geometry since.
     #[inline]
     pub(crate) fn accumulator(&self, tensor: &Tensor) -> NodePtr {
         let first = self.first_accumulator(tensor);
         if !tensor.impl_().was_resized() {
             return spares::owner_of(first);
         }
-        match first.header().outputs() {
-            [output] if shape::same(output.sizes(), tensor.sizes()) => first.clone(),
+        let node: &dyn Any = &**first;
+        match node.downcast_ref::<AccumulateGrad>() {
+            Some(node) if node.fits(tensor) => first.clone(),
             _ => AccumulateGrad::sharing_hooks(tensor, first.header().hooks_or_init()),
         }
     }

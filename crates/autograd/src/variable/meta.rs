@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 /// PyTorch's `AutogradMeta`.
 #[derive(Default)]
 pub(crate) struct Variable {
-    /// What a leaf was asked for.
-    requires_grad: AtomicBool,
+    /// What a leaf was asked for: one of [`NOT_ASKED`], [`ASKED`] and [`ASKED_AND_RESHAPED`].
+    requires_grad: AtomicU8,
     /// Whether `state.grad_fn` is there, for those who only want to know that.
     has_history: AtomicBool,
     pub(crate) view: OnceCell<View>,
@@ -27,6 +27,13 @@ pub(crate) struct Variable {
     pub(super) accumulator: OnceCell<NodePtr>,
     pub(crate) state: SpinLock<State>,
 }
+
+/// No gradient was asked for.
+const NOT_ASKED: u8 = 0;
+/// A gradient was asked for.
+pub(super) const ASKED: u8 = 1;
+/// The same of a leaf that was given another geometry since: graphs from before have another gradient than those after.
+const ASKED_AND_RESHAPED: u8 = 2;
 
 /// What changes over a tensor's life.
 #[derive(Default)]
@@ -99,6 +106,15 @@ impl AutogradMeta for Variable {
     fn requires_grad(&self) -> bool {
         self.is_asked() || self.has_history() || self.view.get().is_some_and(|v| requires_grad(&v.base))
     }
+
+    // Of others aliases are saved, which keep the geometry that they had.
+    fn geometry_changed(&self) -> bool {
+        let is_leaf = self.is_asked() && !self.has_history();
+        if is_leaf {
+            self.requires_grad.store(ASKED_AND_RESHAPED, Ordering::Relaxed);
+        }
+        is_leaf
+    }
 }
 
 impl Drop for Variable {
@@ -126,7 +142,7 @@ impl Variable {
     pub(crate) fn with_history(node: Option<NodePtr>, output_nr: u32) -> Self {
         let state = State { grad_fn: node, output_nr, ..State::default() };
         Variable {
-            requires_grad: AtomicBool::new(false),
+            requires_grad: AtomicU8::new(NOT_ASKED),
             has_history: AtomicBool::new(true),
             view: OnceCell::new(),
             accumulator: OnceCell::new(),
@@ -137,11 +153,18 @@ impl Variable {
     /// Whether it is a leaf of which a gradient was asked for.
     #[inline]
     pub(crate) fn is_asked(&self) -> bool {
+        self.asked() != NOT_ASKED
+    }
+
+    /// The same, and whether its geometry changed since.
+    #[inline]
+    pub(super) fn asked(&self) -> u8 {
         self.requires_grad.load(Ordering::Relaxed)
     }
 
     pub(crate) fn ask(&self, requires_grad: bool) {
-        self.requires_grad.store(requires_grad, Ordering::Relaxed);
+        let asked = if self.asked() == ASKED_AND_RESHAPED { ASKED_AND_RESHAPED } else { ASKED };
+        self.requires_grad.store(if requires_grad { asked } else { NOT_ASKED }, Ordering::Relaxed);
     }
 
     #[inline]
