@@ -42,3 +42,37 @@ pub fn prelu_double_backward(
     };
     Ok((by_output, below(grad_weight, grad_output)?, below(grad_input, grad_output)?))
 }
+
+/// Below this the derivative of `sinc` is a series: the difference that is divided by `x` loses its digits there, and at 0 all.
+const NEAR: f64 = 0.25;
+/// `2 k / (2 k + 1)!` with the sign of `(-1)^k`, from the last `k` of the series to the first.
+const SINC_SLOPES: [f64; 8] = [
+    4.498_331_606_952_833e-14,
+    -1.070_602_922_454_774_3e-11,
+    1.927_085_260_418_593_7e-9,
+    -2.505_210_838_544_172e-7,
+    2.204_585_537_918_871_4e-5,
+    -1.190_476_190_476_190_6e-3,
+    3.333_333_333_333_333e-2,
+    -3.333_333_333_333_333e-1,
+];
+
+/// The derivative of `sin(pi x) / (pi x)`, in operators that can be differentiated again, at 0 too.
+pub fn sinc_slope(self_: &Tensor) -> Result<Tensor> {
+    let pi = Scalar::Float(std::f64::consts::PI);
+    let near = ops::lt_scalar(&ops::abs(self_)?, Scalar::Float(NEAR))?;
+    // Each branch sees only numbers that it is good for, so that no NaN comes back through the one not taken.
+    let (inner, outer) =
+        (ops::where_scalarother(&near, self_, ZERO)?, ops::where_scalarself(&near, ONE, self_)?);
+    let turns = ops::mul_scalar(&inner, pi)?;
+    let square = ops::mul_tensor(&turns, &turns)?;
+    let [last, others @ ..] = SINC_SLOPES;
+    let mut series = ops::full_like(&inner, Scalar::Float(last), None, None, None, None, None)?;
+    for slope in others {
+        series = ops::add_scalar(&ops::mul_tensor(&series, &square)?, Scalar::Float(slope), ONE)?;
+    }
+    let series = ops::mul_scalar(&ops::mul_tensor(&series, &turns)?, pi)?;
+    let cosine = ops::cos(&ops::mul_scalar(&outer, pi)?)?;
+    let quotient = ops::div_tensor(&ops::sub_tensor(&cosine, &ops::sinc(&outer)?, ONE)?, &outer)?;
+    ops::where_self(&near, &series, &quotient)
+}

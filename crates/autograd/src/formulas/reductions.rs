@@ -254,7 +254,12 @@ pub fn norm_backward(
         p => {
             let power = |t: &Tensor| ops::pow_tensor_scalar(&without_zeros(t)?, Scalar::Float(p - 1.0));
             let direction = ops::mul_tensor(&ops::sgn(x)?, &power(&ops::abs(x)?)?)?;
-            ops::mul_tensor(&direction, &ops::div_tensor(&grad, &power(&norm)?)?)
+            // Of an exponent below 0 a norm is 0 where one element is, however the others change.
+            let ratio = ops::div_tensor(&grad, &power(&norm)?)?;
+            ops::mul_tensor(
+                &direction,
+                &ops::masked_fill_scalar(&ratio, &ops::eq_scalar(&norm, ZERO)?, ZERO)?,
+            )
         }
     }
 }

@@ -9,7 +9,6 @@ use flambeau_ops::{Tensor, ops};
 
 pub(super) struct SincBackward0 {
     pub(super) self_: SavedVariable,
-    pub(super) result: SavedVariable,
 }
 
 impl Backward for SincBackward0 {
@@ -19,27 +18,7 @@ impl Backward for SincBackward0 {
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
         let self_ = &self.self_.unpack(cx)?;
-        let result = &self.result.unpack(cx)?;
-        record::gradients(
-            cx,
-            [&|| {
-                ops::_chain(
-                    grad,
-                    &ops::where_scalarself(
-                        &ops::eq_scalar(self_, Scalar::Int(0))?,
-                        Scalar::Int(0),
-                        &ops::div_tensor(
-                            &ops::sub_tensor(
-                                &ops::cos(&ops::mul_scalar(self_, Scalar::Float(3.141592653589793))?)?,
-                                result,
-                                Scalar::Int(1),
-                            )?,
-                            self_,
-                        )?,
-                    )?,
-                )
-            }],
-        )
+        record::gradients(cx, [&|| ops::_chain(grad, &formulas::sinc_slope(self_)?)])
     }
 
     fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
@@ -54,10 +33,7 @@ fn sinc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
         ops::sinc(self_)?
     };
     if let Some(edges) = record::recorded_edges([self_])? {
-        let backward = SincBackward0 {
-            self_: SavedVariable::input(self_, 0)?,
-            result: SavedVariable::output(&result, 0)?,
-        };
+        let backward = SincBackward0 { self_: SavedVariable::input(self_, 0)? };
         record::set_history(&mut result, edges, backward);
     }
     Ok(result)
@@ -72,12 +48,11 @@ fn sinc_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
     }
     record::check_inplace(self_)?;
     let edges = record::edges([self_])?;
-    let saved_self = record::original_always(self_)?;
+    let backward = SincBackward0 { self_: record::original_always(self_)? };
     {
         let _below = record::below();
         ops::sinc_(self_)?;
     }
-    let backward = SincBackward0 { self_: saved_self, result: SavedVariable::output(self_, 0)? };
     record::rebase_history(self_, edges, backward)
 }
 

@@ -206,8 +206,9 @@ impl<'a> Walk<'a> {
         node.header().edges().iter().flatten().for_each(|edge| self.meet_node(&edge.node));
         node.owns(&mut |owned| match owned {
             Owned::Object(object) => visit(object),
-            // SAFETY: (alone) nobody but the walk reaches the node; below too.
+            // SAFETY: (alone) nobody but the walk reaches the node.
             Owned::Node(node) => self.meet_node(unsafe { outliving(node) }),
+            // SAFETY: as above.
             Owned::Tensor(tensor) => self.meet(Owned::Tensor(unsafe { outliving(tensor) })),
         });
     }

@@ -105,17 +105,30 @@ pub fn sub(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor, alpha: Scalar)
     loops::number_kernel(iter, Formula(alpha))
 }
 
+/// The greater, 0 of both zeros, NaN where either is NaN.
+#[inline(always)]
+pub(super) fn ordered_max<V: Number>(a: V, b: V) -> V {
+    V::select(a.ne(a), a, a.max_of_signed(b))
+}
+
+/// The lesser, -0 of both zeros, NaN where either is NaN.
+#[inline(always)]
+pub(super) fn ordered_min<V: Number>(a: V, b: V) -> V {
+    V::select(a.ne(a), a, a.min_of_signed(b))
+}
+
 formulas! { any_kernel(NumberFormula, Number) -> V:
     /// self * other; logical and for bool.
     fn mul, mul_meta = build_binary_op(self_: a, other: b) => a * b;
-    /// The greater, NaN where either is NaN.
-    fn maximum, maximum_meta = build_binary_op(self_: a, other: b) => a.maximum(b);
+    /// The greater, NaN where either is NaN. Of zeros 0 is greater than -0, here and in all operators that take one of two numbers,
+    /// as IEEE 754-2019 has it.
+    fn maximum, maximum_meta = build_binary_op(self_: a, other: b) => ordered_max(a, b);
     /// The lesser, NaN where either is NaN.
-    fn minimum, minimum_meta = build_binary_op(self_: a, other: b) => a.minimum(b);
+    fn minimum, minimum_meta = build_binary_op(self_: a, other: b) => ordered_min(a, b);
     /// The greater; of a number and NaN, the number.
-    fn fmax, fmax_meta = build_binary_op(self_: a, other: b) => V::select(b.ne(b), a, a.max(b));
+    fn fmax, fmax_meta = build_binary_op(self_: a, other: b) => V::select(b.ne(b), a, a.max_of_signed(b));
     /// The lesser; of a number and NaN, the number.
-    fn fmin, fmin_meta = build_binary_op(self_: a, other: b) => V::select(b.ne(b), a, a.min(b));
+    fn fmin, fmin_meta = build_binary_op(self_: a, other: b) => V::select(b.ne(b), a, a.min_of_signed(b));
 }
 
 formulas! { float_kernel(FloatFormula, Float) -> V:

@@ -45,6 +45,10 @@ pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>) -> Res
         return ops::_euclidean_dist(x1, x2);
     }
     let difference = x1.unsqueeze(-2)?.sub(&x2.unsqueeze(-3)?)?;
+    if difference.sizes().last() == Some(&0) {
+        // Rows without elements are 0 apart, by the greatest difference too.
+        return ops::sum_dim_intlist(&difference, Some(&[-1]), false, None);
+    }
     ops::linalg_vector_norm(&difference, Scalar::Float(p), Some(&[-1]), false, None)
 }
 

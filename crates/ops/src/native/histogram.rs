@@ -36,17 +36,12 @@ pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Res
         numbers.iter().for_each(|n| bins[*n as usize] += 1);
         return Tensor::from_vec(bins, &[count]);
     };
-    let single = weights.dtype() == ScalarType::F32;
-    if single {
-        let mut bins = zeros(NAME, count, 0f32)?;
-        let each = flat::<f32>(weights, ScalarType::F32)?;
-        numbers.iter().zip(each).for_each(|(n, w)| bins[*n as usize] += w);
-        return Tensor::from_vec(bins, &[count]);
-    }
+    // In f64, rounded once: a sum in f32 stops growing at 2^24.
     let mut bins = zeros(NAME, count, 0f64)?;
     let each = flat::<f64>(weights, ScalarType::F64)?;
     numbers.iter().zip(each).for_each(|(n, w)| bins[*n as usize] += w);
-    Tensor::from_vec(bins, &[count])
+    let result = if weights.dtype() == ScalarType::F32 { ScalarType::F32 } else { ScalarType::F64 };
+    Tensor::from_vec(bins, &[count])?.to(result)
 }
 
 /// The ends of a range: those given or, where they are equal, the least and the greatest element, moved apart if need be.

@@ -107,7 +107,42 @@ pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator
     })
 }
 
-/// Fills with numbers of the exponential distribution, by the inverse of its probability.
+/// Fills with functions of uniform numbers above 0 and below 1, of more digits than any type holds; what they give is rounded once, at
+/// the end, to a number within `bounds` of the type.
+fn fill_by_inverse<T: Uniform>(
+    name: &str,
+    out: &Tensor,
+    generator: Option<&Generator>,
+    (least, most): (f64, f64),
+    value: impl Fn(f64) -> f64 + Sync,
+) -> Result<()> {
+    let philox = generator_or_default(generator).reserve_words(out.numel(), 2)?;
+    let (least, most) = (T::of(least), T::of(most));
+    generate_by_word64::<T>(name, out, philox, |word| {
+        // Half a step away from both ends.
+        let u = ((word >> 12) as f64 + 0.5) * 2f64.powi(-52);
+        let drawn = T::of(value(u));
+        if drawn < least {
+            least
+        } else if drawn > most {
+            most
+        } else {
+            drawn
+        }
+    })
+}
+
+/// The least positive number of a floating point type that a draw may meet, and the greatest.
+fn range_of(dtype: ScalarType) -> (f64, f64) {
+    match dtype {
+        ScalarType::F16 => (half::f16::MIN_POSITIVE_SUBNORMAL.to_f64(), half::f16::MAX.to_f64()),
+        ScalarType::BF16 => (half::bf16::MIN_POSITIVE.to_f64(), half::bf16::MAX.to_f64()),
+        ScalarType::F32 => (f32::MIN_POSITIVE.into(), f32::MAX.into()),
+        _ => (f64::MIN_POSITIVE, f64::MAX),
+    }
+}
+
+/// Fills with numbers of the exponential distribution, by the inverse of its probability: above 0, and finite.
 pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
     let dtype = self_.dtype();
     ensure!(lambd > 0.0, InvalidArgument, "exponential_ expects lambda > 0.0, but found lambda={lambd}");
@@ -119,12 +154,12 @@ pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -
     );
     in_index_order(self_, |out| {
         dispatch_all_types!(floats, dtype, "exponential_", T => {
-            fill_uniform::<T>("exponential_", out, generator, |u| -(-u).ln_1p() / lambd)
+            fill_by_inverse::<T>("exponential_", out, generator, range_of(dtype), |u| -(-u).ln_1p() / lambd)
         })
     })
 }
 
-/// Fills with numbers of the Cauchy distribution, by the inverse of its probability.
+/// Fills with numbers of the Cauchy distribution, by the inverse of its probability: finite.
 pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
     let dtype = self_.dtype();
     ensure!(sigma > 0.0, InvalidArgument, "cauchy_ expects sigma > 0.0, but found sigma={sigma}");
@@ -136,7 +171,10 @@ pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Gener
     );
     in_index_order(self_, |out| {
         dispatch_all_types!(floats, dtype, "cauchy_", T => {
-            fill_uniform::<T>("cauchy_", out, generator, |u| median + sigma * (std::f64::consts::PI * (u - 0.5)).tan())
+            let (_, most) = range_of(dtype);
+            fill_by_inverse::<T>("cauchy_", out, generator, (-most, most), |u| {
+                median + sigma * (std::f64::consts::PI * (u - 0.5)).tan()
+            })
         })
     })
 }
@@ -149,11 +187,14 @@ pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Resu
     let failure = (-p).ln_1p();
     let philox = generator_or_default(generator).reserve_words(self_.numel(), 2)?;
     let scale = 2f64.powi(-53);
+    let most = if dtype.is_floating_point() { range_of(dtype).1 } else { whole_range(dtype).1 as f64 };
+    // Below 2^63, which the greatest i64 is not once it is a float.
+    let most = most.min(if dtype == ScalarType::I64 { 2f64.powi(63) - 1024.0 } else { f64::MAX });
     in_index_order(self_, |out| {
         dispatch_all_types!(numbers, dtype, "geometric_", T => {
             generate_by_word64::<T>("geometric_", out, philox, |word| {
                 let u = (word >> 11) as f64 * scale;
-                T::from_scalar(Scalar::Float(((-u).ln_1p() / failure).ceil().max(1.0)))
+                T::from_scalar(Scalar::Float(((-u).ln_1p() / failure).ceil().clamp(1.0, most)))
             })
         })
     })
@@ -188,14 +229,31 @@ fn whole_range(dtype: ScalarType) -> (i64, i64) {
     }
 }
 
+/// The greatest number of at most so many binary digits that is not above `value`.
+fn rounded_down(value: i64, digits: u32) -> i64 {
+    let excess = (64 - value.unsigned_abs().leading_zeros()).saturating_sub(digits);
+    // A shift rounds down, whatever the sign.
+    value.checked_shr(excess).map_or(value, |short| short << excess)
+}
+
 /// Fills with whole numbers from `low`, of which there are `count`. A 64-bit word is scaled rather than divided: no value is
 /// likelier than another by more than `count / 2^64`.
 fn fill_whole(self_: &Tensor, low: i64, count: u128, generator: Option<&Generator>) -> Result<()> {
     let philox = generator_or_default(generator).reserve_words(self_.numel(), 2)?;
+    // What is drawn is rounded to the type, but not out of the range.
+    let last = low.wrapping_add((count - 1) as i64);
+    let (least, most) = match self_.dtype() {
+        ScalarType::F16 => (-rounded_down(-low, 11), rounded_down(last, 11)),
+        ScalarType::BF16 => (-rounded_down(-low, 8), rounded_down(last, 8)),
+        ScalarType::F32 => (-rounded_down(-low, 24), rounded_down(last, 24)),
+        ScalarType::F64 => (-rounded_down(-low, 53), rounded_down(last, 53)),
+        _ => (low, last),
+    };
+    let within = |value: i64| if least <= most { value.clamp(least, most) } else { value };
     in_index_order(self_, |out| {
         dispatch_all_types!(all, self_.dtype(), "random_", T => generate_by_word64::<T>("random_", out, philox, |word| {
             let step = (u128::from(word) * count) >> 64;
-            T::from_scalar(Scalar::Int(low.wrapping_add(step as i64)))
+            T::from_scalar(Scalar::Int(within(low.wrapping_add(step as i64))))
         }))
     })
 }

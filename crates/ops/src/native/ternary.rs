@@ -1,5 +1,6 @@
 //! Formulas of three arguments, and choices between two.
 
+use super::binary::{ordered_max, ordered_min};
 use super::formulas::build_with_numbers;
 use crate::tensor_iterator::{Config, TensorIterator};
 use crate::{Tensor, native};
@@ -10,13 +11,13 @@ formulas! { number_kernel(NumberFormula, Number) -> V:
     fn addcmul, addcmul_meta = build_ternary_op(self_: x, tensor1: a, tensor2: b; value: Scalar) => x + V::scalar(value) * a * b;
     /// Each element kept between two numbers that are not NaN; NaN stays.
     fn between, between_meta = build_converted_op(self_: x; min: Scalar, max: Scalar) =>
-        V::scalar(max).min(V::scalar(min).max(x));
+        V::scalar(max).min_of_signed(V::scalar(min).max_of_signed(x));
     /// Each element or the number, whichever is greater.
-    fn at_least, at_least_meta = build_converted_op(self_: x; min: Scalar) => x.maximum(V::scalar(min));
+    fn at_least, at_least_meta = build_converted_op(self_: x; min: Scalar) => ordered_max(x, V::scalar(min));
     /// Each element or the number, whichever is less.
-    fn at_most, at_most_meta = build_converted_op(self_: x; max: Scalar) => x.minimum(V::scalar(max));
+    fn at_most, at_most_meta = build_converted_op(self_: x; max: Scalar) => ordered_min(x, V::scalar(max));
     /// Each element kept between those of two tensors.
-    fn between_tensors, between_tensors_meta = build_ternary_op(self_: x, min: low, max: high) => x.maximum(low).minimum(high);
+    fn between_tensors, between_tensors_meta = build_ternary_op(self_: x, min: low, max: high) => ordered_min(ordered_max(x, low), high);
 }
 
 formulas! { float_kernel(FloatFormula, Float) -> V:

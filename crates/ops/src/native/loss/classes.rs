@@ -99,7 +99,9 @@ impl Classes {
         };
         let grad = |i: usize| grads.get(i).or(grads.first()).copied().unwrap_or(0.0);
         let weights = self.weights(ignore_index)?;
-        fallible::collect(weights.iter().enumerate().map(|(i, w)| grad(i) * w / total))
+        // What is ignored has no part, also where nothing is left to divide by.
+        let amount = |(i, w): (usize, &f64)| if *w == 0.0 { 0.0 } else { grad(i) * w / total };
+        fallible::collect(weights.iter().enumerate().map(amount))
     }
 
     /// `-weight * input` at each target, in f64.
@@ -316,7 +318,8 @@ fn smooth_loss(
     };
     let each = ops::neg(&ops::sum_dim_intlist(&weighted, Some(&[dim]), false, None)?)?;
     let kept = ops::ne_scalar(target, Scalar::Int(ignore_index))?;
-    let each = ops::mul_tensor(&each, &kept)?;
+    // Filled rather than multiplied: a gradient that is infinite, where nothing is kept, does not come through.
+    let each = ops::masked_fill_scalar(&each, &ops::logical_not(&kept)?, Scalar::Int(0))?;
     match reduction {
         Reduction::None => Ok(each),
         Reduction::Sum => ops::sum(&each, None),

@@ -110,8 +110,10 @@ pub fn native_batch_norm(
             moments(input, &var, &mean, DimMask::new(Some(&batch_dims(input)), input.dim())?, 0.0, false)?;
         }
         let count = input.numel() as f64 / input.sizes()[1] as f64;
-        track(running_mean, &mean, momentum, 1.0)?;
-        track(running_var, &var, momentum, count / (count - 1.0))?;
+        if count > 0.0 {
+            track(running_mean, &mean, momentum, 1.0)?;
+            track(running_var, &var, momentum, count / (count - 1.0))?;
+        }
         (mean, if normalized { invstd } else { inverse_root(NAME, &var, eps)? })
     } else {
         let (Some(mean), Some(var)) = (running_mean, running_var) else {
