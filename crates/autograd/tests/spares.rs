@@ -1,4 +1,5 @@
 //! Owners of leaves' accumulators: which a dropped graph leaves to the next one, and that they go with their leaf.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flambeau_autograd::{Autograd, NodePtr};
 use flambeau_core::{Result, ThinPtr};

@@ -277,10 +277,7 @@ pub(crate) fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R>
 
 /// The same for work that has owners of its own of all tensors it looks at, and borrows none from Python's objects.
 #[inline]
-pub(crate) fn detached_owning<R: Send>(
-    py: Python<'_>,
-    work: impl FnOnce() -> Result<R> + Send,
-) -> Result<R> {
+pub(crate) fn detached_owning<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     let stay = Stay;
     let result = py.detach(|| caught(work));
     mem::forget(stay);

@@ -23,7 +23,6 @@ impl Backward for SincBackward0 {
 
     fn owns(&self, visit: &mut dyn FnMut(crate::graph::node::Owned<'_>)) {
         self.self_.owns(visit);
-        self.result.owns(visit);
     }
 }
 
