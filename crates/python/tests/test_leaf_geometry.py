@@ -27,7 +27,7 @@ def leaf():
     return fl.arange(6.0).reshape(2, 3).clone().requires_grad_()
 
 
-@pytest.mark.parametrize("change, use", itertools.product(CHANGES, USES))
+@pytest.mark.parametrize("change, use", list(itertools.product(CHANGES, USES)))
 def test_the_gradient_is_refused(change, use):
     x = leaf()
     y = USES[use](x)
@@ -38,7 +38,7 @@ def test_the_gradient_is_refused(change, use):
     assert x.grad is None
 
 
-@pytest.mark.parametrize("change, use", itertools.product(CHANGES, USES))
+@pytest.mark.parametrize("change, use", list(itertools.product(CHANGES, USES)))
 def test_a_graph_recorded_afterwards_is_right(change, use):
     x = leaf()
     USES[use](x)

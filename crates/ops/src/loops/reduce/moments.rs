@@ -132,18 +132,27 @@ pub(crate) trait MomentElement: Element + Convert + FloatElement {
     unsafe fn block(from: *const Self, n: usize, asking: Asking) -> Moments;
 }
 
-/// The moments of numbers of which some are not finite, or so large that their sum or squares are not: in f64, one by one.
+/// The moments of numbers of which some are not finite, or so large that their sum or squares are not: in f64, one by one, by the way
+/// of Welford, *Note on a Method for Calculating Corrected Sums of Squares and Products* (1962), which adds up no sum.
 ///
 /// # Safety
 /// - `from` is valid for reading `n` elements.
 #[cold]
 unsafe fn of_any<T: MomentElement>(from: *const T, n: usize) -> Moments {
-    let count = n as f64;
     // SAFETY: this function's condition.
     let numbers = || (0..n).map(|i| unsafe { load_one(from.add(i)) }.to_scalar().to_f64());
-    let mean: f64 = numbers().map(|x| x / count).sum();
-    let squares = numbers().map(|x| (x - mean) * (x - mean)).sum();
-    Moments { count, mean, squares }
+    let mut found = Moments::default();
+    for x in numbers() {
+        found.count += 1.0;
+        let distance = x - found.mean;
+        found.mean += distance / found.count;
+        found.squares += distance * (x - found.mean);
+    }
+    if !found.mean.is_finite() {
+        // An infinity, or NaN where there are both or one of its own.
+        found.mean = numbers().map(|x| x / n as f64).sum();
+    }
+    found
 }
 
 macro_rules! moment_element {
