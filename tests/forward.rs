@@ -9,6 +9,7 @@ use flambeau_tests::compare::difference;
 use flambeau_tests::op_db;
 use flambeau_tests::report::Report;
 use flambeau_tests::row::{Arg, Check, Row};
+use std::collections::BTreeMap;
 
 fn check_row(row: &Row, set: CpuCapability, report: &mut Report) {
     let Some(op) = operator(row.name) else {
@@ -39,7 +40,33 @@ fn fault(row: &Row, sample: &[Arg], dtype: ScalarType, results: &[Tensor]) -> Op
     }
     let wanted = row.reference.as_ref()?(sample);
     let differs = results.iter().zip(&wanted).find_map(|(r, w)| difference(r, w, row.bound()));
-    differs.or_else(|| (results.len() < wanted.len()).then(|| "results are missing".to_string()))
+    let missing = results.len() < wanted.len() || results.len() > wanted.len() && row.beyond.is_none();
+    let count = || format!("{} results, and the reference gives {}", results.len(), wanted.len());
+    differs.or_else(|| missing.then(count))
+}
+
+/// By what the results of a row are judged.
+fn judge(row: &Row) -> Option<&'static str> {
+    let judges = [
+        (row.unset.is_some(), "unset"),
+        (row.reference.is_some(), "reference"),
+        (row.property.is_some(), "property"),
+    ];
+    judges.iter().find(|(has, _)| *has).map(|(_, judge)| *judge)
+}
+
+#[test]
+fn every_row_has_a_judge() {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut without = vec![];
+    for row in op_db::rows() {
+        match judge(&row) {
+            Some(judge) => *counts.entry(judge).or_default() += 1,
+            None => without.push(row.name),
+        }
+    }
+    println!("Rows by what judges their results: {counts:?}");
+    assert!(without.is_empty(), "neither reference nor property nor reason: {without:?}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub mod draw;
 pub mod layout;
 pub mod leaves;
 pub mod op_db;
+pub mod operands;
 pub mod report;
 pub mod row;
 pub mod siblings;

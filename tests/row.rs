@@ -147,12 +147,14 @@ pub struct Row {
     pub types: &'static [ScalarType],
     /// Arguments to call it with.
     pub samples: Vec<Vec<Arg>>,
-    /// What it should give, in float64; `None` where only properties are checked, here or by tests of its own.
+    /// What it should give, in float64; `None` where only a property is checked.
     pub reference: Option<Reference>,
     /// What is true of its results, where no formula tells them: random numbers.
     pub property: Option<Property>,
-    /// Whether elements of the result are not set: only sizes, strides and type are compared.
-    pub unset: bool,
+    /// Why elements of the result are not set: only sizes, strides and type are compared.
+    pub unset: Option<&'static str>,
+    /// Why there are results that the reference does not give, which come after those it gives.
+    pub beyond: Option<&'static str>,
     /// The type of its (first) result for inputs of a type; the same where not said.
     pub result_type: fn(ScalarType) -> ScalarType,
     /// Error allowed, in units in the last place of the result's type.
@@ -177,7 +179,8 @@ pub fn row(name: &'static str) -> Row {
         samples: Vec::new(),
         reference: None,
         property: None,
-        unset: false,
+        unset: None,
+        beyond: None,
         result_type: |t| t,
         ulps: 1.0,
         terms: 0.0,
@@ -294,11 +297,16 @@ impl Row {
         self
     }
 
-    /// With a result whose elements are not set.
-    pub fn unset(mut self) -> Self {
-        self.unset = true;
-        let reason = "elements are not set";
+    /// With a result whose elements are not set, for a reason.
+    pub fn unset(mut self, reason: &'static str) -> Self {
+        self.unset = Some(reason);
         self.skip(Check::Layouts, reason).skip(Check::Determinism, reason).not_differentiable()
+    }
+
+    /// With results that the reference does not give, for a reason.
+    pub fn beyond(mut self, reason: &'static str) -> Self {
+        self.beyond = Some(reason);
+        self
     }
 
     /// A formula of one tensor, tried on every shape with values in `domain`, followed by `rest` of the arguments.

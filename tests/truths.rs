@@ -90,7 +90,8 @@ fn with_bools(row: &Row, sample: &[Arg]) -> Option<Vec<Value>> {
 fn any_byte_but_0_is_true() {
     let (mut operators, mut cases, mut faults) = (0, 0, vec![]);
     for row in op_db::rows() {
-        let Some(op) = operator(row.name).filter(|_| !row.unset && !OF_BYTES.contains(&row.name)) else {
+        let Some(op) = operator(row.name).filter(|_| row.unset.is_none() && !OF_BYTES.contains(&row.name))
+        else {
             continue;
         };
         let before = cases;

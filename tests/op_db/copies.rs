@@ -1,5 +1,6 @@
 //! Views copied at once, more ways to cut, and factories of places, powers and permuted memory.
 
+use super::factory::UNSET;
 use super::index::{moves, t};
 use super::view::{build, int, reshaped, selected, sliced};
 use crate::array::Array;
@@ -167,7 +168,7 @@ fn powers() -> Vec<Row> {
         read(make("logspace.Scalar_Tensor", of_number, of_tensor)),
         row("empty_permuted")
             .types(&[F32])
-            .unset()
+            .unset(UNSET)
             .sample([vec![ints(&[2, 3, 4]), ints(&[2, 0, 1])], options()].concat())
             .property(|_, made| if made[0].sizes == [2, 3, 4] { Ok(()) } else { Err("sizes".into()) })
             .refuses(

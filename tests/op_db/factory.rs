@@ -6,6 +6,9 @@ use flambeau_core::ErrorKind;
 use flambeau_core::ScalarType::{self, Bool, F16, F32, F64, I32, I64};
 use flambeau_ops::dispatch::Value;
 
+/// Why a row has no values.
+pub(super) const UNSET: &str = "memory that is not set has no values";
+
 type Gives = fn(ScalarType) -> ScalarType;
 
 /// Type, layout, device, pinned memory.
@@ -124,8 +127,8 @@ fn alike() -> Vec<Row> {
         new("new_zeros", &[]).reference(as_sizes(0.0)),
         new("new_ones", &[]).reference(as_sizes(1.0)),
         new("new_full", &[number(3)]).types(NUMBERS).reference(as_sizes(3.0)),
-        like("empty_like", &[]).unset().property(|a, made| has_sizes(&made[0], &a[0].array().sizes)),
-        new("new_empty", &[]).unset().property(|a, made| has_sizes(&made[0], &list(&a[1]))),
+        like("empty_like", &[]).unset(UNSET).property(|a, made| has_sizes(&made[0], &a[0].array().sizes)),
+        new("new_empty", &[]).unset(UNSET).property(|a, made| has_sizes(&made[0], &list(&a[1]))),
     ]
 }
 
@@ -138,7 +141,7 @@ fn has_sizes(made: &Array, sizes: &[usize]) -> Result<(), String> {
 }
 
 fn unset() -> Vec<Row> {
-    let start = |name| row(name).types(&[F32]).unset();
+    let start = |name| row(name).types(&[F32]).unset(UNSET);
     let strided = [(&[3, 4][..], &[1, 3][..]), (&[2], &[5]), (&[], &[]), (&[0, 3], &[3, 1])];
     let strided = |row: Row, before: &[Arg]| {
         strided.iter().fold(row, |row, (sizes, strides)| {
