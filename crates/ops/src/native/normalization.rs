@@ -164,6 +164,7 @@ pub fn native_layer_norm_backward(
 ) -> Result<(Tensor, Tensor, Tensor)> {
     const NAME: &str = "native_layer_norm_backward";
     let mask = last_dims(NAME, input, normalized_shape, [weight, bias])?;
+    check_backward(NAME, [grad_out, input], normalized_shape, [Some(mean), Some(rstd)])?;
     let kernel = computing_type(input.dtype());
     let (mean, rstd) = (contiguous(mean, kernel)?, contiguous(rstd, kernel)?);
     let grad_input = if output_mask[0] {
@@ -215,6 +216,29 @@ fn parameter_gradients(
         None => no_gradient(input),
     };
     Ok([gradient(0, wanted[0])?, gradient(1, wanted[1])?])
+}
+
+/// Refuses a gradient of other sizes than the input, and statistics that are not one for each line.
+fn check_backward(
+    name: &str,
+    [grad_out, input]: [&Tensor; 2],
+    normalized_shape: &[i64],
+    statistics: [Option<&Tensor>; 2],
+) -> Result<()> {
+    ensure!(
+        grad_out.sizes() == input.sizes(),
+        Shape,
+        "{name}: expected `grad_out` of sizes {:?} but got {:?}",
+        input.sizes(),
+        grad_out.sizes()
+    );
+    let outer = &input.sizes()[..input.dim() - normalized_shape.len()];
+    let lines = outer.iter().fold(1i64, |all, size| all.wrapping_mul(*size));
+    for (which, statistic) in ["mean", "rstd"].iter().zip(statistics) {
+        let got = statistic.map_or(lines, Tensor::numel);
+        ensure!(got == lines, Shape, "{name}: expected `{which}` of {lines} elements but got {got}");
+    }
+    Ok(())
 }
 
 fn contiguous(x: &Tensor, dtype: ScalarType) -> Result<Tensor> {
@@ -270,6 +294,7 @@ pub fn fused_rms_norm_backward(
 ) -> Result<(Tensor, Tensor)> {
     const NAME: &str = "_fused_rms_norm_backward";
     let mask = last_dims(NAME, input, normalized_shape, [weight, None])?;
+    check_backward(NAME, [grad_out, input], normalized_shape, [None, Some(rstd)])?;
     let kernel = computing_type(input.dtype());
     let rstd = contiguous(rstd, kernel)?;
     let grad_input = TensorSpec::like(input, input.sizes()).allocate(NAME)?;

@@ -242,11 +242,14 @@ fn fill_whole(self_: &Tensor, low: i64, count: u128, generator: Option<&Generato
     let philox = generator_or_default(generator).reserve_words(self_.numel(), 2)?;
     // What is drawn is rounded to the type, but not out of the range.
     let last = low.wrapping_add((count - 1) as i64);
+    // The least of all integers is a power of two, which every type holds.
+    let rounded_up =
+        |value: i64, digits| value.checked_neg().map_or(value, |positive| -rounded_down(positive, digits));
     let (least, most) = match self_.dtype() {
-        ScalarType::F16 => (-rounded_down(-low, 11), rounded_down(last, 11)),
-        ScalarType::BF16 => (-rounded_down(-low, 8), rounded_down(last, 8)),
-        ScalarType::F32 => (-rounded_down(-low, 24), rounded_down(last, 24)),
-        ScalarType::F64 => (-rounded_down(-low, 53), rounded_down(last, 53)),
+        ScalarType::F16 => (rounded_up(low, 11), rounded_down(last, 11)),
+        ScalarType::BF16 => (rounded_up(low, 8), rounded_down(last, 8)),
+        ScalarType::F32 => (rounded_up(low, 24), rounded_down(last, 24)),
+        ScalarType::F64 => (rounded_up(low, 53), rounded_down(last, 53)),
         _ => (low, last),
     };
     let within = |value: i64| if least <= most { value.clamp(least, most) } else { value };

@@ -237,7 +237,7 @@ impl<'a> TensorIterator<'a> {
             } else {
                 shape::expand_strides(geometry.sizes(), geometry.strides(), &self.sizes)?
             };
-            let stride_of = |d: usize| if self.sizes[d] == 1 { 0 } else { expanded[d] * size };
+            let stride_of = |d: usize| if self.sizes[d] == 1 { 0 } else { expanded[d].wrapping_mul(size) };
             operand.strides = (0..dims).rev().map(stride_of).collect();
         }
         Ok(())
@@ -322,12 +322,16 @@ impl<'a> TensorIterator<'a> {
         for d in 1..dims {
             let joins = self.shape[last] == 1
                 || self.shape[d] == 1
-                || self.operands.iter().all(|o| self.shape[last] * o.strides[last] == o.strides[d]);
+                || self
+                    .operands
+                    .iter()
+                    .all(|o| self.shape[last].wrapping_mul(o.strides[last]) == o.strides[d]);
             if joins {
                 if self.shape[last] == 1 {
                     self.copy_strides(d, last);
                 }
-                self.shape[last] *= self.shape[d];
+                // Only sizes beside a 0 wrap, and that stays 0.
+                self.shape[last] = self.shape[last].wrapping_mul(self.shape[d]);
             } else {
                 last += 1;
                 self.copy_strides(d, last);
