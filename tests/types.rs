@@ -127,7 +127,7 @@ const UNTRIED: &[Untried] = &[
     (&["special_chebyshev_*", "special_shifted_*", "special_hermite_*"], INTEGERS, TABLE),
     (&["special_laguerre_*", "special_legendre_*"], INTEGERS, TABLE),
     (&["_unique2", "unique_consecutive", "searchsorted*", "bucketize.Scalar"], &[Bool], WRITTEN),
-    (&["_euclidean_dist", "pairwise_distance", "trap*", "cumulative_trapezoid*"], &[U8], WRAPS),
+    (&["pairwise_distance", "trap*", "cumulative_trapezoid*"], &[U8], WRAPS),
     (&["_embedding_bag_per_sample_weights_backward"], &[U8], WRAPS),
     (
         &["_embedding_bag_backward", "_embedding_bag_dense_backward"],

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
 use flambeau_core::{Generator, Result};
@@ -39,6 +40,9 @@ fn bernoulli_kernel(
     p: f64,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
+    if self_.was_resized() {
+        return bernoulli_kernel(_keys, &self_.snapshot(), p, generator);
+    }
     native::random::bernoulli(self_, p, generator)
 }
 
@@ -78,6 +82,9 @@ fn bernoulli__kernel(
     p: f64,
     generator: Option<&Generator>,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return bernoulli__kernel(_keys, &self_.snapshot(), p, generator);
+    }
     let result = native::random::bernoulli(self_, p, generator)?;
     copy_to_self("bernoulli_", &result, self_)
 }
@@ -119,6 +126,9 @@ fn bernoulli_out_kernel(
     generator: Option<&Generator>,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return bernoulli_out_kernel(_keys, &self_.snapshot(), p, generator, out);
+    }
     let result = native::random::bernoulli(self_, p, generator)?;
     copy_to_out(&result, out)
 }

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::ensure_same_device;
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -48,6 +49,16 @@ fn index_tensor_cpu(
     mask: [bool; 2],
     stride: &[i64],
 ) -> Result<Tensor> {
+    if self_.was_resized() || indices.was_resized() || weight.was_resized() {
+        return index_tensor_cpu(
+            _keys,
+            &self_.snapshot(),
+            &indices.snapshot(),
+            weight.snapshot().as_ref(),
+            mask,
+            stride,
+        );
+    }
     let spec = native::index::index_meta(self_, indices, weight, mask, stride)?;
     let out = spec.allocate("index.Tensor")?;
     native::index::index(self_, indices, weight, mask, stride, &out)?;
@@ -121,6 +132,17 @@ fn index_tensor_out_cpu(
     stride: &[i64],
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || indices.was_resized() || weight.was_resized() {
+        return index_tensor_out_cpu(
+            _keys,
+            &self_.snapshot(),
+            &indices.snapshot(),
+            weight.snapshot().as_ref(),
+            mask,
+            stride,
+            out,
+        );
+    }
     let spec = native::index::index_meta(self_, indices, weight, mask, stride)?;
     let target = spec.for_out(
         "index.Tensor_out",
@@ -140,7 +162,10 @@ fn index_tensor_out_meta(
     stride: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    ensure_same_device("index.Tensor_out", &[self_, out].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
+    ensure_same_device(
+        "index.Tensor_out",
+        &[self_, out].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
+    )?;
     let spec = native::index::index_meta(self_, indices, weight, mask, stride)?;
     let target = spec.for_out(
         "index.Tensor_out",
@@ -184,6 +209,9 @@ pub fn cat(tensors: &[Tensor], dim: i64, type_: &str) -> Result<Tensor> {
 }
 
 fn cat_cpu(_keys: DispatchKeySet, tensors: &[Tensor], dim: i64, type_: &str) -> Result<Tensor> {
+    if tensors.was_resized() {
+        return cat_cpu(_keys, &tensors.snapshot(), dim, type_);
+    }
     native::index::cat(tensors, dim, type_)
 }
 

@@ -5,7 +5,8 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
-use crate::structured::copy_to_self;
+use crate::snapshot::Snapshot;
+use crate::structured::{copy_to_self, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
@@ -40,6 +41,15 @@ fn l1_loss_reduced_cpu(
     kernel: &Tensor,
     reduction: i64,
 ) -> Result<Tensor> {
+    if self_.was_resized() || target.was_resized() || kernel.was_resized() {
+        return l1_loss_reduced_cpu(
+            _keys,
+            &self_.snapshot(),
+            &target.snapshot(),
+            &kernel.snapshot(),
+            reduction,
+        );
+    }
     let spec = native::loss::l1_loss_meta(self_, target, kernel, reduction)?;
     let out = spec.allocate("l1_loss.reduced")?;
     native::loss::l1_loss(self_, target, kernel, reduction, &out)?;
@@ -53,6 +63,7 @@ fn l1_loss_reduced_meta(
     kernel: &Tensor,
     reduction: i64,
 ) -> Result<Tensor> {
+    ensure_same_device("l1_loss.reduced", &[self_, target, kernel])?;
     let spec = native::loss::l1_loss_meta(self_, target, kernel, reduction)?;
     spec.allocate("l1_loss.reduced")
 }
@@ -102,6 +113,16 @@ fn l1_loss_out_cpu(
     reduction: i64,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() || target.was_resized() || kernel.was_resized() {
+        return l1_loss_out_cpu(
+            _keys,
+            &self_.snapshot(),
+            &target.snapshot(),
+            &kernel.snapshot(),
+            reduction,
+            out,
+        );
+    }
     let spec = native::loss::l1_loss_meta(self_, target, kernel, reduction)?;
     let target_ = spec.for_out("l1_loss.out", out, &[self_, target, kernel])?;
     native::loss::l1_loss(self_, target, kernel, reduction, target_.tensor())?;
@@ -116,6 +137,7 @@ fn l1_loss_out_meta(
     reduction: i64,
     out: &Tensor,
 ) -> Result<()> {
+    ensure_same_device("l1_loss.out", &[self_, target, kernel, out])?;
     let spec = native::loss::l1_loss_meta(self_, target, kernel, reduction)?;
     let target_ = spec.for_out("l1_loss.out", out, &[self_, target, kernel])?;
     target_.finish(out)
@@ -157,6 +179,9 @@ pub fn l1_loss(self_: &Tensor, result: &Tensor) -> Result<Tensor> {
 }
 
 fn l1_loss_cpu(_keys: DispatchKeySet, self_: &Tensor, result: &Tensor) -> Result<Tensor> {
+    if self_.was_resized() || result.was_resized() {
+        return l1_loss_cpu(_keys, &self_.snapshot(), &result.snapshot());
+    }
     native::loss::plain(self_, result)
 }
 
@@ -189,6 +214,9 @@ pub fn l1_loss_(self_: &Tensor, result: &Tensor) -> Result<()> {
 }
 
 fn l1_loss__cpu(_keys: DispatchKeySet, self_: &Tensor, result: &Tensor) -> Result<()> {
+    if self_.was_resized() || result.was_resized() {
+        return l1_loss__cpu(_keys, &self_.snapshot(), &result.snapshot());
+    }
     let result_ = native::loss::plain(self_, result)?;
     copy_to_self("l1_loss_", &result_, self_)
 }

@@ -5,6 +5,7 @@
 use crate::dispatch::{
     Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
 };
+use crate::snapshot::Snapshot;
 use crate::structured::ensure_same_device;
 use crate::{Tensor, native};
 use flambeau_core::{Result, ScalarType};
@@ -40,6 +41,9 @@ fn topk_cpu(
     dim: i64,
     largest: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if self_.was_resized() {
+        return topk_cpu(_keys, &self_.snapshot(), k, dim, largest);
+    }
     let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest)?;
     let out0 = spec0.allocate("topk")?;
     let out1 = spec1.allocate("topk")?;
@@ -104,6 +108,9 @@ fn topk_values_out_cpu(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return topk_values_out_cpu(_keys, &self_.snapshot(), k, dim, largest, values, indices);
+    }
     let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest)?;
     let target0 = spec0.for_out("topk.values_out", values, &[self_])?;
     let target1 = spec1.for_out("topk.values_out", indices, &[self_])?;
@@ -167,6 +174,9 @@ pub fn cumsum(self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Ten
 }
 
 fn cumsum_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
+    if self_.was_resized() {
+        return cumsum_cpu(_keys, &self_.snapshot(), dim, dtype);
+    }
     let spec = native::sort::cumsum_meta(self_, dim, dtype)?;
     let out = spec.allocate("cumsum")?;
     native::sort::cumsum(self_, dim, dtype, &out)?;
@@ -209,6 +219,9 @@ pub fn cumsum_(self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()
 }
 
 fn cumsum__cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
+    if self_.was_resized() {
+        return cumsum__cpu(_keys, &self_.snapshot(), dim, dtype);
+    }
     let spec = native::sort::cumsum_meta(self_, dim, dtype)?;
     let target = spec.for_in_place("cumsum_", self_, &[self_])?;
     native::sort::cumsum(self_, dim, dtype, target.tensor())?;
@@ -258,6 +271,9 @@ fn cumsum_out_cpu(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
+    if self_.was_resized() {
+        return cumsum_out_cpu(_keys, &self_.snapshot(), dim, dtype, out);
+    }
     let spec = native::sort::cumsum_meta(self_, dim, dtype)?;
     let target = spec.for_out("cumsum.out", out, &[self_])?;
     native::sort::cumsum(self_, dim, dtype, target.tensor())?;

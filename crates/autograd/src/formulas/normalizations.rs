@@ -88,6 +88,8 @@ impl Normalization {
         let mean = |t: &Tensor| ops::mean_dim(t, Some(&self.dims), true, None);
         let deviation = &if self.centred { ops::sub_tensor(x, &mean(x)?, ONE)? } else { x.clone() };
         let square = mean(&ops::mul_tensor(deviation, deviation)?)?;
+        // Without its history, which would count the input once more.
+        let rstd = &ops::detach(rstd)?;
         let found = restored_dims(&widened(rstd)?, &self.sizes, &self.dims, false)?;
         let found = ops::reciprocal(&ops::square(&found)?)?;
         let epsilon = ops::sub_tensor(&found, &ops::detach(&square)?, ONE)?;

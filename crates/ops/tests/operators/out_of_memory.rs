@@ -67,7 +67,6 @@ const CALLS: &[(&str, Call)] = &[
     ("sort", |x| ops::sort(x, 0, true).map(|(a, b)| vec![a, b])),
     ("topk", |x| ops::topk(x, 9, 0, true, true).map(|(a, b)| vec![a, b])),
     ("unique", |x| ops::_unique2(x, true, true, true).map(|(a, b, c)| vec![a, b, c])),
-    ("nonzero", |x| ops::nonzero(x).map(|a| vec![a])),
     ("masked_select", |x| ops::masked_select(x, &x.gt_scalar(0)?).map(|a| vec![a])),
     ("kthvalue", |x| ops::kthvalue(x, 7, 0, false).map(|(a, b)| vec![a, b])),
     ("median", |x| x.median().map(|a| vec![a])),

@@ -15,6 +15,20 @@ fn check(rows: impl IntoIterator<Item = Row>) {
     rows.into_iter().for_each(|r| r.check());
 }
 
+/// The greater of two numbers, of two zeros the positive one.
+fn greater(a: f64, b: f64) -> f64 {
+    if a == b && a.is_sign_negative() || a < b { b } else { a }
+}
+
+/// Which of two is a number, or what both give.
+fn number(a: f64, b: f64, both: f64) -> f64 {
+    match (a.is_nan(), b.is_nan()) {
+        (true, _) => b,
+        (_, true) => a,
+        _ => both,
+    }
+}
+
 #[test]
 fn functions_of_one_number() {
     type Unary = (&'static str, &'static str, &'static str, f64, fn(&[f64]) -> f64);
@@ -98,30 +112,21 @@ fn functions_of_two_numbers() {
         row("mul.Tensor", 2, 0.5, |x| x[0] * x[1]).siblings("mul_.Tensor", "mul.out"),
         row("div.Tensor", 2, 0.5, |x| x[0] / x[1]).siblings("div_.Tensor", "div.out"),
         row("true_divide.Tensor", 2, 0.5, |x| x[0] / x[1]).siblings("true_divide_.Tensor", "true_divide.out"),
-        row("maximum", 2, 0.0, |x| {
-            if x[0].is_nan() || x[1].is_nan() {
-                f64::NAN
-            } else if x[0] > x[1] {
-                x[0]
-            } else {
-                x[1]
-            }
-        })
+        row(
+            "maximum",
+            2,
+            0.0,
+            |x| {
+                if x[0].is_nan() || x[1].is_nan() { f64::NAN } else { greater(x[0], x[1]) }
+            },
+        )
         .siblings("", "maximum.out"),
         row("minimum", 2, 0.0, |x| {
-            if x[0].is_nan() || x[1].is_nan() {
-                f64::NAN
-            } else if x[0] < x[1] {
-                x[0]
-            } else {
-                x[1]
-            }
+            if x[0].is_nan() || x[1].is_nan() { f64::NAN } else { -greater(-x[0], -x[1]) }
         })
         .siblings("", "minimum.out"),
-        row("fmax", 2, 0.0, |x| if x[1].is_nan() || x[0] > x[1] { x[0] } else { x[1] })
-            .siblings("", "fmax.out"),
-        row("fmin", 2, 0.0, |x| if x[1].is_nan() || x[0] < x[1] { x[0] } else { x[1] })
-            .siblings("", "fmin.out"),
+        row("fmax", 2, 0.0, |x| number(x[0], x[1], greater(x[0], x[1]))).siblings("", "fmax.out"),
+        row("fmin", 2, 0.0, |x| number(x[0], x[1], -greater(-x[0], -x[1]))).siblings("", "fmin.out"),
         row("atan2", 2, 1.5, |x| x[0].atan2(x[1])).siblings("atan2_", "atan2.out"),
         row("hypot", 2, 1.0, |x| x[0].hypot(x[1])).siblings("hypot_", "hypot.out"),
         row("copysign.Tensor", 2, 0.0, |x| if x[1].is_nan() { x[0].abs() } else { x[0].copysign(x[1]) })

@@ -192,7 +192,8 @@ fn signs_and_roundings() {
 fn comparisons_in_place_and_with_numbers() {
     let u = Tensor::from([3u8, 250]);
     let vec = |t: flambeau_ops::Result<Tensor>| t.unwrap().to_vec::<bool>().unwrap();
-    assert_eq!(vec(u.eq_scalar(-6)), [false, true], "the number wraps");
+    assert_eq!(vec(u.eq_scalar(-6)), [false, false], "the number does not wrap");
+    assert_eq!(vec(u.gt_scalar(-1)), [true, true]);
     assert_eq!(vec(u.eq_scalar(2.5)), [false, false]);
     assert_eq!(vec(Tensor::from([3i64, -2]).lt_scalar(1e30)), [true, true]);
     let f = Tensor::from([1.0f32, 2.0]);
