@@ -116,9 +116,7 @@ fn ones(like: &Tensor) -> Tensor {
 /// Whether the results do not depend on the leaves.
 fn without_effect(call: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>, leaves: &[Tensor]) -> Result<bool> {
     let moved: Vec<Tensor> = leaves.iter().map(|leaf| leaf.mul_scalar(1.25)).collect::<Result<_>>()?;
-    let before = call(leaves)?;
-    // Values that the operator refuses tell nothing.
-    let Ok(after) = call(&moved) else { return Ok(None) };
+    let (before, after) = (call(leaves)?, call(&moved)?);
     let same = |(a, b): (&Tensor, &Tensor)| array(a) == array(b);
     Ok(before.iter().zip(&after).all(same))
 }

@@ -26,8 +26,6 @@ const STEPS: &[Step] = &[
     ("python", &["xtask", "python"], false),
     ("budgets", &["xtask", "budgets"], false),
     ("loom", &["xtask", "loom"], false),
-    ("miri", &["xtask", "miri"], false),
-    ("asan", &["xtask", "asan"], false),
     ("doc tests", &["test", "--workspace", "--doc"], false),
 ];
 
