@@ -173,8 +173,9 @@ def test_long_names_can_be_saved_to(tmp_path):
 
 
 INTERRUPTED = """
-import sys
+import signal, sys
 import flambeau as fl
+signal.signal(signal.SIGINT, signal.default_int_handler)  # Which who started the tests may have had ignored.
 x, turn, interrupted = fl.zeros(2_000_000), 0, 0
 print("ready", flush=True)
 while interrupted < 8:

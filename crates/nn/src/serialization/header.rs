@@ -63,11 +63,16 @@ impl Header {
             ensure!(
                 first == end && (first..=size).contains(&last),
                 Io,
-                "`{name}` lies at {first} to {last}, where {end} to {size} is left"
+                "expected `{name}` within {end} to {size}, which is left, but it lies at {first} to {last}"
             );
             end = last;
         }
-        ensure!(end == size, Io, "{} bytes belong to no tensor", size - end);
+        ensure!(
+            end == size,
+            Io,
+            "expected {end} bytes but got {size}: {} bytes belong to no tensor",
+            size - end
+        );
         Ok(self)
     }
 }
