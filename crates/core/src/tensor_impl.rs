@@ -482,6 +482,7 @@ impl TensorImpl {
     }
 
     /// What it was made with.
+    #[inline]
     pub fn first_geometry(&self) -> &Geometry {
         &self.geometry
     }

@@ -259,7 +259,10 @@ impl<'a> Plain<'a> {
             *place = guarded.ptr(self.view(i)).cast_const();
         }
         let to = match &self.output {
-            Handle::Owned(t) => guarded.ptr(t.strided_view()),
+            // Nobody else has it, to give it another geometry.
+            Handle::Owned(t) => {
+                guarded.ptr(StridedView::with_geometry(t.impl_(), t.impl_().first_geometry()))
+            }
             Handle::Borrowed(t, geometry) => guarded.ptr(StridedView::with_geometry(t.impl_(), geometry)),
             Handle::None => std::ptr::null_mut(),
         };
