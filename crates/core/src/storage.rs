@@ -29,7 +29,7 @@ enum Source {
 /// 1. `data` is touched only under the exclusive lock, or by the only owner.
 /// 2. `address` and `nbytes` say what `data` holds, and change only with it. They can be read without a lock, but
 ///    stay true only under one.
-/// 3. `version` changes only under the exclusive lock, but for [`StorageImpl::note_other_geometry`].
+/// 3. `version` changes only under the exclusive lock.
 pub struct StorageImpl {
     pub(crate) lock: StorageLock,
     version: AtomicU32,
@@ -94,12 +94,6 @@ impl StorageImpl {
     #[inline]
     pub(crate) fn advance_version(&self) {
         self.version.store(self.version().wrapping_add(1), Ordering::Relaxed);
-    }
-
-    /// Counts a change that is not one of bytes: of what a tensor that somebody has saved takes them for. Beside a write one of both
-    /// may be lost, but not both.
-    pub(crate) fn note_other_geometry(&self) {
-        self.version.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether writing is refused.

@@ -468,7 +468,7 @@ impl TensorImpl {
         });
         let mut all = replacements.all.lock();
         if *self.geometry() != geometry && self.autograd_meta().is_some_and(AutogradMeta::geometry_changed) {
-            self.storage.note_other_geometry();
+            self.storage.advance_version();
         }
         let place = match all.iter().position(|old| **old == geometry) {
             Some(place) => place,
