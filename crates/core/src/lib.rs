@@ -4,6 +4,7 @@
 pub mod allocator;
 pub mod autograd_meta;
 mod barrier;
+pub mod blocking;
 pub mod device;
 pub mod dispatch_key;
 pub mod error;

@@ -9,7 +9,7 @@ mod set;
 
 use crate::storage::{Storage, StorageImpl};
 use crate::storage_lock::{Access, StorageLock};
-use crate::{Error, ErrorKind, Result, StridedView, bail, ensure, fork};
+use crate::{Error, ErrorKind, Result, StridedView, bail, blocking, ensure, fork};
 use set::Set;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -88,7 +88,7 @@ fn wait(
         () => None,
     };
     let deadline = patience.map(|patience| Instant::now() + patience);
-    if lock(&storage.lock, access, deadline) {
+    if blocking::waiting(|| lock(&storage.lock, access, deadline)) == Some(true) {
         return Ok(());
     }
     Err(busy(if patience == Some(PATIENCE) {

@@ -9,7 +9,7 @@ use crate::objects;
 use crate::return_types::Names;
 use crate::tensor::{PyTensor, wrap};
 use flambeau_autograd::Autograd;
-use flambeau_core::{Error, ErrorKind, Result, Scalar};
+use flambeau_core::{Error, ErrorKind, Result, Scalar, blocking};
 use flambeau_ops::{Tensor, scratch};
 use pyo3::BoundObject;
 use pyo3::exceptions::PyRuntimeError;
@@ -282,6 +282,37 @@ pub(crate) fn detached_owning<R: Send>(py: Python<'_>, work: impl FnOnce() -> Re
     let result = py.detach(|| caught(work));
     mem::forget(stay);
     result
+}
+
+/// Has every wait for elements that another thread holds give up the interpreter's lock: that thread may want it before it lets
+/// go of them.
+pub(crate) fn release_lock_while_waiting() {
+    blocking::set_while_waiting(|wait| {
+        // SAFETY: any thread may ask.
+        if unsafe { ffi::PyGILState_Check() } == 0 {
+            return wait();
+        }
+        // SAFETY: the lock is held.
+        let py = unsafe { Python::assume_attached() };
+        let wait = OfThisThread(wait);
+        // It has no error.
+        let _ = detached(py, || {
+            wait.run();
+            Ok(())
+        });
+    });
+}
+
+/// A function that is called on this thread, though another type of closure is asked for.
+struct OfThisThread<'w>(&'w mut dyn FnMut());
+
+// SAFETY: `detached` runs what it is given on the thread that called it.
+unsafe impl Send for OfThisThread<'_> {}
+
+impl OfThisThread<'_> {
+    fn run(self) {
+        (self.0)();
+    }
 }
 
 #[inline]

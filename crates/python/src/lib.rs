@@ -57,6 +57,7 @@ fn lengthen_stack() {
 #[pymodule]
 fn _flambeau(module: &Bound<'_, PyModule>) -> PyResult<()> {
     lengthen_stack();
+    call::release_lock_while_waiting();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<tensor::PyTensor>()?;
     errors::install(module)?;

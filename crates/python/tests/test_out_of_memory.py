@@ -7,10 +7,12 @@ call either succeeds or raises MemoryError; then the limit goes, and the same ca
 import copy
 import ctypes
 import gc
+import json
 import os
 import pickle
 import random
 import resource
+import subprocess
 import sys
 import tempfile
 
@@ -462,9 +464,22 @@ def in_child(work):
     return status, message
 
 
+@pytest.fixture(scope="module")
+def fresh():
+    """Attempts in children of a process that has done nothing yet: what other tests freed would be memory enough."""
+    with subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+
+        def ask(name):
+            print(name, file=server.stdin, flush=True)
+            return json.loads(server.stdout.readline())
+
+        yield ask
+        server.stdin.close()
+
+
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_a_call_that_runs_out_fails_and_the_process_lives(name):
-    status, message = in_child(lambda: attempt(name, 7))
+def test_a_call_that_runs_out_fails_and_the_process_lives(name, fresh):
+    status, message = fresh(name)
     assert status == 0, f"{'signal' if os.WIFSIGNALED(status) else 'status'} {status}: {message}"
     assert int(message) > 0 or name in NEED_LITTLE, "no call failed: the limit was none"
 
@@ -533,3 +548,9 @@ def test_many_small_objects_are_refused_one_by_one():
         return "lives"
 
     assert in_child(work) == (0, "lives")
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        asked = line.strip()
+        print(json.dumps(in_child(lambda: attempt(asked, 7))), flush=True)

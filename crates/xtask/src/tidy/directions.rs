@@ -27,7 +27,7 @@ const CORE: Crate = Crate {
     folder: "crates/core/src/",
     layers: &[
         &["error", "sync", "layout"],
-        &["barrier", "fork", "device"],
+        &["barrier", "blocking", "fork", "device"],
         &["scalar+scalar_type", "shape", "dispatch_key"],
         &["sizes_and_strides", "tensor_options", "allocator", "generator"],
         &["fallible", "intrusive_ptr", "profiler"],
